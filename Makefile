@@ -1,0 +1,45 @@
+# Every target sets up what it needs; `make setup` does nothing when nothing changed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup demo test check lint types layers format clean
+
+help: ## Show this help
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Dovetail needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(STAMP)
+
+setup: $(STAMP) ## Make .venv with everything in it
+
+demo: $(STAMP) ## Play an evening rush in virtual time and write build/evening-rush.html
+	@mkdir -p build
+	$(BIN)/dovetail simulate examples/evening-rush --report build/evening-rush.html
+
+test: $(STAMP) ## Run the tests (under 10 minutes, no network)
+	$(BIN)/pytest
+
+check: lint types layers ## Lint, types, floors
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## Let ruff format and fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,148 @@
+"""Every error that Dovetail raises on purpose, in one tree.
+
+DovetailError
+├── InputError                 what a user gave is wrong: exit code 2, never a traceback
+├── ApiError                   the API server said no; `status` is the HTTP code
+│   ├── NotFound 404
+│   ├── AlreadyExists 409
+│   ├── Conflict 409           resourceVersion or UID precondition failed: read again, decide again
+│   ├── Expired 410            a watch fell too far behind: list again
+│   ├── Invalid 422            carries the causes, one per field
+│   ├── BadRequest 400
+│   └── TooManyRequests 429    an eviction would violate a PodDisruptionBudget: retry later
+└── CloudError                 the provider said no
+    ├── InsufficientCapacity   no offering left: delete the claim, plan again
+    ├── NodeClassNotReady      delete the claim, plan again
+    ├── InstanceNotFound       the instance is gone: nothing left to do
+    └── CreateFailed           launch failed for another reason: retry with back-off
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class DovetailError(Exception):
+    """Root of the tree."""
+
+
+class InputError(DovetailError):
+    """Something a user gave is wrong.
+
+    `message` says what is wrong and what would be valid; `source` is the file or flag, `line` counts from 1,
+    `path` is a field path such as `spec.template.spec.requirements[0].operator`, `remedy` says what to do.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        source: str = "",
+        line: int | None = None,
+        path: str = "",
+        remedy: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.source = source
+        self.line = line
+        self.path = path
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        place = self.source if self.line is None else f"{self.source}:{self.line}"
+        head = ": ".join(part for part in (place, self.path, self.message) if part)
+        return f"{head}\n  {self.remedy}" if self.remedy else head
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One broken rule: `field` is a path (`<nil>` for the whole object), `reason` as in metav1.CauseType."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+
+class ApiError(DovetailError):
+    """The API server refused a request."""
+
+    status = 500
+    reason = "InternalError"
+
+
+class NotFound(ApiError):
+    """No such object."""
+
+    status = 404
+    reason = "NotFound"
+
+
+class AlreadyExists(ApiError):
+    """The name is taken."""
+
+    status = 409
+    reason = "AlreadyExists"
+
+
+class Conflict(ApiError):
+    """The object changed since it was read."""
+
+    status = 409
+    reason = "Conflict"
+
+
+class Expired(ApiError):
+    """The resourceVersion is older than the history that is kept."""
+
+    status = 410
+    reason = "Expired"
+
+
+class BadRequest(ApiError):
+    """The request cannot be understood, such as a document with unknown fields."""
+
+    status = 400
+    reason = "BadRequest"
+
+
+class Invalid(ApiError):
+    """Admission found broken rules."""
+
+    status = 422
+    reason = "Invalid"
+
+    def __init__(self, message: str, causes: tuple[Cause, ...] = ()) -> None:
+        super().__init__(message)
+        self.causes = causes
+
+
+class TooManyRequests(ApiError):
+    """The eviction would violate a PodDisruptionBudget."""
+
+    status = 429
+    reason = "TooManyRequests"
+
+
+class CloudError(DovetailError):
+    """The provider refused a request."""
+
+
+class InsufficientCapacity(CloudError):
+    """None of the offerings asked for has capacity."""
+
+
+class NodeClassNotReady(CloudError):
+    """The node class of the claim is not ready to launch."""
+
+
+class InstanceNotFound(CloudError):
+    """The instance does not exist (any more)."""
+
+
+class CreateFailed(CloudError):
+    """The launch failed; `reason` becomes the reason of the claim's Launched condition."""
+
+    def __init__(self, message: str, reason: str = "LaunchFailed") -> None:
+        super().__init__(message)
+        self.reason = reason
