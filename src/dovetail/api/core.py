@@ -1,0 +1,296 @@
+"""Core kinds: Pod, Node, Namespace, volumes, Event and their parts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from dovetail.api.meta import Condition, LabelSelector, Object, Part
+from dovetail.units.quantity import Quantity
+
+ResourceList = dict[str, Quantity]
+
+
+class Taint(Part):
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str = ""
+
+
+class Toleration(Part):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class SelectorRequirement(Part):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Part):
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+    match_fields: tuple[SelectorRequirement, ...] = ()
+
+
+class NodeSelector(Part):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Part):
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Part):
+    required: NodeSelector | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class PodAffinityTerm(Part):
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Part):
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Part):
+    """Also the shape of podAntiAffinity."""
+
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class Affinity(Part):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Part):
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+
+
+class ResourceRequirements(Part):
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+
+
+class ContainerPort(Part):
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
+class Container(Part):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class ClaimVolumeSource(Part):
+    claim_name: str
+
+
+class ClaimSpec(Part):
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    access_modes: tuple[str, ...] = ()
+
+
+class ClaimTemplate(Part):
+    spec: ClaimSpec = ClaimSpec()
+
+
+class EphemeralVolumeSource(Part):
+    volume_claim_template: ClaimTemplate = ClaimTemplate()
+
+
+class CsiVolumeSource(Part):
+    driver: str
+
+
+class Volume(Part):
+    name: str = ""
+    persistent_volume_claim: ClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    csi: CsiVolumeSource | None = None
+
+
+class SchedulingGate(Part):
+    name: str
+
+
+class PodSpec(Part):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: ResourceRequirements | None = None
+    overhead: ResourceList = {}
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    priority: int = 0
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int = 30
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduler_name: str = "default-scheduler"
+    host_network: bool = False
+
+
+class PodStatus(Part):
+    phase: str = "Pending"
+    conditions: tuple[Condition, ...] = ()
+    nominated_node_name: str = ""
+    start_time: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Pod(Object):
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Pod"
+    PLURAL: ClassVar[str] = "pods"
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def terminal(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+class PodTemplateMeta(Part):
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class PodTemplateSpec(Part):
+    metadata: PodTemplateMeta = PodTemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class NodeSpec(Part):
+    provider_id: str = msgspec.field(name="providerID", default="")
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeStatus(Part):
+    capacity: ResourceList = {}
+    allocatable: ResourceList = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(Object):
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Node"
+    PLURAL: ClassVar[str] = "nodes"
+    NAMESPACED: ClassVar[bool] = False
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Namespace(Object):
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Namespace"
+    PLURAL: ClassVar[str] = "namespaces"
+    NAMESPACED: ClassVar[bool] = False
+
+
+class PersistentVolumeClaimStatus(Part):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Object):
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "PersistentVolumeClaim"
+    PLURAL: ClassVar[str] = "persistentvolumeclaims"
+
+    spec: ClaimSpec = ClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+
+class VolumeNodeAffinity(Part):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Part):
+    node_affinity: VolumeNodeAffinity | None = None
+    storage_class_name: str = ""
+    csi: CsiVolumeSource | None = None
+    local: dict[str, object] | None = None
+    host_path: dict[str, object] | None = None
+
+
+class PersistentVolume(Object):
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "PersistentVolume"
+    PLURAL: ClassVar[str] = "persistentvolumes"
+    NAMESPACED: ClassVar[bool] = False
+
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+
+
+class ObjectReference(Part):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class EventSource(Part):
+    component: str = ""
+
+
+class Event(Object):
+    """core/v1 Event."""
+
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Event"
+    PLURAL: ClassVar[str] = "events"
+
+    involved_object: ObjectReference = ObjectReference()
+    type: str = "Normal"
+    reason: str = ""
+    message: str = ""
+    count: int = 1
+    first_timestamp: str = ""
+    last_timestamp: str = ""
+    source: EventSource = EventSource()

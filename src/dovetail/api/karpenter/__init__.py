@@ -1,0 +1,1 @@
+"""Karpenter's own kinds, v1."""

@@ -1,0 +1,73 @@
+"""karpenter.k8s.aws/v1 EC2NodeClass, as far as Dovetail reads it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from dovetail.api.meta import Condition, Object, Part
+
+
+class SelectorTerm(Part):
+    """A term of any of the selectors: fields inside are ANDed, terms are ORed."""
+
+    alias: str = ""
+    id: str = ""
+    name: str = ""
+    owner: str = ""
+    ssm_parameter: str = ""
+    tags: dict[str, str] = {}
+
+
+class ElasticBlockStore(Part):
+    volume_size: str | int | None = None
+    volume_type: str = ""
+    iops: int | None = None
+    throughput: int | None = None
+    encrypted: bool | None = None
+    snapshot_id: str = msgspec.field(name="snapshotID", default="")
+
+
+class BlockDeviceMapping(Part):
+    device_name: str = ""
+    root_volume: bool = False
+    ebs: ElasticBlockStore | None = None
+
+
+class MetadataOptions(Part):
+    http_endpoint: str = "enabled"
+    http_protocol_ipv6: str = msgspec.field(name="httpProtocolIPv6", default="disabled")
+    http_put_response_hop_limit: int = 1
+    http_tokens: str = "required"
+
+
+class EC2NodeClassSpec(Part):
+    ami_selector_terms: tuple[SelectorTerm, ...] = ()
+    subnet_selector_terms: tuple[SelectorTerm, ...] = ()
+    security_group_selector_terms: tuple[SelectorTerm, ...] = ()
+    ami_family: str = ""
+    role: str = ""
+    instance_profile: str = ""
+    block_device_mappings: tuple[BlockDeviceMapping, ...] = ()
+    instance_store_policy: str = ""
+    # Upstream kubelet settings by their own names; checked at run time, not by the schema.
+    kubelet: dict[str, object] = {}
+    metadata_options: MetadataOptions = MetadataOptions()
+    tags: dict[str, str] = {}
+    user_data: str = ""
+
+
+class EC2NodeClassStatus(Part):
+    subnets: tuple[dict[str, str], ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class EC2NodeClass(Object):
+    API_VERSION: ClassVar[str] = "karpenter.k8s.aws/v1"
+    KIND: ClassVar[str] = "EC2NodeClass"
+    PLURAL: ClassVar[str] = "ec2nodeclasses"
+    NAMESPACED: ClassVar[bool] = False
+
+    spec: EC2NodeClassSpec = EC2NodeClassSpec()
+    status: EC2NodeClassStatus = EC2NodeClassStatus()

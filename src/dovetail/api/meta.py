@@ -1,0 +1,92 @@
+"""What all objects share: metadata, selectors, conditions."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A piece of an object: frozen, camelCase on the wire, holds only the fields that Dovetail reads."""
+
+
+class OwnerReference(Part):
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class Meta(Part):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if any."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Object(Part):
+    """A top-level object. `metadata` defaults to empty so that fragments decode too."""
+
+    API_VERSION: ClassVar[str] = ""
+    KIND: ClassVar[str] = ""
+    PLURAL: ClassVar[str] = ""
+    NAMESPACED: ClassVar[bool] = True
+
+    metadata: Meta = Meta()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the bare name of a cluster-scoped object."""
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+    @property
+    def deleting(self) -> bool:
+        return bool(self.metadata.deletion_timestamp)
+
+
+class Condition(Part):
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int = 0
+
+
+class LabelSelectorRequirement(Part):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Part):
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    """The condition of that type, if present."""
+    return next((item for item in conditions if item.type == kind), None)
+
+
+def is_true(conditions: tuple[Condition, ...], kind: str) -> bool:
+    """True iff the condition is present and True."""
+    found = condition(conditions, kind)
+    return found is not None and found.status == "True"

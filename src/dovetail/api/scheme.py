@@ -1,0 +1,35 @@
+"""Every kind that Dovetail knows, by apiVersion and kind."""
+
+from __future__ import annotations
+
+from dovetail.api import core, workloads
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object
+
+KINDS: tuple[type[Object], ...] = (
+    core.Namespace,
+    core.Node,
+    core.Pod,
+    core.PersistentVolumeClaim,
+    core.PersistentVolume,
+    core.Event,
+    workloads.Deployment,
+    workloads.ReplicaSet,
+    workloads.StatefulSet,
+    workloads.DaemonSet,
+    workloads.Job,
+    workloads.CronJob,
+    workloads.HorizontalPodAutoscaler,
+    workloads.PodDisruptionBudget,
+    workloads.StorageClass,
+    workloads.CSINode,
+    workloads.VolumeAttachment,
+    workloads.PriorityClass,
+    NodePool,
+    NodeClaim,
+    EC2NodeClass,
+)
+
+BY_GVK: dict[tuple[str, str], type[Object]] = {(kind.API_VERSION, kind.KIND): kind for kind in KINDS}

@@ -1,0 +1,306 @@
+"""Kinds that make pods, scale them or protect them: apps, batch, autoscaling, policy, storage."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dovetail.api.core import NodeSelectorTerm, PersistentVolumeClaim, PodTemplateSpec, SelectorRequirement
+from dovetail.api.meta import Condition, LabelSelector, Object, Part
+
+IntOrString = int | str
+
+
+class RollingUpdate(Part):
+    max_surge: IntOrString = "25%"
+    max_unavailable: IntOrString = "25%"
+
+
+class DeploymentStrategy(Part):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate = RollingUpdate()
+
+
+class ScaleStatus(Part):
+    replicas: int = 0
+    ready_replicas: int = 0
+    observed_generation: int = 0
+
+
+class DeploymentSpec(Part):
+    replicas: int = 1
+    selector: LabelSelector = LabelSelector()
+    template: PodTemplateSpec = PodTemplateSpec()
+    strategy: DeploymentStrategy = DeploymentStrategy()
+
+
+class Deployment(Object):
+    API_VERSION: ClassVar[str] = "apps/v1"
+    KIND: ClassVar[str] = "Deployment"
+    PLURAL: ClassVar[str] = "deployments"
+
+    spec: DeploymentSpec = DeploymentSpec()
+    status: ScaleStatus = ScaleStatus()
+
+
+class ReplicaSetSpec(Part):
+    replicas: int = 1
+    selector: LabelSelector = LabelSelector()
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class ReplicaSet(Object):
+    API_VERSION: ClassVar[str] = "apps/v1"
+    KIND: ClassVar[str] = "ReplicaSet"
+    PLURAL: ClassVar[str] = "replicasets"
+
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ScaleStatus = ScaleStatus()
+
+
+class StatefulSetSpec(Part):
+    replicas: int = 1
+    selector: LabelSelector = LabelSelector()
+    template: PodTemplateSpec = PodTemplateSpec()
+    service_name: str = ""
+    pod_management_policy: str = "OrderedReady"
+    volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
+
+
+class StatefulSet(Object):
+    API_VERSION: ClassVar[str] = "apps/v1"
+    KIND: ClassVar[str] = "StatefulSet"
+    PLURAL: ClassVar[str] = "statefulsets"
+
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: ScaleStatus = ScaleStatus()
+
+
+class DaemonSetSpec(Part):
+    selector: LabelSelector = LabelSelector()
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class DaemonSet(Object):
+    API_VERSION: ClassVar[str] = "apps/v1"
+    KIND: ClassVar[str] = "DaemonSet"
+    PLURAL: ClassVar[str] = "daemonsets"
+
+    spec: DaemonSetSpec = DaemonSetSpec()
+
+
+class JobSpec(Part):
+    parallelism: int = 1
+    completions: int | None = None
+    backoff_limit: int = 6
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class JobStatus(Part):
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    start_time: str = ""
+    completion_time: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Object):
+    API_VERSION: ClassVar[str] = "batch/v1"
+    KIND: ClassVar[str] = "Job"
+    PLURAL: ClassVar[str] = "jobs"
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+class JobTemplate(Part):
+    spec: JobSpec = JobSpec()
+
+
+class CronJobSpec(Part):
+    schedule: str = ""
+    time_zone: str | None = None
+    suspend: bool = False
+    concurrency_policy: str = "Allow"
+    starting_deadline_seconds: int | None = None
+    successful_jobs_history_limit: int = 3
+    failed_jobs_history_limit: int = 1
+    job_template: JobTemplate = JobTemplate()
+
+
+class CronJobStatus(Part):
+    last_schedule_time: str = ""
+
+
+class CronJob(Object):
+    API_VERSION: ClassVar[str] = "batch/v1"
+    KIND: ClassVar[str] = "CronJob"
+    PLURAL: ClassVar[str] = "cronjobs"
+
+    spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()
+
+
+class CrossVersionObjectReference(Part):
+    kind: str
+    name: str
+    api_version: str = ""
+
+
+class MetricTarget(Part):
+    type: str = "Utilization"
+    average_utilization: int | None = None
+
+
+class ResourceMetric(Part):
+    name: str
+    target: MetricTarget = MetricTarget()
+
+
+class MetricSpec(Part):
+    type: str
+    resource: ResourceMetric | None = None
+
+
+class ScalingPolicy(Part):
+    type: str
+    value: int
+    period_seconds: int
+
+
+class ScalingRules(Part):
+    stabilization_window_seconds: int | None = None
+    select_policy: str = "Max"
+    policies: tuple[ScalingPolicy, ...] = ()
+
+
+class ScalingBehavior(Part):
+    scale_up: ScalingRules | None = None
+    scale_down: ScalingRules | None = None
+
+
+class HorizontalPodAutoscalerSpec(Part):
+    scale_target_ref: CrossVersionObjectReference
+    max_replicas: int
+    min_replicas: int = 1
+    metrics: tuple[MetricSpec, ...] = ()
+    behavior: ScalingBehavior | None = None
+
+
+class HorizontalPodAutoscalerStatus(Part):
+    current_replicas: int = 0
+    desired_replicas: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class HorizontalPodAutoscaler(Object):
+    API_VERSION: ClassVar[str] = "autoscaling/v2"
+    KIND: ClassVar[str] = "HorizontalPodAutoscaler"
+    PLURAL: ClassVar[str] = "horizontalpodautoscalers"
+
+    spec: HorizontalPodAutoscalerSpec
+    status: HorizontalPodAutoscalerStatus = HorizontalPodAutoscalerStatus()
+
+
+class PodDisruptionBudgetSpec(Part):
+    selector: LabelSelector | None = None
+    min_available: IntOrString | None = None
+    max_unavailable: IntOrString | None = None
+    unhealthy_pod_eviction_policy: str = "IfHealthyBudget"
+
+
+class PodDisruptionBudgetStatus(Part):
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    observed_generation: int = 0
+
+
+class PodDisruptionBudget(Object):
+    API_VERSION: ClassVar[str] = "policy/v1"
+    KIND: ClassVar[str] = "PodDisruptionBudget"
+    PLURAL: ClassVar[str] = "poddisruptionbudgets"
+
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class TopologyExpression(Part):
+    key: str
+    values: tuple[str, ...] = ()
+
+
+class TopologyTerm(Part):
+    match_label_expressions: tuple[TopologyExpression, ...] = ()
+
+    def as_node_selector_term(self) -> NodeSelectorTerm:
+        """The same rule as a node selector term (each expression is an In)."""
+        return NodeSelectorTerm(
+            match_expressions=tuple(
+                SelectorRequirement(key=item.key, operator="In", values=item.values)
+                for item in self.match_label_expressions
+            )
+        )
+
+
+class StorageClass(Object):
+    API_VERSION: ClassVar[str] = "storage.k8s.io/v1"
+    KIND: ClassVar[str] = "StorageClass"
+    PLURAL: ClassVar[str] = "storageclasses"
+    NAMESPACED: ClassVar[bool] = False
+
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: tuple[TopologyTerm, ...] = ()
+
+
+class CsiAllocatable(Part):
+    count: int | None = None
+
+
+class CsiNodeDriver(Part):
+    name: str
+    allocatable: CsiAllocatable = CsiAllocatable()
+
+
+class CsiNodeSpec(Part):
+    drivers: tuple[CsiNodeDriver, ...] = ()
+
+
+class CSINode(Object):
+    API_VERSION: ClassVar[str] = "storage.k8s.io/v1"
+    KIND: ClassVar[str] = "CSINode"
+    PLURAL: ClassVar[str] = "csinodes"
+    NAMESPACED: ClassVar[bool] = False
+
+    spec: CsiNodeSpec = CsiNodeSpec()
+
+
+class VolumeAttachmentSource(Part):
+    persistent_volume_name: str = ""
+
+
+class VolumeAttachmentSpec(Part):
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(Object):
+    API_VERSION: ClassVar[str] = "storage.k8s.io/v1"
+    KIND: ClassVar[str] = "VolumeAttachment"
+    PLURAL: ClassVar[str] = "volumeattachments"
+    NAMESPACED: ClassVar[bool] = False
+
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
+class PriorityClass(Object):
+    API_VERSION: ClassVar[str] = "scheduling.k8s.io/v1"
+    KIND: ClassVar[str] = "PriorityClass"
+    PLURAL: ClassVar[str] = "priorityclasses"
+    NAMESPACED: ClassVar[bool] = False
+
+    value: int = 0
+    preemption_policy: str = "PreemptLowerPriority"
