@@ -12,14 +12,14 @@ from dovetail.units.quantity import Quantity
 ResourceList = dict[str, Quantity]
 
 
-class Taint(Part):
+class Taint(Part, frozen=True, kw_only=True):
     key: str
     effect: str
     value: str = ""
     time_added: str = ""
 
 
-class Toleration(Part):
+class Toleration(Part, frozen=True, kw_only=True):
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -27,27 +27,27 @@ class Toleration(Part):
     toleration_seconds: int | None = None
 
 
-class SelectorRequirement(Part):
+class SelectorRequirement(Part, frozen=True, kw_only=True):
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
 
-class NodeSelectorTerm(Part):
+class NodeSelectorTerm(Part, frozen=True, kw_only=True):
     match_expressions: tuple[SelectorRequirement, ...] = ()
     match_fields: tuple[SelectorRequirement, ...] = ()
 
 
-class NodeSelector(Part):
+class NodeSelector(Part, frozen=True, kw_only=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredSchedulingTerm(Part):
+class PreferredSchedulingTerm(Part, frozen=True, kw_only=True):
     weight: int
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(Part):
+class NodeAffinity(Part, frozen=True, kw_only=True):
     required: NodeSelector | None = msgspec.field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
@@ -56,7 +56,7 @@ class NodeAffinity(Part):
     )
 
 
-class PodAffinityTerm(Part):
+class PodAffinityTerm(Part, frozen=True, kw_only=True):
     topology_key: str
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -65,12 +65,12 @@ class PodAffinityTerm(Part):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class WeightedPodAffinityTerm(Part):
+class WeightedPodAffinityTerm(Part, frozen=True, kw_only=True):
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
-class PodAffinity(Part):
+class PodAffinity(Part, frozen=True, kw_only=True):
     """Also the shape of podAntiAffinity."""
 
     required: tuple[PodAffinityTerm, ...] = msgspec.field(
@@ -81,13 +81,13 @@ class PodAffinity(Part):
     )
 
 
-class Affinity(Part):
+class Affinity(Part, frozen=True, kw_only=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TopologySpreadConstraint(Part):
+class TopologySpreadConstraint(Part, frozen=True, kw_only=True):
     max_skew: int
     topology_key: str
     when_unsatisfiable: str = "DoNotSchedule"
@@ -98,19 +98,19 @@ class TopologySpreadConstraint(Part):
     match_label_keys: tuple[str, ...] = ()
 
 
-class ResourceRequirements(Part):
+class ResourceRequirements(Part, frozen=True, kw_only=True):
     requests: ResourceList = {}
     limits: ResourceList = {}
 
 
-class ContainerPort(Part):
+class ContainerPort(Part, frozen=True, kw_only=True):
     container_port: int = 0
     host_port: int = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
     protocol: str = "TCP"
 
 
-class Container(Part):
+class Container(Part, frozen=True, kw_only=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
@@ -118,40 +118,40 @@ class Container(Part):
     restart_policy: str = ""
 
 
-class ClaimVolumeSource(Part):
+class ClaimVolumeSource(Part, frozen=True, kw_only=True):
     claim_name: str
 
 
-class ClaimSpec(Part):
+class ClaimSpec(Part, frozen=True, kw_only=True):
     storage_class_name: str | None = None
     volume_name: str = ""
     access_modes: tuple[str, ...] = ()
 
 
-class ClaimTemplate(Part):
+class ClaimTemplate(Part, frozen=True, kw_only=True):
     spec: ClaimSpec = ClaimSpec()
 
 
-class EphemeralVolumeSource(Part):
+class EphemeralVolumeSource(Part, frozen=True, kw_only=True):
     volume_claim_template: ClaimTemplate = ClaimTemplate()
 
 
-class CsiVolumeSource(Part):
+class CsiVolumeSource(Part, frozen=True, kw_only=True):
     driver: str
 
 
-class Volume(Part):
+class Volume(Part, frozen=True, kw_only=True):
     name: str = ""
     persistent_volume_claim: ClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     csi: CsiVolumeSource | None = None
 
 
-class SchedulingGate(Part):
+class SchedulingGate(Part, frozen=True, kw_only=True):
     name: str
 
 
-class PodSpec(Part):
+class PodSpec(Part, frozen=True, kw_only=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     resources: ResourceRequirements | None = None
@@ -172,7 +172,7 @@ class PodSpec(Part):
     host_network: bool = False
 
 
-class PodStatus(Part):
+class PodStatus(Part, frozen=True, kw_only=True):
     phase: str = "Pending"
     conditions: tuple[Condition, ...] = ()
     nominated_node_name: str = ""
@@ -181,7 +181,7 @@ class PodStatus(Part):
     message: str = ""
 
 
-class Pod(Object):
+class Pod(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "v1"
     KIND: ClassVar[str] = "Pod"
     PLURAL: ClassVar[str] = "pods"
@@ -194,29 +194,29 @@ class Pod(Object):
         return self.status.phase in ("Succeeded", "Failed")
 
 
-class PodTemplateMeta(Part):
+class PodTemplateMeta(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
-class PodTemplateSpec(Part):
+class PodTemplateSpec(Part, frozen=True, kw_only=True):
     metadata: PodTemplateMeta = PodTemplateMeta()
     spec: PodSpec = PodSpec()
 
 
-class NodeSpec(Part):
+class NodeSpec(Part, frozen=True, kw_only=True):
     provider_id: str = msgspec.field(name="providerID", default="")
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
 
 
-class NodeStatus(Part):
+class NodeStatus(Part, frozen=True, kw_only=True):
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
     conditions: tuple[Condition, ...] = ()
 
 
-class Node(Object):
+class Node(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "v1"
     KIND: ClassVar[str] = "Node"
     PLURAL: ClassVar[str] = "nodes"
@@ -226,18 +226,18 @@ class Node(Object):
     status: NodeStatus = NodeStatus()
 
 
-class Namespace(Object):
+class Namespace(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "v1"
     KIND: ClassVar[str] = "Namespace"
     PLURAL: ClassVar[str] = "namespaces"
     NAMESPACED: ClassVar[bool] = False
 
 
-class PersistentVolumeClaimStatus(Part):
+class PersistentVolumeClaimStatus(Part, frozen=True, kw_only=True):
     phase: str = ""
 
 
-class PersistentVolumeClaim(Object):
+class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "v1"
     KIND: ClassVar[str] = "PersistentVolumeClaim"
     PLURAL: ClassVar[str] = "persistentvolumeclaims"
@@ -246,11 +246,11 @@ class PersistentVolumeClaim(Object):
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
 
-class VolumeNodeAffinity(Part):
+class VolumeNodeAffinity(Part, frozen=True, kw_only=True):
     required: NodeSelector | None = None
 
 
-class PersistentVolumeSpec(Part):
+class PersistentVolumeSpec(Part, frozen=True, kw_only=True):
     node_affinity: VolumeNodeAffinity | None = None
     storage_class_name: str = ""
     csi: CsiVolumeSource | None = None
@@ -258,7 +258,7 @@ class PersistentVolumeSpec(Part):
     host_path: dict[str, object] | None = None
 
 
-class PersistentVolume(Object):
+class PersistentVolume(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "v1"
     KIND: ClassVar[str] = "PersistentVolume"
     PLURAL: ClassVar[str] = "persistentvolumes"
@@ -267,7 +267,7 @@ class PersistentVolume(Object):
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
 
 
-class ObjectReference(Part):
+class ObjectReference(Part, frozen=True, kw_only=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -275,11 +275,11 @@ class ObjectReference(Part):
     uid: str = ""
 
 
-class EventSource(Part):
+class EventSource(Part, frozen=True, kw_only=True):
     component: str = ""
 
 
-class Event(Object):
+class Event(Object, frozen=True, kw_only=True):
     """core/v1 Event."""
 
     API_VERSION: ClassVar[str] = "v1"

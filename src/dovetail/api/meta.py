@@ -11,7 +11,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     """A piece of an object: frozen, camelCase on the wire, holds only the fields that Dovetail reads."""
 
 
-class OwnerReference(Part):
+class OwnerReference(Part, frozen=True, kw_only=True):
     api_version: str
     kind: str
     name: str
@@ -20,7 +20,7 @@ class OwnerReference(Part):
     block_owner_deletion: bool = False
 
 
-class Meta(Part):
+class Meta(Part, frozen=True, kw_only=True):
     name: str = ""
     generate_name: str = ""
     namespace: str = ""
@@ -40,7 +40,7 @@ class Meta(Part):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class Object(Part):
+class Object(Part, frozen=True, kw_only=True):
     """A top-level object. `metadata` defaults to empty so that fragments decode too."""
 
     API_VERSION: ClassVar[str] = ""
@@ -61,7 +61,7 @@ class Object(Part):
         return bool(self.metadata.deletion_timestamp)
 
 
-class Condition(Part):
+class Condition(Part, frozen=True, kw_only=True):
     type: str
     status: str = "Unknown"
     reason: str = ""
@@ -70,13 +70,13 @@ class Condition(Part):
     observed_generation: int = 0
 
 
-class LabelSelectorRequirement(Part):
+class LabelSelectorRequirement(Part, frozen=True, kw_only=True):
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Part):
+class LabelSelector(Part, frozen=True, kw_only=True):
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 

@@ -10,30 +10,30 @@ from dovetail.api.meta import Condition, LabelSelector, Object, Part
 IntOrString = int | str
 
 
-class RollingUpdate(Part):
+class RollingUpdate(Part, frozen=True, kw_only=True):
     max_surge: IntOrString = "25%"
     max_unavailable: IntOrString = "25%"
 
 
-class DeploymentStrategy(Part):
+class DeploymentStrategy(Part, frozen=True, kw_only=True):
     type: str = "RollingUpdate"
     rolling_update: RollingUpdate = RollingUpdate()
 
 
-class ScaleStatus(Part):
+class ScaleStatus(Part, frozen=True, kw_only=True):
     replicas: int = 0
     ready_replicas: int = 0
     observed_generation: int = 0
 
 
-class DeploymentSpec(Part):
+class DeploymentSpec(Part, frozen=True, kw_only=True):
     replicas: int = 1
     selector: LabelSelector = LabelSelector()
     template: PodTemplateSpec = PodTemplateSpec()
     strategy: DeploymentStrategy = DeploymentStrategy()
 
 
-class Deployment(Object):
+class Deployment(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "apps/v1"
     KIND: ClassVar[str] = "Deployment"
     PLURAL: ClassVar[str] = "deployments"
@@ -42,13 +42,13 @@ class Deployment(Object):
     status: ScaleStatus = ScaleStatus()
 
 
-class ReplicaSetSpec(Part):
+class ReplicaSetSpec(Part, frozen=True, kw_only=True):
     replicas: int = 1
     selector: LabelSelector = LabelSelector()
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class ReplicaSet(Object):
+class ReplicaSet(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "apps/v1"
     KIND: ClassVar[str] = "ReplicaSet"
     PLURAL: ClassVar[str] = "replicasets"
@@ -57,7 +57,7 @@ class ReplicaSet(Object):
     status: ScaleStatus = ScaleStatus()
 
 
-class StatefulSetSpec(Part):
+class StatefulSetSpec(Part, frozen=True, kw_only=True):
     replicas: int = 1
     selector: LabelSelector = LabelSelector()
     template: PodTemplateSpec = PodTemplateSpec()
@@ -66,7 +66,7 @@ class StatefulSetSpec(Part):
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
 
 
-class StatefulSet(Object):
+class StatefulSet(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "apps/v1"
     KIND: ClassVar[str] = "StatefulSet"
     PLURAL: ClassVar[str] = "statefulsets"
@@ -75,12 +75,12 @@ class StatefulSet(Object):
     status: ScaleStatus = ScaleStatus()
 
 
-class DaemonSetSpec(Part):
+class DaemonSetSpec(Part, frozen=True, kw_only=True):
     selector: LabelSelector = LabelSelector()
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class DaemonSet(Object):
+class DaemonSet(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "apps/v1"
     KIND: ClassVar[str] = "DaemonSet"
     PLURAL: ClassVar[str] = "daemonsets"
@@ -88,14 +88,14 @@ class DaemonSet(Object):
     spec: DaemonSetSpec = DaemonSetSpec()
 
 
-class JobSpec(Part):
+class JobSpec(Part, frozen=True, kw_only=True):
     parallelism: int = 1
     completions: int | None = None
     backoff_limit: int = 6
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class JobStatus(Part):
+class JobStatus(Part, frozen=True, kw_only=True):
     active: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -104,7 +104,7 @@ class JobStatus(Part):
     conditions: tuple[Condition, ...] = ()
 
 
-class Job(Object):
+class Job(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "batch/v1"
     KIND: ClassVar[str] = "Job"
     PLURAL: ClassVar[str] = "jobs"
@@ -113,11 +113,11 @@ class Job(Object):
     status: JobStatus = JobStatus()
 
 
-class JobTemplate(Part):
+class JobTemplate(Part, frozen=True, kw_only=True):
     spec: JobSpec = JobSpec()
 
 
-class CronJobSpec(Part):
+class CronJobSpec(Part, frozen=True, kw_only=True):
     schedule: str = ""
     time_zone: str | None = None
     suspend: bool = False
@@ -128,11 +128,11 @@ class CronJobSpec(Part):
     job_template: JobTemplate = JobTemplate()
 
 
-class CronJobStatus(Part):
+class CronJobStatus(Part, frozen=True, kw_only=True):
     last_schedule_time: str = ""
 
 
-class CronJob(Object):
+class CronJob(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "batch/v1"
     KIND: ClassVar[str] = "CronJob"
     PLURAL: ClassVar[str] = "cronjobs"
@@ -141,45 +141,45 @@ class CronJob(Object):
     status: CronJobStatus = CronJobStatus()
 
 
-class CrossVersionObjectReference(Part):
+class CrossVersionObjectReference(Part, frozen=True, kw_only=True):
     kind: str
     name: str
     api_version: str = ""
 
 
-class MetricTarget(Part):
+class MetricTarget(Part, frozen=True, kw_only=True):
     type: str = "Utilization"
     average_utilization: int | None = None
 
 
-class ResourceMetric(Part):
+class ResourceMetric(Part, frozen=True, kw_only=True):
     name: str
     target: MetricTarget = MetricTarget()
 
 
-class MetricSpec(Part):
+class MetricSpec(Part, frozen=True, kw_only=True):
     type: str
     resource: ResourceMetric | None = None
 
 
-class ScalingPolicy(Part):
+class ScalingPolicy(Part, frozen=True, kw_only=True):
     type: str
     value: int
     period_seconds: int
 
 
-class ScalingRules(Part):
+class ScalingRules(Part, frozen=True, kw_only=True):
     stabilization_window_seconds: int | None = None
     select_policy: str = "Max"
     policies: tuple[ScalingPolicy, ...] = ()
 
 
-class ScalingBehavior(Part):
+class ScalingBehavior(Part, frozen=True, kw_only=True):
     scale_up: ScalingRules | None = None
     scale_down: ScalingRules | None = None
 
 
-class HorizontalPodAutoscalerSpec(Part):
+class HorizontalPodAutoscalerSpec(Part, frozen=True, kw_only=True):
     scale_target_ref: CrossVersionObjectReference
     max_replicas: int
     min_replicas: int = 1
@@ -187,13 +187,13 @@ class HorizontalPodAutoscalerSpec(Part):
     behavior: ScalingBehavior | None = None
 
 
-class HorizontalPodAutoscalerStatus(Part):
+class HorizontalPodAutoscalerStatus(Part, frozen=True, kw_only=True):
     current_replicas: int = 0
     desired_replicas: int = 0
     conditions: tuple[Condition, ...] = ()
 
 
-class HorizontalPodAutoscaler(Object):
+class HorizontalPodAutoscaler(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "autoscaling/v2"
     KIND: ClassVar[str] = "HorizontalPodAutoscaler"
     PLURAL: ClassVar[str] = "horizontalpodautoscalers"
@@ -202,14 +202,14 @@ class HorizontalPodAutoscaler(Object):
     status: HorizontalPodAutoscalerStatus = HorizontalPodAutoscalerStatus()
 
 
-class PodDisruptionBudgetSpec(Part):
+class PodDisruptionBudgetSpec(Part, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     min_available: IntOrString | None = None
     max_unavailable: IntOrString | None = None
     unhealthy_pod_eviction_policy: str = "IfHealthyBudget"
 
 
-class PodDisruptionBudgetStatus(Part):
+class PodDisruptionBudgetStatus(Part, frozen=True, kw_only=True):
     disruptions_allowed: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
@@ -217,7 +217,7 @@ class PodDisruptionBudgetStatus(Part):
     observed_generation: int = 0
 
 
-class PodDisruptionBudget(Object):
+class PodDisruptionBudget(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "policy/v1"
     KIND: ClassVar[str] = "PodDisruptionBudget"
     PLURAL: ClassVar[str] = "poddisruptionbudgets"
@@ -226,12 +226,12 @@ class PodDisruptionBudget(Object):
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
-class TopologyExpression(Part):
+class TopologyExpression(Part, frozen=True, kw_only=True):
     key: str
     values: tuple[str, ...] = ()
 
 
-class TopologyTerm(Part):
+class TopologyTerm(Part, frozen=True, kw_only=True):
     match_label_expressions: tuple[TopologyExpression, ...] = ()
 
     def as_node_selector_term(self) -> NodeSelectorTerm:
@@ -244,7 +244,7 @@ class TopologyTerm(Part):
         )
 
 
-class StorageClass(Object):
+class StorageClass(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "storage.k8s.io/v1"
     KIND: ClassVar[str] = "StorageClass"
     PLURAL: ClassVar[str] = "storageclasses"
@@ -255,20 +255,20 @@ class StorageClass(Object):
     allowed_topologies: tuple[TopologyTerm, ...] = ()
 
 
-class CsiAllocatable(Part):
+class CsiAllocatable(Part, frozen=True, kw_only=True):
     count: int | None = None
 
 
-class CsiNodeDriver(Part):
+class CsiNodeDriver(Part, frozen=True, kw_only=True):
     name: str
     allocatable: CsiAllocatable = CsiAllocatable()
 
 
-class CsiNodeSpec(Part):
+class CsiNodeSpec(Part, frozen=True, kw_only=True):
     drivers: tuple[CsiNodeDriver, ...] = ()
 
 
-class CSINode(Object):
+class CSINode(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "storage.k8s.io/v1"
     KIND: ClassVar[str] = "CSINode"
     PLURAL: ClassVar[str] = "csinodes"
@@ -277,17 +277,17 @@ class CSINode(Object):
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
-class VolumeAttachmentSource(Part):
+class VolumeAttachmentSource(Part, frozen=True, kw_only=True):
     persistent_volume_name: str = ""
 
 
-class VolumeAttachmentSpec(Part):
+class VolumeAttachmentSpec(Part, frozen=True, kw_only=True):
     attacher: str = ""
     node_name: str = ""
     source: VolumeAttachmentSource = VolumeAttachmentSource()
 
 
-class VolumeAttachment(Object):
+class VolumeAttachment(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "storage.k8s.io/v1"
     KIND: ClassVar[str] = "VolumeAttachment"
     PLURAL: ClassVar[str] = "volumeattachments"
@@ -296,7 +296,7 @@ class VolumeAttachment(Object):
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
 
 
-class PriorityClass(Object):
+class PriorityClass(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "scheduling.k8s.io/v1"
     KIND: ClassVar[str] = "PriorityClass"
     PLURAL: ClassVar[str] = "priorityclasses"

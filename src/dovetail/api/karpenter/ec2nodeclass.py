@@ -9,7 +9,7 @@ import msgspec
 from dovetail.api.meta import Condition, Object, Part
 
 
-class SelectorTerm(Part):
+class SelectorTerm(Part, frozen=True, kw_only=True):
     """A term of any of the selectors: fields inside are ANDed, terms are ORed."""
 
     alias: str = ""
@@ -20,7 +20,7 @@ class SelectorTerm(Part):
     tags: dict[str, str] = {}
 
 
-class ElasticBlockStore(Part):
+class ElasticBlockStore(Part, frozen=True, kw_only=True):
     volume_size: str | int | None = None
     volume_type: str = ""
     iops: int | None = None
@@ -29,20 +29,20 @@ class ElasticBlockStore(Part):
     snapshot_id: str = msgspec.field(name="snapshotID", default="")
 
 
-class BlockDeviceMapping(Part):
+class BlockDeviceMapping(Part, frozen=True, kw_only=True):
     device_name: str = ""
     root_volume: bool = False
     ebs: ElasticBlockStore | None = None
 
 
-class MetadataOptions(Part):
+class MetadataOptions(Part, frozen=True, kw_only=True):
     http_endpoint: str = "enabled"
     http_protocol_ipv6: str = msgspec.field(name="httpProtocolIPv6", default="disabled")
     http_put_response_hop_limit: int = 1
     http_tokens: str = "required"
 
 
-class EC2NodeClassSpec(Part):
+class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     ami_selector_terms: tuple[SelectorTerm, ...] = ()
     subnet_selector_terms: tuple[SelectorTerm, ...] = ()
     security_group_selector_terms: tuple[SelectorTerm, ...] = ()
@@ -58,12 +58,12 @@ class EC2NodeClassSpec(Part):
     user_data: str = ""
 
 
-class EC2NodeClassStatus(Part):
+class EC2NodeClassStatus(Part, frozen=True, kw_only=True):
     subnets: tuple[dict[str, str], ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
-class EC2NodeClass(Object):
+class EC2NodeClass(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "karpenter.k8s.aws/v1"
     KIND: ClassVar[str] = "EC2NodeClass"
     PLURAL: ClassVar[str] = "ec2nodeclasses"

@@ -11,11 +11,11 @@ from dovetail.api.karpenter.nodepool import ClaimTemplateSpec
 from dovetail.api.meta import Condition, Object, Part
 
 
-class NodeClaimSpec(ClaimTemplateSpec):
+class NodeClaimSpec(ClaimTemplateSpec, frozen=True, kw_only=True):
     resources: ResourceRequirements = ResourceRequirements()
 
 
-class NodeClaimStatus(Part):
+class NodeClaimStatus(Part, frozen=True, kw_only=True):
     node_name: str = ""
     provider_id: str = msgspec.field(name="providerID", default="")
     image_id: str = msgspec.field(name="imageID", default="")
@@ -25,7 +25,7 @@ class NodeClaimStatus(Part):
     conditions: tuple[Condition, ...] = ()
 
 
-class NodeClaim(Object):
+class NodeClaim(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "karpenter.sh/v1"
     KIND: ClassVar[str] = "NodeClaim"
     PLURAL: ClassVar[str] = "nodeclaims"

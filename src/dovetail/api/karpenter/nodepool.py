@@ -10,25 +10,25 @@ from dovetail.api.core import ResourceList, Taint
 from dovetail.api.meta import Condition, Object, Part
 
 
-class NodeClassRef(Part):
+class NodeClassRef(Part, frozen=True, kw_only=True):
     group: str
     kind: str
     name: str
 
 
-class Requirement(Part):
+class Requirement(Part, frozen=True, kw_only=True):
     key: str
     operator: str
     values: tuple[str, ...] = ()
     min_values: int | None = None
 
 
-class TemplateMeta(Part):
+class TemplateMeta(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
-class ClaimTemplateSpec(Part):
+class ClaimTemplateSpec(Part, frozen=True, kw_only=True):
     """What NodePool templates and NodeClaims have in common."""
 
     node_class_ref: NodeClassRef
@@ -39,12 +39,12 @@ class ClaimTemplateSpec(Part):
     expire_after: str = "720h"
 
 
-class NodeClaimTemplate(Part):
+class NodeClaimTemplate(Part, frozen=True, kw_only=True):
     spec: ClaimTemplateSpec
     metadata: TemplateMeta = TemplateMeta()
 
 
-class Budget(Part):
+class Budget(Part, frozen=True, kw_only=True):
     nodes: str = "10%"
     # None means every reason; an empty tuple means none.
     reasons: tuple[str, ...] | None = None
@@ -52,13 +52,13 @@ class Budget(Part):
     duration: str | None = None
 
 
-class Disruption(Part):
+class Disruption(Part, frozen=True, kw_only=True):
     consolidate_after: str = "0s"
     consolidation_policy: str = "WhenEmptyOrUnderutilized"
     budgets: tuple[Budget, ...] = (Budget(),)
 
 
-class NodePoolSpec(Part):
+class NodePoolSpec(Part, frozen=True, kw_only=True):
     template: NodeClaimTemplate
     disruption: Disruption = Disruption()
     limits: ResourceList = {}
@@ -66,14 +66,14 @@ class NodePoolSpec(Part):
     replicas: int | None = None
 
 
-class NodePoolStatus(Part):
+class NodePoolStatus(Part, frozen=True, kw_only=True):
     resources: ResourceList = {}
     nodes: int = 0
     node_class_observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 
 
-class NodePool(Object):
+class NodePool(Object, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "karpenter.sh/v1"
     KIND: ClassVar[str] = "NodePool"
     PLURAL: ClassVar[str] = "nodepools"
