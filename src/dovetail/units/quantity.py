@@ -6,7 +6,6 @@ A quantity is a whole number of nano-units; anything finer is rounded away from 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 _NANO = 1_000_000_000
@@ -18,13 +17,33 @@ _PATTERN = re.compile(
 _LARGEST_EXPONENT = 100
 
 
-@dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An exact amount; equal amounts are equal however they are spelt ("1000m" == "1")."""
+    """An exact amount; equal amounts are equal however they are spelt ("1000m" == "1").
 
-    nanos: int
-    # How the amount is written out: "binary" (Ki, Mi), "decimal" (m, k, M) or "exponent" (e3).
-    style: str = field(default="decimal", compare=False)
+    Immutable by convention. Not a dataclass, because msgspec would read those as JSON objects.
+    """
+
+    __slots__ = ("nanos", "style")
+
+    def __init__(self, nanos: int, style: str = "decimal") -> None:
+        self.nanos = nanos
+        # How the amount is written out: "binary" (Ki, Mi), "decimal" (m, k, M) or "exponent" (e3).
+        self.style = style
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.nanos == other.nanos
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.nanos < other.nanos
+
+    def __le__(self, other: Quantity) -> bool:
+        return self.nanos <= other.nanos
+
+    def __hash__(self) -> int:
+        return hash(self.nanos)
+
+    def __repr__(self) -> str:
+        return f"Quantity({self})"
 
     def milli(self) -> int:
         """The amount in thousandths, rounded up."""

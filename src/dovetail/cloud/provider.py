@@ -1,0 +1,58 @@
+"""The provider's port. Twins: `cloud/simulated` and, later, kwok and AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.model.offering import InstanceType
+from dovetail.model.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A machine that the provider runs for this cluster."""
+
+    provider_id: str  # "aws:///<zone>/<instance id>"
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price: int  # nano-dollars per hour, as charged
+    image_id: str
+    created: int  # nanoseconds since the epoch
+    claim: str = ""  # name of the NodeClaim it was launched for
+    reservation_id: str = ""
+    terminating: bool = False
+    labels: dict[str, str] = field(default_factory=dict)  # every label that the launch decided
+    capacity: Resources = field(default_factory=dict)
+    allocatable: Resources = field(default_factory=dict)
+
+
+class Provider(Protocol):
+    """What Dovetail needs of a cloud. Errors are CloudErrors; each method says who retries."""
+
+    node_class_kinds: tuple[tuple[str, str], ...]  # (group, kind) of the node classes that are its own
+
+    def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
+        """All types for nodes of that class, with present prices and availability. Never raises.
+
+        Answers the same objects until something changed, so that callers may cache by identity.
+        """
+
+    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+        """Launch one instance that meets the claim's requirements, cheapest capacity first.
+
+        InsufficientCapacity and NodeClassNotReady: the caller deletes the claim. CreateFailed: it retries.
+        """
+
+    async def delete(self, provider_id: str) -> None:
+        """Ask for termination. InstanceNotFound once the instance is gone; until then, call again."""
+
+    async def get(self, provider_id: str) -> Instance:
+        """Raises InstanceNotFound."""
+
+    async def list(self) -> Sequence[Instance]:
+        """Every instance of this cluster, terminated ones excepted."""

@@ -1,0 +1,81 @@
+"""Label, annotation, taint and finalizer names."""
+
+from __future__ import annotations
+
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+ZONE_ID = "topology.k8s.aws/zone-id"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+ARCH = "kubernetes.io/arch"
+OS = "kubernetes.io/os"
+WINDOWS_BUILD = "node.kubernetes.io/windows-build"
+HOSTNAME = "kubernetes.io/hostname"
+CAPACITY_TYPE = "karpenter.sh/capacity-type"
+NODEPOOL = "karpenter.sh/nodepool"
+REGISTERED = "karpenter.sh/registered"
+INITIALIZED = "karpenter.sh/initialized"
+DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"
+EXCLUDE_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
+RESERVATION_ID = "karpenter.k8s.aws/capacity-reservation-id"
+
+SPOT = "spot"
+ON_DEMAND = "on-demand"
+RESERVED = "reserved"
+
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+NODEPOOL_HASH = "karpenter.sh/nodepool-hash"
+NODEPOOL_HASH_VERSION = "karpenter.sh/nodepool-hash-version"
+TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
+MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
+POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+DISRUPTED_TAINT = "karpenter.sh/disrupted"
+UNREGISTERED_TAINT = "karpenter.sh/unregistered"
+TERMINATION_FINALIZER = "karpenter.sh/termination"
+
+ALIASES = {
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+    "beta.kubernetes.io/arch": ARCH,
+    "beta.kubernetes.io/os": OS,
+    "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+}
+
+AWS = "karpenter.k8s.aws/"
+AWS_INSTANCE_LABELS = tuple(
+    AWS + name
+    for name in (
+        "instance-category",
+        "instance-generation",
+        "instance-family",
+        "instance-size",
+        "instance-capability-flex",
+        "instance-cpu",
+        "instance-cpu-manufacturer",
+        "instance-cpu-sustained-clock-speed-mhz",
+        "instance-memory",
+        "instance-ebs-bandwidth",
+        "instance-network-bandwidth",
+        "instance-hypervisor",
+        "instance-encryption-in-transit-supported",
+        "nitro-sandbox",
+        "instance-local-nvme",
+        "instance-gpu-name",
+        "instance-gpu-manufacturer",
+        "instance-gpu-count",
+        "instance-gpu-memory",
+        "instance-accelerator-name",
+        "instance-accelerator-manufacturer",
+        "instance-accelerator-count",
+        "instance-tenancy",
+        "capacity-reservation-id",
+        "capacity-reservation-type",
+        "capacity-reservation-interruptible",
+        "placement-group-id",
+        "placement-group-partition",
+    )
+)
+
+# Keys that every provider defines; a pool need not mention them for a pod to ask for them.
+WELL_KNOWN = frozenset({NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD})
+AWS_WELL_KNOWN = WELL_KNOWN | frozenset(AWS_INSTANCE_LABELS) | {ZONE_ID}

@@ -1,0 +1,51 @@
+"""What a provider sells: instance types and, per zone and capacity type, offerings with a price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import Resources, subtract
+
+# Prices are integers, so that ties and sums are exact: billionths of a dollar per hour.
+NANO_DOLLARS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """One instance type in one zone with one capacity type."""
+
+    zone: str
+    capacity_type: str
+    price: int  # nano-dollars per hour
+    requirements: Requirements  # zone, capacity type and whatever else tells offerings apart
+    available: bool = True
+    reservation_id: str = ""
+    reservation_capacity: int = 0  # instances left in the reservation; 0 where not reserved
+    estimated: bool = False  # True iff the price is our estimate, not a published one
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What the system keeps of a node's capacity."""
+
+    kube_reserved: Resources = field(default_factory=dict)
+    system_reserved: Resources = field(default_factory=dict)
+    eviction_threshold: Resources = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """A type as a node pool sees it. `requirements` are its labels, DoesNotExist where it has none."""
+
+    name: str
+    requirements: Requirements
+    offerings: tuple[Offering, ...]
+    capacity: Resources
+    overhead: Overhead = field(default_factory=Overhead)
+
+    def allocatable(self) -> dict[str, int]:
+        """Capacity less all overhead; may be negative for the tiniest types."""
+        rest = subtract(self.capacity, self.overhead.kube_reserved)
+        rest = subtract(rest, self.overhead.system_reserved)
+        return subtract(rest, self.overhead.eviction_threshold)

@@ -1,0 +1,64 @@
+"""What a solver answers: one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dovetail.api.core import Taint
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedClaim:
+    """A node to buy. The first type and offering are the cheapest; the cloud may pick any that is listed."""
+
+    name: str  # unique within the plan: "<pool>-<index>"
+    pool: str
+    pods: tuple[str, ...]  # "namespace/name", sorted
+    requirements: Requirements  # as written on the NodeClaim, instance types included
+    instance_types: tuple[str, ...]  # cheapest first, at most 600
+    requests: Resources  # pods and the least daemonset overhead of the listed types
+    instance_type: str  # the cheapest offering's
+    zone: str
+    capacity_type: str
+    price: int  # nano-dollars per hour of that offering
+    price_estimated: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    min_values_relaxed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """A pod that is left over, and the first rule that fails per pool."""
+
+    pod: str
+    reason: str  # the words of the event, without "Failed to schedule pod, "
+    pools: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Nano-dollars per hour of what the plan buys."""
+
+    hourly: int
+    lower_bound: int  # no plan that places the same pods costs less
+
+    @property
+    def gap(self) -> float:
+        """Share of the cost that is not proven necessary, 0.0 to 1.0."""
+        return 1 - self.lower_bound / self.hourly if self.hourly else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where every pending pod goes. Tuples are sorted by name, so equal plans compare equal."""
+
+    claims: tuple[PlannedClaim, ...] = ()
+    existing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node -> pods "ns/name"
+    unschedulable: tuple[Unschedulable, ...] = ()
+    cost: Cost = field(default_factory=lambda: Cost(0, 0))
+    relaxed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # pod -> preferences given up
+    work: int = 0  # units of the budget that were used
