@@ -23,10 +23,13 @@ def decode(document: object, kind: type[T]) -> T:
 
 def encode(value: object) -> Any:
     """The document of an object (with apiVersion and kind) or of a part; defaults are left out."""
-    document = msgspec.to_builtins(value, enc_hook=_write, str_keys=True)
+    document = msgspec.json.decode(_ENCODER.encode(value))
     if isinstance(value, Object):
         return {"apiVersion": value.API_VERSION, "kind": value.KIND, **document}
     return document
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=lambda value: _write(value))
 
 
 def _read(kind: type, value: object) -> object:
