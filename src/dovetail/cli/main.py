@@ -1,0 +1,67 @@
+"""The `dovetail` command: finds the subcommand, turns every error into words and an exit code.
+
+Exit codes: 0 done; 1 a fault of Dovetail's own; 2 something the user gave is wrong; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+from rich.console import Console
+from rich.text import Text
+
+from dovetail import __version__
+from dovetail.base.errors import DovetailError, InputError
+
+OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+app = App(
+    name="dovetail",
+    help="A Kubernetes node autoscaler that proves how good its plans are.",
+    version=f"dovetail {__version__}",
+    version_flags=["--version"],
+)
+# Given as text, so that a command's imports are paid for only when it runs.
+app.command("dovetail.cli.simulate:simulate", name="simulate")
+app.command("dovetail.cli.plan:plan", name="plan")
+app.command("dovetail.cli.catalog:catalog", name="catalog")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; answers the exit code."""
+    try:
+        app(list(arguments), exit_on_error=False, print_error=True, result_action="return_value")
+        return OK
+    except CycloptsError:
+        return BAD_INPUT
+    except InputError as error:
+        _complain(str(error))
+        return BAD_INPUT
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else OK
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as error:
+        if os.environ.get("DOVETAIL_DEBUG"):
+            raise
+        kind = "" if isinstance(error, DovetailError) else f"{type(error).__name__}: "
+        _complain(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
+        return FAULT
+
+
+def _complain(message: str) -> None:
+    text = Text.assemble(("dovetail: ", "bold red"), message)
+    Console(stderr=True, soft_wrap=True, highlight=False).print(text)

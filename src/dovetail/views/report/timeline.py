@@ -1,0 +1,86 @@
+"""From the event log to the rows of the node timeline, and to the grouped list of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dovetail.views.report.series import Record, node_kind
+
+_SECOND = 1_000_000_000
+# Conditions of a NodeClaim that begin each stage of a node's life, as the timeline colours them.
+_LEAVING = ("Drained", "InstanceTerminating")
+
+
+def node_rows(records: Iterable[Record], end: int) -> list[dict[str, Any]]:
+    """One row per node ever launched, in order of launch.
+
+    Times are Unix seconds: `launched`, `joined`, `ready`, `leaving`, `gone`; a stage that was never reached
+    is null, and `gone` of a node that outlived the simulation is its end.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    row_of_node: dict[str, str] = {}
+    for record in records:
+        seconds = record["t"] / _SECOND
+        match record["kind"]:
+            case "instance.started" if record.get("claim"):
+                rows[record["claim"]] = _row(record, seconds)
+            case "node.created":
+                key = record.get("claim") or record["node"]
+                row = rows.setdefault(key, _row({**record, "price": 0}, seconds))
+                row.update(name=record["node"], joined=seconds, kind=node_kind(record))
+                row_of_node[record["node"]] = key
+            case "node.ready" if record["node"] in row_of_node:
+                row = rows[row_of_node[record["node"]]]
+                row["ready"] = row["ready"] or seconds
+            case "node.deleted" if record["node"] in row_of_node:
+                rows[row_of_node[record["node"]]]["gone"] = seconds
+            case "claim.condition" if record["type"] in _LEAVING and record["claim"] in rows:
+                row = rows[record["claim"]]
+                row["leaving"] = row["leaving"] or seconds
+            case "claim.deleted" if record["claim"] in rows:
+                rows[record["claim"]]["gone"] = seconds
+    for row in rows.values():
+        row["gone"] = row["gone"] or end / _SECOND
+    return sorted(rows.values(), key=lambda row: (row["launched"], row["name"]))
+
+
+def _row(record: Record, seconds: float) -> dict[str, Any]:
+    return {
+        "name": record.get("node") or record.get("claim", ""),
+        "kind": node_kind(record),
+        "instanceType": record.get("instanceType", ""),
+        "zone": record.get("zone", ""),
+        "price": record["price"] / _SECOND,
+        "estimated": record.get("estimated", False),
+        "launched": seconds,
+        "joined": None,
+        "ready": None,
+        "leaving": None,
+        "gone": None,
+    }
+
+
+def event_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Kubernetes Events in order, equal ones (reason, message without object) counted within a minute."""
+    rows: list[dict[str, Any]] = []
+    latest: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in records:
+        if record["kind"] != "event":
+            continue
+        seconds = record["t"] / _SECOND
+        key = (record["reason"], record["message"])
+        row = latest.get(key)
+        if row is not None and seconds - row["t"] < 60:
+            row["count"] += 1
+            continue
+        latest[key] = row = {
+            "t": seconds,
+            "type": record["type"],
+            "reason": record["reason"],
+            "object": record["object"],
+            "message": record["message"],
+            "count": 1,
+        }
+        rows.append(row)
+    return rows
