@@ -60,8 +60,9 @@ class Quantity:
         return Quantity(self.nanos - other.nanos, self.style if self.nanos else other.style)
 
     def __str__(self) -> str:
-        if self.style == "binary" and self.nanos % _NANO == 0 and abs(self.nanos) >= 1024 * _NANO:
-            return _binary_text(self.nanos // _NANO)
+        if self.style == "binary" and abs(self.nanos) >= 1024 * _NANO:
+            units = -(-abs(self.nanos) // _NANO)  # suffixes of 1024 have no fractions: rounded away from zero
+            return _binary_text(units if self.nanos > 0 else -units)
         if self.style == "exponent":
             return _decimal_text(self.nanos, exponent=True)
         return _decimal_text(self.nanos, exponent=False)
@@ -90,7 +91,8 @@ def _decimal_text(nanos: int, *, exponent: bool) -> str:
     return f"{nanos}{suffix}"
 
 
-@lru_cache(maxsize=65_536)
+# Typed, because True == 1 and a boolean is no quantity.
+@lru_cache(maxsize=65_536, typed=True)
 def parse_quantity(text: str | int | float) -> Quantity:
     """Read a quantity as the API server does; raises ValueError with what would be valid."""
     if isinstance(text, bool):

@@ -1,0 +1,80 @@
+"""Lengths of time as text: Go's notation ("1h30m", "500ms") in objects, integer nanoseconds in code."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_UNITS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # micro sign
+    "μs": 1_000,  # Greek mu
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_TERM = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)")
+_NEVER = "Never"
+
+
+@lru_cache(maxsize=4096)
+def parse_duration(text: str) -> int:
+    """Nanoseconds; raises ValueError with what would be valid. Days are no unit of Kubernetes."""
+    body = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
+    if body == "0":
+        return 0
+    total, at = 0, 0
+    while at < len(body):
+        match = _TERM.match(body, at)
+        if match is None or not (match[1] or match[2]):
+            raise ValueError(_complaint(text))
+        unit, part = _UNITS[match[3]], match[2] or ""
+        total += int(match[1] or 0) * unit + int(part or 0) * unit // 10 ** len(part)
+        at = match.end()
+    if not body:
+        raise ValueError(_complaint(text))
+    return -total if text.startswith("-") else total
+
+
+def parse_nillable(text: str) -> int | None:
+    """Nanoseconds, or None for "Never" (the feature is off); raises ValueError with what would be valid."""
+    if text == _NEVER:
+        return None
+    if text.lower() == _NEVER.lower():
+        raise ValueError(f"{text!r} is not a duration; did you mean {_NEVER!r}?")
+    return parse_duration(text)
+
+
+def format_duration(nanoseconds: int) -> str:
+    """The text that Go prints for it: "2m0s", "1h0m0.5s", "100ms"; parses back to the same number."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if rest == 0:
+        return "0s"
+    if rest < _UNITS["s"]:
+        unit = next(name for name in ("ms", "µs", "ns") if rest >= _UNITS[name])
+        return f"{sign}{_decimal(rest, _UNITS[unit])}{unit}"
+    hours, rest = divmod(rest, _UNITS["h"])
+    minutes, rest = divmod(rest, _UNITS["m"])
+    seconds = f"{_decimal(rest, _UNITS['s'])}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"
+
+
+def _decimal(amount: int, unit: int) -> str:
+    """amount / unit without trailing zeros; `unit` is a power of ten."""
+    whole, part = divmod(amount, unit)
+    digits = str(part).zfill(len(str(unit)) - 1).rstrip("0") if part else ""
+    return f"{whole}.{digits}" if digits else str(whole)
+
+
+def _complaint(text: str) -> str:
+    hint = ""
+    days = re.fullmatch(r"(\d+)d", text)
+    if days:
+        hint = f"; did you mean {int(days[1]) * 24}h?"
+    elif re.fullmatch(r"\d+", text):
+        hint = f"; did you mean {text}s?"
+    return f"{text!r} is not a duration; valid are numbers with a unit, such as 30s, 5m, 1h30m or 500ms{hint}"
