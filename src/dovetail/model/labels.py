@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dovetail.api.karpenter import wellknown
+
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 ZONE_ID = "topology.k8s.aws/zone-id"
@@ -42,40 +44,8 @@ ALIASES = {
 }
 
 AWS = "karpenter.k8s.aws/"
-AWS_INSTANCE_LABELS = tuple(
-    AWS + name
-    for name in (
-        "instance-category",
-        "instance-generation",
-        "instance-family",
-        "instance-size",
-        "instance-capability-flex",
-        "instance-cpu",
-        "instance-cpu-manufacturer",
-        "instance-cpu-sustained-clock-speed-mhz",
-        "instance-memory",
-        "instance-ebs-bandwidth",
-        "instance-network-bandwidth",
-        "instance-hypervisor",
-        "instance-encryption-in-transit-supported",
-        "nitro-sandbox",
-        "instance-local-nvme",
-        "instance-gpu-name",
-        "instance-gpu-manufacturer",
-        "instance-gpu-count",
-        "instance-gpu-memory",
-        "instance-accelerator-name",
-        "instance-accelerator-manufacturer",
-        "instance-accelerator-count",
-        "instance-tenancy",
-        "capacity-reservation-id",
-        "capacity-reservation-type",
-        "capacity-reservation-interruptible",
-        "placement-group-id",
-        "placement-group-partition",
-    )
-)
+AWS_INSTANCE_LABELS = tuple(AWS + name for name in wellknown.AWS_NAMES)
 
 # Keys that every provider defines; a pool need not mention them for a pod to ask for them.
-WELL_KNOWN = frozenset({NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD})
-AWS_WELL_KNOWN = WELL_KNOWN | frozenset(AWS_INSTANCE_LABELS) | {ZONE_ID}
+WELL_KNOWN = wellknown.CORE
+AWS_WELL_KNOWN = wellknown.CORE | wellknown.AWS

@@ -1,0 +1,50 @@
+"""Label keys that Karpenter's own rules name."""
+
+from __future__ import annotations
+
+# Keys that every provider defines.
+CORE = frozenset(
+    {
+        "karpenter.sh/nodepool",
+        "karpenter.sh/capacity-type",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "node.kubernetes.io/instance-type",
+        "node.kubernetes.io/windows-build",
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+    }
+)
+
+# Names below karpenter.k8s.aws/ that describe instances.
+AWS_NAMES = (
+    "instance-category",
+    "instance-generation",
+    "instance-family",
+    "instance-size",
+    "instance-capability-flex",
+    "instance-cpu",
+    "instance-cpu-manufacturer",
+    "instance-cpu-sustained-clock-speed-mhz",
+    "instance-memory",
+    "instance-ebs-bandwidth",
+    "instance-network-bandwidth",
+    "instance-hypervisor",
+    "instance-encryption-in-transit-supported",
+    "nitro-sandbox",
+    "instance-local-nvme",
+    "instance-gpu-name",
+    "instance-gpu-manufacturer",
+    "instance-gpu-count",
+    "instance-gpu-memory",
+    "instance-accelerator-name",
+    "instance-accelerator-manufacturer",
+    "instance-accelerator-count",
+    "instance-tenancy",
+    "capacity-reservation-id",
+    "capacity-reservation-type",
+    "capacity-reservation-interruptible",
+    "placement-group-id",
+    "placement-group-partition",
+)
+AWS = frozenset(f"karpenter.k8s.aws/{name}" for name in AWS_NAMES) | {"topology.k8s.aws/zone-id"}

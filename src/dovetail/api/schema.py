@@ -1,0 +1,229 @@
+"""Structural schemas as data, and the engine that checks documents against them as an API server does.
+
+In order: unknown fields, nulls and defaults, types and bounds, then rules. Rules are not asked while the
+structure is broken, because they rely on it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from dovetail.api.rules import Rule
+from dovetail.base.errors import Cause
+
+UNSET: Any = object()
+_BLOCKING = frozenset(
+    {
+        "FieldValueRequired",
+        "FieldValueTypeInvalid",
+        "FieldValueNotSupported",
+        "FieldValueTooMany",
+        "FieldValueTooLong",
+    }
+)
+_NOT_CHECKED = Cause(
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """One node of a structural schema.
+
+    `type` is object, array, string, integer, number, boolean, int-or-string or any (not looked into).
+    """
+
+    type: str
+    properties: Mapping[str, Schema] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    values: Schema | None = None  # object used as a map: what its values are
+    items: Schema | None = None
+    default: Any = UNSET
+    enum: tuple[str, ...] = ()
+    pattern: str = ""
+    hint: str = ""  # the pattern in words, with an example
+    min_length: int | None = None
+    max_length: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    max_properties: int | None = None
+    unique: bool = False  # the array is a set
+    rules: tuple[Rule, ...] = ()
+
+    def child(self, key: str) -> Schema | None:
+        """The schema of a property, if the key is known."""
+        return self.properties.get(key, self.values)
+
+
+def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
+    """Paths of all fields that the schema does not define, in document order."""
+    if schema.type == "any":
+        return
+    if isinstance(value, dict):
+        for key, item in value.items():
+            child = schema.child(key)
+            if child is None:
+                yield join(path, key)
+            else:
+                yield from unknown_fields(child, item, join(path, key))
+    elif isinstance(value, list) and schema.items is not None:
+        for index, item in enumerate(value):
+            yield from unknown_fields(schema.items, item, f"{path}[{index}]")
+
+
+def with_defaults(schema: Schema, value: Any) -> Any:
+    """A copy in which nulls are dropped and absent fields have their defaults. The input is left as it is."""
+    if schema.type == "any":
+        return copy.deepcopy(value)
+    if isinstance(value, dict):
+        result: dict[str, Any] = {}
+        for key, item in value.items():
+            child = schema.child(key)
+            if item is not None:
+                result[key] = item if child is None else with_defaults(child, item)
+        for key, child in schema.properties.items():
+            if key not in result and child.default is not UNSET:
+                result[key] = with_defaults(child, copy.deepcopy(child.default))
+        return result
+    if isinstance(value, list) and schema.items is not None:
+        return [with_defaults(schema.items, item) for item in value]
+    return value
+
+
+def validate(schema: Schema, value: Any, old: Any | None = None) -> tuple[Cause, ...]:
+    """Every broken rule of a document that has its defaults; `old` is what an update replaces."""
+    causes = tuple(_structure(schema, value, ""))
+    if any(cause.reason in _BLOCKING for cause in causes):
+        return (*causes, _NOT_CHECKED)
+    return causes + tuple(_rules(schema, value, old, ""))
+
+
+def join(path: str, key: str) -> str:
+    """The path of a property."""
+    return f"{path}.{key}" if path else key
+
+
+def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    if schema.type == "any":
+        return
+    if not _is_type(schema.type, value):
+        kind = _type_of(value)
+        message = f'Invalid value: "{kind}": {path} in body must be of type {schema.type}: "{kind}"'
+        yield Cause(path, message, "FieldValueTypeInvalid")
+        return
+    if isinstance(value, dict):
+        yield from _object(schema, value, path)
+    elif isinstance(value, list):
+        yield from _array(schema, value, path)
+    else:
+        yield from _scalar(schema, value, path)
+
+
+def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[Cause]:
+    for key in schema.required:
+        if key not in value:
+            yield Cause(join(path, key), "Required value", "FieldValueRequired")
+    limit = schema.max_properties
+    if limit is not None and len(value) > limit:
+        message = f"Too many: {len(value)}: must have at most {limit} items"
+        yield Cause(path, message, "FieldValueTooMany")
+    for key, item in value.items():
+        child = schema.child(key)
+        if child is not None:
+            yield from _structure(child, item, join(path, key))
+
+
+def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
+    if schema.min_items is not None and len(value) < schema.min_items:
+        yield Cause(
+            path, f"Invalid value: {len(value)}: {path} in body should have at least {schema.min_items} items"
+        )
+    if schema.max_items is not None and len(value) > schema.max_items:
+        message = f"Too many: {len(value)}: must have at most {schema.max_items} items"
+        yield Cause(path, message, "FieldValueTooMany")
+    for index, item in enumerate(value):
+        if schema.unique and item in value[:index]:
+            yield Cause(f"{path}[{index}]", f"Duplicate value: {json.dumps(item)}", "FieldValueDuplicate")
+        if schema.items is not None:
+            yield from _structure(schema.items, item, f"{path}[{index}]")
+
+
+def _scalar(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    shown = json.dumps(value, ensure_ascii=False)
+    if schema.enum and value not in schema.enum:
+        supported = ", ".join(json.dumps(item) for item in schema.enum)
+        message = f"Unsupported value: {shown}: supported values: {supported}"
+        yield Cause(path, message, "FieldValueNotSupported")
+    if isinstance(value, str):
+        if schema.max_length is not None and len(value) > schema.max_length:
+            message = f"Too long: may not be more than {schema.max_length} bytes"
+            yield Cause(path, message, "FieldValueTooLong")
+        if schema.min_length is not None and len(value) < schema.min_length:
+            yield Cause(path, f"Invalid value: {shown}: should be at least {schema.min_length} chars long")
+        if schema.pattern and not _compiled(schema.pattern).search(value):
+            words = f"must be {schema.hint}; it" if schema.hint else f"{path} in body"
+            yield Cause(path, f"Invalid value: {shown}: {words} should match '{schema.pattern}'")
+        return
+    if schema.minimum is not None and value < schema.minimum:
+        yield Cause(
+            path,
+            f"Invalid value: {shown}: {path} in body should be greater than or equal to {schema.minimum}",
+        )
+    if schema.maximum is not None and value > schema.maximum:
+        yield Cause(
+            path, f"Invalid value: {shown}: {path} in body should be less than or equal to {schema.maximum}"
+        )
+
+
+def _rules(schema: Schema, value: Any, old: Any | None, path: str) -> Iterator[Cause]:
+    for rule in schema.rules:
+        if not rule.holds(value, old):
+            shown = (
+                f"{json.dumps(value, ensure_ascii=False)}: " if isinstance(value, str | int | float) else ""
+            )
+            yield Cause(path or "<nil>", f"Invalid value: {shown}{rule.message}")
+    if isinstance(value, dict) and schema.type != "any":
+        before = old if isinstance(old, dict) else {}
+        for key, item in value.items():
+            child = schema.child(key)
+            if child is not None:
+                yield from _rules(child, item, before.get(key), join(path, key))
+    elif isinstance(value, list) and schema.items is not None:
+        # Items of a list have no identity across updates, so rules on them see no old value.
+        for index, item in enumerate(value):
+            yield from _rules(schema.items, item, None, f"{path}[{index}]")
+
+
+def _is_type(wanted: str, value: Any) -> bool:
+    kind = _type_of(value)
+    if wanted == "int-or-string":
+        return kind in ("integer", "string")
+    return kind == wanted or (wanted == "number" and kind == "integer")
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "null"
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """`$` means the end of the text, not also the place before a last newline."""
+    return re.compile(re.sub(r"\$$", r"\\Z", pattern))
