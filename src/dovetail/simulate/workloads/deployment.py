@@ -1,0 +1,145 @@
+"""Deployment: one replica set per template, and a rolling change from the old ones to the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail.api.core import Pod, PodTemplateMeta, PodTemplateSpec
+from dovetail.api.meta import LabelSelector, Meta
+from dovetail.api.workloads import Deployment, DeploymentStrategy, IntOrString, ReplicaSet, ReplicaSetSpec
+from dovetail.simulate.workloads.base import Controller
+from dovetail.simulate.workloads.names import template_hash
+from dovetail.simulate.workloads.pods import owner_reference, ready
+
+HASH_LABEL = "pod-template-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One replica set of a deployment: what it asks for, and what it has."""
+
+    name: str
+    replicas: int  # spec.replicas
+    ready: int = 0
+    pods: int = 0  # all that are not gone yet, those on their way out included
+
+
+def rolling_limits(strategy: DeploymentStrategy, replicas: int) -> tuple[int, int]:
+    """(maxSurge, maxUnavailable) in pods: a surge is rounded up, unavailability down; never both 0."""
+    surge = _resolve(strategy.rolling_update.max_surge, replicas, up=True)
+    unavailable = _resolve(strategy.rolling_update.max_unavailable, replicas, up=False)
+    return (surge, unavailable) if surge or unavailable else (0, 1)
+
+
+def _resolve(value: IntOrString, replicas: int, *, up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * replicas
+    return -(-share // 100) if up else share // 100
+
+
+def decide(
+    replicas: int, strategy: DeploymentStrategy, new: Generation, old: Sequence[Generation]
+) -> dict[str, int]:
+    """The spec.replicas to write, by replica set, `old` in order of age; empty when nothing is to change."""
+    if all(generation.replicas == 0 and generation.pods == 0 for generation in old):
+        wanted = {new.name: replicas}
+    elif strategy.type == "Recreate":
+        wanted = {generation.name: 0 for generation in old}
+        wanted[new.name] = 0 if any(generation.pods for generation in old) else replicas
+    else:
+        wanted = _roll(replicas, strategy, new, old)
+    present = {generation.name: generation.replicas for generation in (new, *old)}
+    return {name: count for name, count in wanted.items() if count != present[name]}
+
+
+def _roll(
+    replicas: int, strategy: DeploymentStrategy, new: Generation, old: Sequence[Generation]
+) -> dict[str, int]:
+    surge, unavailable = rolling_limits(strategy, replicas)
+    total = new.replicas + sum(generation.replicas for generation in old)
+    room = max(0, replicas + surge - total)
+    wanted = {new.name: min(new.replicas + room, replicas)}
+    # The old ones may shrink as far as the pods that are ready allow: first those that are not ready (they
+    # serve nobody), then the rest, oldest replica set first.
+    least_ready = replicas - unavailable
+    spare = total - least_ready - max(0, new.replicas - new.ready)
+    shrunk = [generation.replicas for generation in old]
+    for i, generation in enumerate(old):
+        cut = max(0, min(spare, generation.replicas - generation.ready))
+        shrunk[i] -= cut
+        spare -= cut
+    spare = min(spare, new.ready + sum(generation.ready for generation in old) - least_ready)
+    for i in range(len(old)):
+        cut = max(0, min(spare, shrunk[i]))
+        shrunk[i] -= cut
+        spare -= cut
+    return wanted | {generation.name: count for generation, count in zip(old, shrunk, strict=True)}
+
+
+class Deployments(Controller):
+    """Acts on `decide`. A rollout that is scaled half-way reaches its size by the rolling rule alone."""
+
+    kind = Deployment
+
+    async def sync(self, key: str) -> None:
+        deployment = self.view.get(Deployment, key)
+        if deployment is None or self.view.is_deleting(deployment):
+            return
+        digest = template_hash(deployment.spec.template)
+        name = f"{deployment.metadata.name}-{digest}"
+        sets = self.view.owned(deployment, ReplicaSet)
+        if all(replica_set.metadata.name != name for replica_set in sets):
+            # Without old sets the new one starts at full size, as the real controller does.
+            size = 0 if sets else deployment.spec.replicas
+            await self.create(_replica_set(deployment, digest, size))
+            sets = self.view.owned(deployment, ReplicaSet)
+        generations = [self._generation(replica_set) for replica_set in sets]
+        new = next((item for item in generations if item.name == name), None)
+        if new is None:
+            return
+        old = [item for item in generations if item.name != name]
+        wanted = decide(deployment.spec.replicas, deployment.spec.strategy, new, old)
+        for replica_set in sets:
+            if replica_set.metadata.name in wanted:
+                await self.scale(replica_set, wanted[replica_set.metadata.name])
+        pods = sum(replica_set.status.replicas for replica_set in sets)
+        await self.report(deployment, pods, sum(item.ready for item in generations))
+
+    def _generation(self, replica_set: ReplicaSet) -> Generation:
+        pods = self.view.owned(replica_set, Pod)
+        return Generation(
+            name=replica_set.metadata.name,
+            replicas=replica_set.spec.replicas,
+            ready=sum(ready(pod) for pod in pods),
+            pods=len(pods) + len(self.view.leaving(replica_set, Pod)),
+        )
+
+
+def _replica_set(deployment: Deployment, digest: str, replicas: int) -> ReplicaSet:
+    spec, labels = deployment.spec, {HASH_LABEL: digest}
+    template = PodTemplateSpec(
+        metadata=PodTemplateMeta(
+            labels={**spec.template.metadata.labels, **labels},
+            annotations=spec.template.metadata.annotations,
+        ),
+        spec=spec.template.spec,
+    )
+    return ReplicaSet(
+        metadata=Meta(
+            name=f"{deployment.metadata.name}-{digest}",
+            namespace=deployment.metadata.namespace,
+            labels=dict(template.metadata.labels),
+            annotations=dict(deployment.metadata.annotations),
+            owner_references=(owner_reference(deployment),),
+        ),
+        spec=ReplicaSetSpec(
+            replicas=replicas,
+            selector=LabelSelector(
+                match_labels={**spec.selector.match_labels, **labels},
+                match_expressions=spec.selector.match_expressions,
+            ),
+            template=template,
+        ),
+    )

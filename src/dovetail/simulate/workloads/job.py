@@ -1,0 +1,102 @@
+"""Job: run pods until enough of them have succeeded, or too many have failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.api.core import Pod
+from dovetail.api.meta import is_true
+from dovetail.api.workloads import Job, JobSpec
+from dovetail.simulate.workloads.base import Controller
+from dovetail.simulate.workloads.pods import active, from_template
+from dovetail.units.timestamp import to_rfc3339
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The pods of a job by outcome."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Pods to make, or to delete because the job is over; `finished` is "", "Complete" or "Failed"."""
+
+    create: int = 0
+    delete: int = 0
+    finished: str = ""
+
+
+def decide(spec: JobSpec, tally: Tally) -> Verdict:
+    """Without completions, the first success means no new pods, and the job ends with the last active one."""
+    if tally.failed > spec.backoff_limit:
+        return Verdict(delete=tally.active, finished="Failed")
+    if spec.completions is None:
+        if tally.succeeded:
+            return Verdict(finished="" if tally.active else "Complete")
+        wanted = spec.parallelism
+    else:
+        if tally.succeeded >= spec.completions:
+            return Verdict(delete=tally.active, finished="Complete")
+        wanted = min(spec.parallelism, spec.completions - tally.succeeded)
+    return Verdict(create=max(0, wanted - tally.active), delete=max(0, tally.active - wanted))
+
+
+class Jobs(Controller):
+    """Acts on `decide`; finished pods stay until the job is deleted."""
+
+    kind = Job
+
+    async def sync(self, key: str) -> None:
+        job = self.view.get(Job, key)
+        if job is None or self.view.is_deleting(job) or finished(job):
+            return
+        pods = self.view.owned(job, Pod)
+        running = active(pods)
+        tally = Tally(
+            active=len(running),
+            succeeded=sum(pod.status.phase == "Succeeded" for pod in pods),
+            failed=sum(pod.status.phase == "Failed" for pod in pods),
+        )
+        verdict = decide(job.spec, tally)
+        for pod in running[len(running) - verdict.delete :]:
+            await self.remove(pod)
+        for _ in range(verdict.create):
+            name = self.names.child(f"Job {key}", job.metadata.name)
+            labels = {"batch.kubernetes.io/job-name": job.metadata.name, "job-name": job.metadata.name}
+            await self.create(from_template(job, job.spec.template, name, labels=labels))
+        await self._report(job, tally, verdict)
+
+    async def _report(self, job: Job, tally: Tally, verdict: Verdict) -> None:
+        now = to_rfc3339(self.clock.now())
+        status: dict[str, object] = {
+            "active": tally.active + verdict.create - verdict.delete,
+            "succeeded": tally.succeeded,
+            "failed": tally.failed,
+            "startTime": job.status.start_time or now,
+        }
+        if verdict.finished:
+            status["conditions"] = [{"type": verdict.finished, "status": "True", "lastTransitionTime": now}]
+            if verdict.finished == "Complete":
+                status["completionTime"] = now
+        known = job.status
+        before = {
+            "active": known.active,
+            "succeeded": known.succeeded,
+            "failed": known.failed,
+            "startTime": known.start_time,
+        }
+        if status == before:
+            return
+        meta = job.metadata
+        self.view.learn(
+            await self.client.patch(Job, meta.name, meta.namespace, merge={"status": status}, status=True)
+        )
+
+
+def finished(job: Job) -> bool:
+    """True iff the job is over, for better or worse."""
+    return is_true(job.status.conditions, "Complete") or is_true(job.status.conditions, "Failed")

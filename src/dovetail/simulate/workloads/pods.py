@@ -1,0 +1,51 @@
+"""What every workload controller asks of pods, and the pod that a template makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dovetail.api.core import Pod, PodSpec, PodTemplateSpec
+from dovetail.api.meta import Meta, Object, OwnerReference, is_true
+
+
+def active(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Pods that still count towards a number of replicas: neither finished nor on their way out."""
+    return tuple(pod for pod in pods if not pod.terminal and not pod.deleting)
+
+
+def ready(pod: Pod) -> bool:
+    """True iff the pod may receive traffic."""
+    return pod.status.phase == "Running" and is_true(pod.status.conditions, "Ready") and not pod.deleting
+
+
+def owner_reference(owner: Object) -> OwnerReference:
+    """The reference that makes `owner` the controller of a child."""
+    return OwnerReference(
+        api_version=owner.API_VERSION,
+        kind=owner.KIND,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def from_template(
+    owner: Object,
+    template: PodTemplateSpec,
+    name: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    spec: PodSpec | None = None,
+) -> Pod:
+    """A pod of `template` owned by `owner`; `labels` are added, `spec` replaces the template's."""
+    return Pod(
+        metadata=Meta(
+            name=name,
+            namespace=owner.metadata.namespace,
+            labels={**template.metadata.labels, **(labels or {})},
+            annotations=dict(template.metadata.annotations),
+            owner_references=(owner_reference(owner),),
+        ),
+        spec=template.spec if spec is None else spec,
+    )

@@ -1,0 +1,95 @@
+"""Services under traffic: what their pods use, and how many requests they cannot serve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dovetail.api.core import Pod
+from dovetail.api.workloads import Deployment, ReplicaSet
+from dovetail.base.clock import SECOND
+from dovetail.model.resources import CPU
+from dovetail.simulate.traffic import Curve, load, share
+from dovetail.simulate.workloads.base import Means
+from dovetail.simulate.workloads.pods import ready
+from dovetail.simulate.workloads.view import View
+from dovetail.units.quantity import Quantity
+
+STEP = 5  # seconds
+_WINDOW = 3  # steps: metrics are means over 15 s, as metrics-server keeps them
+
+
+def pods_of(view: View, deployment: Deployment) -> tuple[Pod, ...]:
+    """The pods of all replica sets of a deployment that are not on their way out."""
+    sets = view.owned(deployment, ReplicaSet)
+    return tuple(pod for replica_set in sets for pod in view.owned(replica_set, Pod))
+
+
+def cpu_request(pod: Pod) -> int:
+    """Milli-CPU that the containers of a pod ask for."""
+    zero = Quantity(0)
+    return sum(item.resources.requests.get(CPU, zero).milli() for item in pod.spec.containers)
+
+
+def cpu_capacity(pod: Pod) -> int:
+    """Milli-CPU that a pod may use: per container its limit, its request without one."""
+    zero = Quantity(0)
+    total = 0
+    for container in pod.spec.containers:
+        resources = container.resources
+        total += resources.limits.get(CPU, resources.requests.get(CPU, zero)).milli()
+    return total
+
+
+@dataclass(slots=True)
+class _Meter:
+    """One service's last steps. `usages` holds at most a window; the sums restart with every record."""
+
+    usages: list[int] = field(default_factory=list)
+    steps: int = 0
+    load: float = 0.0
+    over: float = 0.0  # requests
+
+
+class Serving:
+    """Plays the curves of the scenario against the pods that are ready."""
+
+    def __init__(self, means: Means, curves: Sequence[Curve], seed: int) -> None:
+        self._means = means
+        self._curves = tuple(curves)
+        self._seed = seed
+        self._meters = {curve.deployment: _Meter() for curve in self._curves}
+
+    def usage(self, deployment: str) -> int | None:
+        """Milli-CPU per ready pod over the last window; None without traffic, or before the first step."""
+        meter = self._meters.get(deployment)
+        if meter is None or not meter.usages:
+            return None
+        return sum(meter.usages) // len(meter.usages)
+
+    async def run(self) -> None:
+        """Measure every step, for ever."""
+        while True:
+            await self._means.clock.sleep(STEP * SECOND)
+            for curve in self._curves:
+                self._measure(curve)
+
+    def _measure(self, curve: Curve) -> None:
+        deployment = self._means.view.get(Deployment, curve.deployment)
+        pods = [] if deployment is None else [p for p in pods_of(self._means.view, deployment) if ready(p)]
+        level = load(curve, self._seed, self._means.clock.now())
+        result = share(level, curve.cost, len(pods), cpu_capacity(pods[0]) if pods else 0)
+        meter = self._meters[curve.deployment]
+        meter.usages = [*meter.usages, result.usage][-_WINDOW:]
+        meter.steps += 1
+        meter.load += level
+        meter.over += result.over * STEP
+        if meter.steps == _WINDOW:
+            self._means.log.record(
+                "traffic",
+                service=curve.service,
+                load=round(meter.load / meter.steps, 1),
+                over=round(meter.over, 1),
+                pods=len(pods),
+            )
+            meter.steps, meter.load, meter.over = 0, 0.0, 0.0
