@@ -1,0 +1,115 @@
+"""The scenario file, field by field (apiVersion simulation.dovetail.dev/v1alpha1, kind Scenario).
+
+docs/reference/scenario.md explains every field to users; keep the two together.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from dovetail.simulate.latency import Latencies
+from dovetail.simulate.trace import Trace
+from dovetail.simulate.traffic import Section, ServiceTraffic
+
+API_VERSION = "simulation.dovetail.dev/v1alpha1"
+KIND = "Scenario"
+
+
+class Subnet(Section, frozen=True, kw_only=True):
+    """A subnet of the account; node classes select it by its id or tags."""
+
+    id: str
+    zone: str
+    tags: dict[str, str] = {}
+    free_addresses: int = 4_000
+
+
+class SecurityGroup(Section, frozen=True, kw_only=True):
+    """A security group of the account."""
+
+    id: str
+    name: str = ""
+    tags: dict[str, str] = {}
+
+
+class ClusterSection(Section, frozen=True, kw_only=True):
+    """The cluster and the account around it.
+
+    Without subnets and security groups the account gets one subnet in every zone of the region and one
+    security group, all tagged `karpenter.sh/discovery: <name>`.
+    """
+
+    name: str = "demo"
+    version: str = "1.33"
+    subnets: tuple[Subnet, ...] = ()
+    security_groups: tuple[SecurityGroup, ...] = ()
+
+
+class GroupTaint(Section, frozen=True, kw_only=True):
+    """A taint of a node group's nodes."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeGroup(Section, frozen=True, kw_only=True):
+    """A static managed node group: its nodes are there from the start and are never scaled."""
+
+    name: str
+    instance_type: str
+    count: int
+    zones: tuple[str, ...]  # nodes are spread over them in turn
+    capacity_type: str = "on-demand"
+    labels: dict[str, str] = {}
+    taints: tuple[GroupTaint, ...] = ()
+
+
+class Shortage(Section, frozen=True, kw_only=True):
+    """Offerings that have no capacity between two times of day. Empty lists mean: all."""
+
+    from_: str = msgspec.field(name="from")
+    until: str
+    instance_types: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    capacity_types: tuple[str, ...] = ()
+
+
+class StartupTaint(Section, frozen=True, kw_only=True):
+    """A startup taint that some agent takes off a node `after` the node is Ready."""
+
+    key: str
+    after: str = "5s"
+
+
+class Settings(Section, frozen=True, kw_only=True):
+    """Settings of the controllers; defaults as in production."""
+
+    batch_idle_duration: str = "1s"
+    batch_max_duration: str = "10s"
+    preference_policy: str = "Respect"
+    min_values_policy: str = "Strict"
+    # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
+    work_per_second: int = 2_000_000
+
+
+class ScenarioFile(Section, frozen=True, kw_only=True):
+    """`scenario.yaml`."""
+
+    api_version: str
+    kind: str
+    name: str
+    region: str
+    duration: str
+    start: str = "2026-03-02T09:00"  # local time in `timezone`
+    timezone: str = "UTC"
+    seed: int = 1
+    description: str = ""
+    cluster: ClusterSection = ClusterSection()
+    node_groups: tuple[NodeGroup, ...] = ()
+    traffic: tuple[ServiceTraffic, ...] = ()
+    latencies: Latencies = Latencies()
+    shortages: tuple[Shortage, ...] = ()
+    startup_taints: tuple[StartupTaint, ...] = ()
+    settings: Settings = Settings()
+    trace: Trace | None = None
