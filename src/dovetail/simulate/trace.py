@@ -1,0 +1,214 @@
+"""Pods from a CSV trace: each row is a pod that lives from its creation to its deletion time.
+
+Columns that are read: name, cpu_milli, memory_mib, num_gpu, creation_time, deletion_time (times in seconds);
+others may be there. A share of a GPU (`gpu_milli`) counts as the whole GPUs of `num_gpu`, because that is
+what a device plugin hands out. The file may be compressed with gzip (`.gz`).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from dovetail.api.core import Container, Pod, PodSpec, ResourceRequirements
+from dovetail.api.meta import Meta
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.errors import Conflict, InputError, NotFound
+from dovetail.kube.client import Client
+from dovetail.model.resources import CPU, MEMORY, quantities
+from dovetail.simulate.traffic import Section
+from dovetail.units.duration import parse_duration
+
+GPU = "nvidia.com/gpu"
+_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "creation_time", "deletion_time")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_MEBIBYTE = 1024 * 1024
+_IMAGE = "registry.k8s.io/pause:3.10"
+
+
+class Trace(Section, frozen=True, kw_only=True):
+    """The `trace` section of a scenario: pods from a CSV file instead of, or beside, workloads.
+
+    The window is in the trace's own time; `timeScale` 2 plays it twice as fast. Pods that are alive when the
+    window begins are created at the start.
+    """
+
+    file: str = ""  # relative to the scenario's folder; empty: must be given on the command line
+    from_: str = msgspec.field(name="from", default="0s")  # where the window begins
+    window: str = "1h"  # its length
+    time_scale: float = 1.0
+    namespace: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One pod of a trace; times in seconds since the trace's own zero, amounts as integers."""
+
+    line: int  # in the file, counted from 1
+    name: str
+    created: float
+    deleted: float
+    requests: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A pod to play: created `start` and deleted `end` nanoseconds after the simulation's start."""
+
+    row: Row
+    start: int
+    end: int
+
+
+def read_trace(path: Path) -> tuple[Row, ...]:
+    """All rows in the file's order; raises InputError with the row's number (its line in the file)."""
+    source = str(path)
+    with _open(path) as text:
+        reader = csv.DictReader(text, restkey="", restval=None, strict=True)
+        try:
+            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+            if missing:
+                raise InputError(
+                    f"the trace has no column {', '.join(missing)}",
+                    source=source,
+                    line=1,
+                    remedy=f"the first line must name the columns; needed are {', '.join(_COLUMNS)}",
+                )
+            rows = tuple(_row(record, source, reader.line_num) for record in reader)
+        except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+            raise InputError(f"not readable as CSV: {error}", source=source, line=reader.line_num) from None
+    _check_names(rows, source)
+    return rows
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        if path.suffix == ".gz":
+            return gzip.open(path, "rt", encoding="utf-8", newline="")
+        return path.open(encoding="utf-8", newline="")
+    except OSError as error:
+        raise InputError(
+            f"cannot read the trace: {error.strerror}",
+            source=str(path),
+            remedy="give the path of a CSV file (or .csv.gz) with --trace",
+        ) from None
+
+
+def _row(record: Mapping[str, str | None], source: str, line: int) -> Row:
+    def complain(column: str, why: str) -> InputError:
+        return InputError(f"row {line}, column {column}: {why}", source=source, line=line)
+
+    def number(column: str) -> float:
+        text = record[column]
+        try:
+            value = float(text or "")
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < 0:
+            raise complain(column, f"{text or ''!r} is not a number of 0 or more")
+        return value
+
+    if None in record.values() or "" in record:
+        raise complain("count", "the row has more or fewer fields than the first line")
+    name = record["name"] or ""
+    if not _NAME.fullmatch(name):
+        raise complain("name", f"{name!r} is not a pod name; valid are a-z, 0-9 and '-', up to 63 characters")
+    created, deleted = number("creation_time"), number("deletion_time")
+    if deleted < created:
+        raise complain("deletion_time", f"{deleted:g} is before the creation_time {created:g}")
+    requests = {CPU: math.ceil(number("cpu_milli")), MEMORY: math.ceil(number("memory_mib") * _MEBIBYTE)}
+    gpus = math.ceil(number("num_gpu"))
+    return Row(line, name, created, deleted, {**requests, GPU: gpus} if gpus else requests)
+
+
+def _check_names(rows: tuple[Row, ...], source: str) -> None:
+    seen: dict[str, int] = {}
+    for row in rows:
+        if row.name in seen:
+            raise InputError(
+                f"row {row.line}, column name: {row.name!r} is also the name of row {seen[row.name]}",
+                source=source,
+                line=row.line,
+            )
+        seen[row.name] = row.line
+
+
+def visits(trace: Trace, rows: tuple[Row, ...], *, source: str = "") -> tuple[Visit, ...]:
+    """The pods of the window in order of creation; raises InputError for a wrong or an empty window."""
+    begin, length = (_duration(trace, field, source) for field in ("from", "window"))
+    if not 0 < trace.time_scale < math.inf:
+        raise InputError(
+            f"{trace.time_scale} is not a time scale; valid is more than 0, such as 1 (as recorded) or 10",
+            source=source,
+            path="trace.timeScale",
+        )
+    end = begin + length
+    inside = sorted(
+        (row for row in rows if row.created < end and row.deleted >= begin),
+        key=lambda row: (row.created, row.name),
+    )
+    if not inside:
+        last = max((row.deleted for row in rows), default=0.0)
+        raise InputError(
+            f"no pod of the trace is alive between {begin:g} s and {end:g} s",
+            source=source,
+            path="trace.window",
+            remedy=f"the trace has {len(rows)} pods and ends at {last:g} s; choose another from or window",
+        )
+
+    def scaled(seconds: float) -> int:
+        return round(max(0.0, seconds - begin) / trace.time_scale * SECOND)
+
+    return tuple(Visit(row, scaled(row.created), scaled(row.deleted)) for row in inside)
+
+
+def _duration(trace: Trace, field: str, source: str) -> float:
+    text = trace.from_ if field == "from" else trace.window
+    try:
+        value = parse_duration(text)
+        if value < 0 or (field == "window" and value == 0):
+            raise ValueError(f"{text!r} must be {'more than' if field == 'window' else 'at least'} 0s")
+    except ValueError as error:
+        raise InputError(str(error), source=source, path=f"trace.{field}") from None
+    return value / SECOND
+
+
+def _pod(row: Row, namespace: str) -> Pod:
+    amounts = quantities(row.requests)
+    limits = {GPU: amounts[GPU]} if GPU in amounts else {}
+    container = Container(
+        name="main", image=_IMAGE, resources=ResourceRequirements(requests=amounts, limits=limits)
+    )
+    return Pod(
+        metadata=Meta(name=row.name, namespace=namespace, labels={"app": "trace"}),
+        spec=PodSpec(containers=(container,), restart_policy="Never"),
+    )
+
+
+def _steps(played: tuple[Visit, ...]) -> Iterator[tuple[int, int, Visit]]:
+    """(instant, 0 to create or 1 to delete, pod) in order of time; at one instant creations come first."""
+    both = [(visit.start, 0, i) for i, visit in enumerate(played)]
+    both += [(visit.end, 1, i) for i, visit in enumerate(played)]
+    return ((instant, what, played[i]) for instant, what, i in sorted(both))
+
+
+async def play(client: Client, clock: Clock, played: tuple[Visit, ...], namespace: str) -> None:
+    """Create and delete the pods at their times, counted from now; returns after the last one."""
+    start = clock.now()
+    for instant, what, visit in _steps(played):
+        await clock.sleep(start + instant - clock.now())
+        if what == 0:
+            await client.create(_pod(visit.row, namespace))
+            continue
+        try:
+            await client.delete(Pod, visit.row.name, namespace)
+        except (NotFound, Conflict):
+            continue  # disrupted before its time: a pod without an owner does not come back
