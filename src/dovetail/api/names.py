@@ -1,0 +1,54 @@
+"""Kubernetes' rules on names, label keys and label values, with the words of its own messages."""
+
+from __future__ import annotations
+
+import re
+
+_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_PART, _MAX_SUBDOMAIN = 63, 253
+
+_PART_WORDS = (
+    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_SUBDOMAIN_WORDS = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+
+
+def object_name_faults(name: str) -> list[str]:
+    """What is wrong with the name of an object; empty when it is fine."""
+    faults = []
+    if len(name) > _MAX_SUBDOMAIN:
+        faults.append(f"must be no more than {_MAX_SUBDOMAIN} bytes")
+    if not _SUBDOMAIN.fullmatch(name):
+        faults.append(f"{_SUBDOMAIN_WORDS} (such as 'example.com')")
+    return faults
+
+
+def label_key_faults(key: str) -> list[str]:
+    """What is wrong with a label key ("qualified name"); empty when it is fine."""
+    prefix, slash, part = key.rpartition("/")
+    faults = []
+    if slash and not prefix:
+        faults.append("prefix part must be non-empty")
+    elif slash and (len(prefix) > _MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(prefix)):
+        faults.append(f"prefix part {_SUBDOMAIN_WORDS} (such as 'example.com')")
+    if not part:
+        faults.append("name part must be non-empty")
+    elif len(part) > _MAX_PART:
+        faults.append(f"name part must be no more than {_MAX_PART} bytes")
+    elif not _PART.fullmatch(part):
+        faults.append(f"name part {_PART_WORDS} (such as 'MyName')")
+    return faults
+
+
+def label_value_faults(value: str) -> list[str]:
+    """What is wrong with a label value; empty when it is fine."""
+    if len(value) > _MAX_PART:
+        return [f"must be no more than {_MAX_PART} bytes"]
+    if value and not _PART.fullmatch(value):
+        return [f"a valid label must be an empty string or {_PART_WORDS} (such as 'MyValue')"]
+    return []

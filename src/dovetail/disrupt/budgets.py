@@ -1,0 +1,51 @@
+"""How many nodes of a pool may be disrupted at once, and when: NodePool budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.api.karpenter.nodepool import Budget
+from dovetail.units.cron import NEVER, Cron
+from dovetail.units.duration import parse_duration
+
+# "No limit", as the metric karpenter_nodepools_allowed_disruptions shows it.
+UNLIMITED = 2**31 - 1
+
+
+def allowed_disruptions(budgets: Sequence[Budget], reason: str, nodes: int, used: int, now: int) -> int:
+    """Nodes of a pool that may be disrupted for `reason` at `now` (ns) on top of the `used` ones.
+
+    `nodes` counts the pool's initialised nodes, `used` those of them that are not ready or on their way out.
+    The tightest active budget decides. One that cannot be read allows nothing: better to stand still.
+    """
+    limit = min((budget_limit(budget, reason, nodes, now) for budget in budgets), default=UNLIMITED)
+    return limit if limit == UNLIMITED else max(0, limit - used)
+
+
+def budget_limit(budget: Budget, reason: str, nodes: int, now: int) -> int:
+    """What one budget allows of `nodes`; UNLIMITED while it is inactive or silent on the reason."""
+    if budget.reasons is not None and reason not in budget.reasons:
+        return UNLIMITED
+    try:
+        return _count(budget.nodes, nodes) if is_active(budget, now) else UNLIMITED
+    except ValueError:
+        return 0
+
+
+def is_active(budget: Budget, now: int) -> bool:
+    """True iff the budget applies at `now`: always, or for `duration` from each hit of its schedule (UTC).
+
+    Raises ValueError for a schedule or duration that cannot be read.
+    """
+    if budget.schedule is None and budget.duration is None:
+        return True
+    duration = parse_duration(budget.duration or "")
+    hit = Cron.parse(budget.schedule or "").next_after(now - duration)
+    return hit != NEVER and hit <= now
+
+
+def _count(text: str, nodes: int) -> int:
+    """A number of nodes, or a share of them, rounded up."""
+    if text.endswith("%"):
+        return -(-nodes * int(text[:-1]) // 100)
+    return int(text)
