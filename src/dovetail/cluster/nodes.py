@@ -1,0 +1,170 @@
+"""Nodes joined with their claims, as the solver sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dovetail.api.core import Node, Pod, Taint
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodeClassRef
+from dovetail.model import labels
+from dovetail.model.problem import ExistingNode
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import amounts
+
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+# Taints that go by themselves while a node comes up: (key, effect).
+EPHEMERAL = frozenset(
+    {
+        ("node.kubernetes.io/not-ready", NO_SCHEDULE),
+        ("node.kubernetes.io/not-ready", NO_EXECUTE),
+        ("node.kubernetes.io/unreachable", NO_SCHEDULE),
+        ("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE),
+        (labels.UNREGISTERED_TAINT, NO_EXECUTE),
+    }
+)
+EPHEMERAL_PREFIX = "readiness.k8s.io/"
+CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A node, its claim, or both. At least one of them is there."""
+
+    node: Node | None
+    claim: NodeClaim | None
+
+    @property
+    def name(self) -> str:
+        """The node's name, or the claim's while no node has come up."""
+        named = self.node or self.claim
+        return named.metadata.name if named else ""
+
+    def names(self) -> frozenset[str]:
+        """Under which names this machine is known: its node's and its claim's."""
+        return frozenset(item.metadata.name for item in (self.node, self.claim) if item)
+
+    @property
+    def pool(self) -> str:
+        """The pool it belongs to; empty for a node that Dovetail does not manage."""
+        found = self.claim.metadata.labels.get(labels.NODEPOOL) if self.claim else None
+        return found or (self.node.metadata.labels.get(labels.NODEPOOL, "") if self.node else "")
+
+    @property
+    def deleting(self) -> bool:
+        return any(item.deleting for item in (self.node, self.claim) if item)
+
+    @property
+    def initialized(self) -> bool:
+        """True iff it is up, or nothing of it is ours to wait for."""
+        if self.node is None:
+            return False
+        return self.claim is None or labels.INITIALIZED in self.node.metadata.labels
+
+    @property
+    def registered(self) -> bool:
+        return self.node is not None and (
+            self.claim is None or labels.REGISTERED in self.node.metadata.labels
+        )
+
+
+def managed(reference: NodeClassRef, kinds: tuple[tuple[str, str], ...] | None) -> bool:
+    """True iff the class is one of the provider's own (group, kind) pairs; None stands for all."""
+    return kinds is None or (reference.group, reference.kind) in kinds
+
+
+def join(
+    nodes: tuple[Node, ...], claims: tuple[NodeClaim, ...], kinds: tuple[tuple[str, str], ...] | None
+) -> list[Machine]:
+    """Every machine once, by name. A claim that the cloud has not answered for yet is left out."""
+    ours = [claim for claim in claims if managed(claim.spec.node_class_ref, kinds)]
+    by_provider = {claim.status.provider_id: claim for claim in ours if claim.status.provider_id}
+    by_node = {claim.status.node_name: claim for claim in ours if claim.status.node_name}
+    machines = []
+    taken = set()
+    for node in nodes:
+        claim = by_provider.get(node.spec.provider_id) or by_node.get(node.metadata.name)
+        machines.append(Machine(node, claim))
+        if claim:
+            taken.add(claim.metadata.name)
+    for claim in ours:
+        if claim.metadata.name not in taken and claim.status.provider_id:
+            machines.append(Machine(None, claim))
+    return sorted(machines, key=lambda machine: machine.name)
+
+
+def capacity(machine: Machine) -> dict[str, int]:
+    """The node's capacity; what it does not report yet is taken from the claim."""
+    return _filled(
+        amounts(machine.node.status.capacity) if machine.node else {},
+        amounts(machine.claim.status.capacity) if machine.claim else {},
+        machine.initialized,
+    )
+
+
+def allocatable(machine: Machine) -> dict[str, int]:
+    """Likewise for what pods may use."""
+    return _filled(
+        amounts(machine.node.status.allocatable) if machine.node else {},
+        amounts(machine.claim.status.allocatable) if machine.claim else {},
+        machine.initialized,
+    )
+
+
+def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mapping[str, int]) -> ExistingNode:
+    """What the solver may place pods on."""
+    return ExistingNode(
+        name=machine.name,
+        labels=_labels(machine),
+        taints=_taints(machine),
+        allocatable=allocatable(machine),
+        capacity=capacity(machine),
+        pods=pods,
+        pool=machine.pool,
+        initialized=machine.initialized,
+        in_flight=machine.node is None,
+        volume_limits=volume_limits,
+    )
+
+
+def _filled(reported: dict[str, int], promised: dict[str, int], initialized: bool) -> dict[str, int]:
+    if initialized:
+        return reported
+    return {**promised, **{name: amount for name, amount in reported.items() if amount}}
+
+
+def _labels(machine: Machine) -> dict[str, str]:
+    stamped: dict[str, str] = {}
+    if machine.claim and not machine.registered:
+        wanted = Requirements.read(machine.claim.spec.requirements)
+        certain = {item.key: item.any_value() for item in wanted if not item.complement and len(item) == 1}
+        stamped = {**certain, **machine.claim.metadata.labels}
+        # A launched claim will register under a hostname of its own.
+        stamped.setdefault(labels.HOSTNAME, machine.name)
+    return {**stamped, **(machine.node.metadata.labels if machine.node else {})}
+
+
+def _taints(machine: Machine) -> tuple[Taint, ...]:
+    """Those that stay: startup and ephemeral ones go once the node is up, so pods need not tolerate them."""
+    claim = machine.claim
+    if claim and not machine.registered:
+        taints = claim.spec.taints
+    else:
+        taints = machine.node.spec.taints if machine.node else ()
+    if claim and not machine.initialized:
+        passing = {(taint.key, taint.value, taint.effect) for taint in claim.spec.startup_taints}
+        taints = tuple(
+            taint
+            for taint in taints
+            if (taint.key, taint.value, taint.effect) not in passing and not _ephemeral(taint)
+        )
+    cordoned = machine.node is not None and machine.node.spec.unschedulable
+    if cordoned and not any(taint.key == CORDONED.key for taint in taints):
+        return (*taints, CORDONED)
+    return taints
+
+
+def _ephemeral(taint: Taint) -> bool:
+    return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(EPHEMERAL_PREFIX)

@@ -1,0 +1,152 @@
+"""Cluster objects to a Problem: what a solver is asked, built from what the API server holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import is_true
+from dovetail.api.workloads import CSINode, DaemonSet, PodDisruptionBudget, StorageClass
+from dovetail.cluster import nodes as existing
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.problem import Options, Pool, Problem
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import add, amounts
+from dovetail.model.volumes import VolumeIndex
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterObjects:
+    """Everything of a cluster that a decision may depend on. Order carries no meaning."""
+
+    pools: tuple[NodePool, ...] = ()
+    claims: tuple[NodeClaim, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()  # pending ones may be among them
+    daemonsets: tuple[DaemonSet, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    pdbs: tuple[PodDisruptionBudget, ...] = ()
+    volume_claims: tuple[PersistentVolumeClaim, ...] = ()
+    volumes: tuple[PersistentVolume, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
+    csi_nodes: tuple[CSINode, ...] = ()
+
+
+def build(
+    objects: ClusterObjects,
+    pending: tuple[Pod, ...],
+    instance_types: Callable[[NodePool], tuple[InstanceType, ...]],
+    options: Options,
+    deleting: frozenset[str] = frozenset(),
+    *,
+    require_ready: bool = True,
+    node_class_kinds: tuple[tuple[str, str], ...] | None = None,
+) -> Problem:
+    """What to ask the solver about `pending`.
+
+    `deleting` names nodes and claims on their way out: nothing is placed there and they use no limit.
+    `require_ready` False takes pools without conditions as ready. `node_class_kinds` are the provider's own
+    (group, kind) pairs; None means that all are. Pods of `pending` are left out of where `objects` has them.
+    """
+    waiting = {pod.key for pod in pending}
+    bound: dict[str, list[Pod]] = {}
+    for pod in sorted(objects.pods, key=lambda pod: pod.key):
+        if pod.spec.node_name and not pod.terminal and pod.key not in waiting:
+            bound.setdefault(pod.spec.node_name, []).append(pod)
+    machines = existing.join(objects.nodes, objects.claims, node_class_kinds)
+    staying = [item for item in machines if not item.deleting and not deleting.intersection(item.names())]
+    attachable = {item.metadata.name: _attachable(item) for item in objects.csi_nodes}
+    nodes = [
+        existing.existing_node(item, tuple(bound.get(item.name, ())), attachable.get(item.name, {}))
+        for item in staying
+    ]
+    return Problem(
+        pods=pending,
+        pools=_pools(objects.pools, staying, instance_types, require_ready, node_class_kinds),
+        nodes=tuple(sorted(nodes, key=lambda node: (not node.initialized, node.name))),
+        daemonsets=tuple(sorted(objects.daemonsets, key=lambda item: item.key)),
+        namespaces={item.metadata.name: item.metadata.labels for item in objects.namespaces},
+        volumes=VolumeIndex(
+            claims={item.key: item for item in objects.volume_claims},
+            volumes={item.key: item for item in objects.volumes},
+            classes={item.key: item for item in objects.storage_classes},
+        ),
+        options=options,
+    )
+
+
+def well_known_keys(instance_types: Iterable[InstanceType]) -> frozenset[str]:
+    """The keys that these types and their offerings define, and those that every provider defines."""
+    keys = set(labels.WELL_KNOWN)
+    for item in instance_types:
+        keys.update(item.requirements.by_key)
+        for offering in item.offerings:
+            keys.update(offering.requirements.by_key)
+    return frozenset(keys)
+
+
+def pool_labels(pool: NodePool) -> dict[str, str]:
+    """The labels that a node of the pool carries for certain: its template's, its pool's and its class's."""
+    template = pool.spec.template
+    reference = template.spec.node_class_ref
+    return {
+        **template.metadata.labels,
+        labels.NODEPOOL: pool.metadata.name,
+        f"{reference.group}/{reference.kind.lower()}": reference.name,
+    }
+
+
+def _pools(
+    pools: tuple[NodePool, ...],
+    machines: list[existing.Machine],
+    instance_types: Callable[[NodePool], tuple[InstanceType, ...]],
+    require_ready: bool,
+    kinds: tuple[tuple[str, str], ...] | None,
+) -> tuple[Pool, ...]:
+    usable = [
+        pool
+        for pool in pools
+        if pool.spec.replicas is None
+        and not pool.deleting
+        and existing.managed(pool.spec.template.spec.node_class_ref, kinds)
+        and (not require_ready or is_true(pool.status.conditions, "Ready"))
+    ]
+    usable.sort(key=lambda pool: pool.metadata.name, reverse=True)
+    usable.sort(key=lambda pool: pool.spec.weight, reverse=True)
+    usage: dict[str, dict[str, int]] = {}
+    for machine in machines:
+        if machine.pool:
+            used = usage.get(machine.pool, {})
+            usage[machine.pool] = add(used, {**existing.capacity(machine), "nodes": 1})
+    built = [_pool(pool, instance_types(pool), usage.get(pool.metadata.name, {})) for pool in usable]
+    return tuple(pool for pool in built if pool.instance_types)
+
+
+def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, int]) -> Pool:
+    template = pool.spec.template
+    stamped = pool_labels(pool)
+    return Pool(
+        name=pool.metadata.name,
+        node_class_ref=template.spec.node_class_ref,
+        requirements=Requirements.read(template.spec.requirements).add(*Requirements.from_labels(stamped)),
+        labels=stamped,
+        instance_types=types,
+        annotations=template.metadata.annotations,
+        taints=template.spec.taints,
+        startup_taints=template.spec.startup_taints,
+        weight=pool.spec.weight,
+        limits=amounts(pool.spec.limits) if pool.spec.limits else None,
+        usage=usage,
+    )
+
+
+def _attachable(node: CSINode) -> dict[str, int]:
+    return {
+        driver.name: driver.allocatable.count
+        for driver in node.spec.drivers
+        if driver.allocatable.count is not None
+    }

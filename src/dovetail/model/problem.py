@@ -1,0 +1,80 @@
+"""What a solver is asked: one frozen value, the whole of its input but for the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dovetail.api.core import Pod, Taint
+from dovetail.api.karpenter.nodepool import NodeClassRef
+from dovetail.api.workloads import DaemonSet
+from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import Resources
+from dovetail.model.volumes import VolumeIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A NodePool that may launch nodes now (ready, dynamic, not deleting)."""
+
+    name: str
+    node_class_ref: NodeClassRef
+    requirements: Requirements  # spec.requirements and template labels, intersected
+    labels: Mapping[str, str]  # template labels, as stamped on nodes
+    instance_types: tuple[InstanceType, ...]  # all of the provider's for this pool, unfiltered
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    weight: int = 0
+    limits: Resources | None = None  # None: unlimited; may hold the key "nodes"
+    usage: Resources = field(default_factory=dict)  # capacity of its non-deleting nodes, "nodes" included
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingNode:
+    """A node, or a node claim whose node has not come up yet (`in_flight`)."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]  # those that pods must tolerate: startup and ephemeral ones are left out
+    allocatable: Resources
+    capacity: Resources
+    pods: tuple[Pod, ...] = ()  # bound, not terminal, daemon pods included
+    pool: str = ""
+    initialized: bool = True
+    in_flight: bool = False
+    volume_limits: Mapping[str, int] = field(default_factory=dict)  # CSI driver -> attachable volumes
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings that change what a plan may be."""
+
+    respect_preferences: bool = True  # --preference-policy
+    strict_min_values: bool = True  # --min-values-policy
+    well_known: frozenset[str] = frozenset()  # label keys that need not be defined by a pool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Pending pods, and all they may be placed on. Nothing in it is ever changed."""
+
+    pods: tuple[Pod, ...]
+    pools: tuple[Pool, ...]  # by weight descending, then name descending
+    nodes: tuple[ExistingNode, ...] = ()
+    daemonsets: tuple[DaemonSet, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # name -> labels
+    volumes: VolumeIndex = field(default_factory=VolumeIndex)
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Counted work, so that a plan does not depend on the machine's mood.
+
+    One unit is one candidate examined (a pod shape against a node or a type). Production maps a deadline
+    to units; virtual time charges the units used as time.
+    """
+
+    work: int = 5_000_000
