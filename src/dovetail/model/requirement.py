@@ -1,50 +1,150 @@
-"""Requirements on labels: sets of values per key, possibly complements, with bounds."""
+"""Requirements on labels: what must hold of each key, and whether a node's side can satisfy a pod's.
+
+Texts are those that users of Karpenter know from events.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 
+from dovetail.api.core import NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
+from dovetail.model.label_values import INFINITE, Requirement, SelectorLike
+from dovetail.model.labels import ALIASES
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """The set of values that one label may have.
-
-    True sets: `complement` False, `values` are what is allowed (empty: the label must be absent).
-    Complements: `complement` True, `values` are what is forbidden, `gte`/`lte` bound integers (inclusive).
-    """
-
-    key: str
-    values: frozenset[str] = frozenset()
-    complement: bool = False
-    gte: int | None = None
-    lte: int | None = None
-    min_values: int | None = None
-
-    def has(self, value: str) -> bool:
-        """True iff the label may have this value."""
-        if self.complement == (value in self.values):
-            return False
-        if self.gte is None and self.lte is None:
-            return True
-        return _within(value, self.gte, self.lte)
-
-
-def _within(value: str, gte: int | None, lte: int | None) -> bool:
-    try:
-        number = int(value)
-    except ValueError:
-        return False
-    return (gte is None or number >= gte) and (lte is None or number <= lte)
+__all__ = ["INFINITE", "Requirement", "Requirements", "SelectorLike", "pod_requirements"]
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """One requirement per key, all of which hold. Frozen: `add` answers a new value."""
+    """One requirement per key, all of which hold, in key order. Frozen: `add` answers a new value."""
 
-    by_key: Mapping[str, Requirement]
+    by_key: Mapping[str, Requirement] = field(default_factory=dict)
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_key", dict(sorted(self.by_key.items())))
 
     @staticmethod
     def of(requirements: Iterable[Requirement]) -> Requirements:
         """All of them; several on one key are intersected."""
-        return Requirements({item.key: item for item in requirements})
+        by_key: dict[str, Requirement] = {}
+        for item in requirements:
+            known = by_key.get(item.key)
+            by_key[item.key] = item if known is None else item.intersection(known)
+        return Requirements(by_key)
+
+    @staticmethod
+    def read(items: Iterable[SelectorLike]) -> Requirements:
+        """All that a list of an API object spells out."""
+        return Requirements.of(Requirement.read(item) for item in items)
+
+    @staticmethod
+    def from_labels(labels: Mapping[str, str]) -> Requirements:
+        """Exactly these labels: one In per key."""
+        return Requirements.of(Requirement.new(key, "In", (value,)) for key, value in labels.items())
+
+    @staticmethod
+    def from_node_selector_terms(terms: Iterable[NodeSelectorTerm]) -> tuple[Requirements, ...]:
+        """One alternative per term, in order. A term without expressions matches no node and is left out."""
+        return tuple(Requirements.read(term.match_expressions) for term in terms if term.match_expressions)
+
+    def __hash__(self) -> int:
+        if self._hash == 0:
+            object.__setattr__(self, "_hash", hash(tuple(self.by_key.values())) or 1)
+        return self._hash
+
+    def __iter__(self) -> Iterator[Requirement]:
+        return iter(self.by_key.values())
+
+    def __len__(self) -> int:
+        return len(self.by_key)
+
+    def __str__(self) -> str:
+        return ", ".join(str(item) for item in self)
+
+    def has(self, key: str) -> bool:
+        """True iff something is required of this key."""
+        return ALIASES.get(key, key) in self.by_key
+
+    def get(self, key: str) -> Requirement:
+        """What is required of a key; Exists, which allows everything, when nothing is."""
+        key = ALIASES.get(key, key)
+        return self.by_key.get(key) or Requirement.new(key, "Exists")
+
+    def add(self, *requirements: Requirement) -> Requirements:
+        """These as well."""
+        return Requirements.of((*self, *requirements)) if requirements else self
+
+    def compatible(self, other: Requirements, well_known: frozenset[str] = frozenset()) -> str:
+        """'' iff a node of this kind can satisfy `other`, else why not.
+
+        The receiver is the node's side. A label that the node's side leaves open may be demanded only when it
+        is well known: nobody would set any other.
+        """
+        return _compatible(self, other, well_known)
+
+    def intersects(self, other: Requirements) -> str:
+        """'' iff every shared key has a value that both allow, or may be absent for both; else why not."""
+        return "; ".join(
+            f"key {key}, {incoming} not in {existing}"
+            for key, incoming in other.by_key.items()
+            if (existing := self.by_key.get(key)) is not None
+            and not existing.has_intersection(incoming)
+            and not (existing.allows_absence() and incoming.allows_absence())
+        )
+
+    def labels(self, exclude: Collection[str] = ()) -> dict[str, str]:
+        """One allowed value per key, without the keys in `exclude` and those that must be absent."""
+        chosen = {item.key: item.any_value() for item in self if item.key not in exclude}
+        return {key: value for key, value in chosen.items() if value}
+
+    def selector_requirements(self) -> tuple[SelectorRequirement, ...]:
+        """As node selector expressions, by key."""
+        return tuple(
+            SelectorRequirement(key=item.key, operator=operator, values=values)
+            for item in self
+            for operator, values in item.selector_requirements()
+        )
+
+
+@lru_cache(maxsize=262_144)
+def _compatible(node: Requirements, pod: Requirements, well_known: frozenset[str]) -> str:
+    unknown = [
+        f'label "{item.key}" does not have known values{_typo_hint(node, item.key, well_known)}'
+        for item in pod
+        if item.key not in well_known and item.key not in node.by_key and not item.allows_absence()
+    ]
+    return "; ".join(filter(None, (*unknown, node.intersects(pod))))
+
+
+def _typo_hint(node: Requirements, key: str, well_known: frozenset[str]) -> str:
+    suffix = key.partition("/")[2] or key
+    for known in (*sorted(well_known), *node.by_key):
+        if key in known or known.endswith(suffix) or _distance(key, known) < len(known) // 5:
+            return f' (typo of "{known}"?)'
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def _distance(a: str, b: str) -> int:
+    """Edits that turn one text into the other."""
+    row = list(range(len(b) + 1))
+    for i, left in enumerate(a, 1):
+        previous, row[0] = row[0], i
+        for j, right in enumerate(b, 1):
+            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (left != right))
+    return row[-1]
+
+
+def pod_requirements(pod: Pod) -> tuple[Requirements, ...]:
+    """Alternatives for a node's labels, of which one must hold; none at all when no node can match."""
+    spec = pod.spec
+    base = Requirements.from_labels(spec.node_selector)
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required: NodeSelector | None = affinity.required if affinity else None
+    if required is None:
+        return (base,)
+    terms = Requirements.from_node_selector_terms(required.node_selector_terms)
+    return tuple(base.add(*term) for term in terms)
