@@ -1,0 +1,76 @@
+"""All kubelets of a cluster, and the controllers that clean up after nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from dovetail.api.core import Node, Pod
+from dovetail.base.clock import Clock
+from dovetail.base.errors import Conflict, NotFound
+from dovetail.kube.client import Client, EventType
+from dovetail.simulate.follow import follow
+from dovetail.simulate.kubelet.machine import Machine
+from dovetail.simulate.kubelet.node import NodeKeeper, NodeOptions
+from dovetail.simulate.kubelet.pods import PodRunner
+
+
+class Kubelets:
+    """Boots machines into nodes, runs pods on them, and deletes the pods of nodes that are gone."""
+
+    def __init__(self, client: Client, clock: Clock, options: NodeOptions) -> None:
+        self._client = client
+        self._nodes = NodeKeeper(client, clock, options)
+        self._pods = PodRunner(client, clock, options.seed, options.latencies)
+        self._machines: dict[str, Machine] = {}  # by provider id; machines that are on
+        self._boots: dict[str, asyncio.Task[None]] = {}  # by provider id
+
+    async def run(self) -> None:
+        """Follow pods and nodes, for ever."""
+        await asyncio.gather(
+            follow(self._client, Pod, self._pods.pod_changed), follow(self._client, Node, self._node_changed)
+        )
+
+    def switch_on(self, machine: Machine) -> None:
+        """The instance has started: its node comes up after the scenario's latencies."""
+        self._machines[machine.provider_id] = machine
+        self._boots[machine.provider_id] = self._task(self._boot(machine), f"boot {machine.node}")
+
+    async def join(self, machine: Machine) -> None:
+        """A machine that was on long before the simulation began: its node is Ready at once."""
+        self._machines[machine.provider_id] = machine
+        await self._nodes.register(machine, ready=True)
+        self._pods.start_node(machine.node)
+
+    def switch_off(self, provider_id: str) -> None:
+        """The instance is gone."""
+        machine = self._machines.pop(provider_id, None)
+        if machine is None:
+            return
+        boot = self._boots.pop(provider_id, None)
+        if boot is not None:
+            boot.cancel()
+        self._pods.stop_node(machine.node)
+        self._task(self._nodes.instance_gone(machine), f"instance of {machine.node} gone")
+
+    async def _boot(self, machine: Machine) -> None:
+        try:
+            await self._nodes.boot(machine, self._pods.start_node)
+        except NotFound:
+            return  # somebody deleted the Node while it came up
+
+    def _node_changed(self, change: EventType, node: Node) -> None:
+        if change == "DELETED":
+            for pod in self._pods.pods_on(node.metadata.name):
+                self._task(self._collect(pod), f"collect pod {pod.key}")
+
+    async def _collect(self, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace_period_seconds=0)
+        except (NotFound, Conflict):
+            return  # somebody else was faster
+
+    def _task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work, name=name)

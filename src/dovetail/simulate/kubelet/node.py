@@ -1,0 +1,139 @@
+"""The Node object of a machine, from its registration to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Node, NodeSpec, NodeStatus, Taint
+from dovetail.api.meta import Condition, Meta
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.errors import Conflict, NotFound
+from dovetail.kube.client import Client
+from dovetail.model.resources import quantities
+from dovetail.simulate.kubelet.machine import NOT_READY, UNREACHABLE, Machine
+from dovetail.simulate.latency import Distribution
+from dovetail.units.timestamp import to_rfc3339
+
+# Without a heartbeat for this long a node's Ready condition becomes Unknown.
+_MONITOR_GRACE = 40 * SECOND
+# How long after that the cloud's node controller finds the instance gone and deletes the Node.
+_CLOUD_CHECK = 5 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What a node's life takes; `startup_taints` maps a taint's key to how long after Ready it is removed."""
+
+    seed: int
+    latencies: Mapping[str, Distribution]
+    startup_taints: Mapping[str, int] = field(default_factory=dict)
+
+
+class NodeKeeper:
+    """Registers machines as nodes and keeps the status that a kubelet and the node controllers write."""
+
+    def __init__(self, client: Client, clock: Clock, options: NodeOptions) -> None:
+        self._client = client
+        self._clock = clock
+        self._options = options
+
+    async def boot(self, machine: Machine, registered: Callable[[str], None]) -> None:
+        """From "instance started" to a Ready node; calls `registered` once its kubelet takes pods."""
+        await self._wait("boot", machine)
+        await self.register(machine, ready=False)
+        registered(machine.node)
+        await self._wait("ready", machine)
+        await self.become_ready(machine)
+        await self._remove_startup_taints(machine)
+
+    async def register(self, machine: Machine, *, ready: bool) -> None:
+        """Create the Node object."""
+        taints = machine.taints if ready else (*machine.taints, NOT_READY)
+        node = Node(
+            metadata=Meta(name=machine.node, labels=dict(machine.labels)),
+            spec=NodeSpec(provider_id=machine.provider_id, taints=taints),
+            status=NodeStatus(
+                capacity=quantities(machine.capacity),
+                allocatable=quantities(machine.allocatable),
+                conditions=(self._ready_condition("True" if ready else "False"),),
+            ),
+        )
+        made = await self._client.create(node)
+        if not made.status.conditions:
+            status = encode(node)["status"]
+            await self._client.patch(Node, machine.node, merge={"status": status}, status=True)
+
+    async def become_ready(self, machine: Machine) -> None:
+        """Set Ready and take off the taint that stands for its absence."""
+        await self._set_ready(machine, "True")
+        await self._change_taints(machine, partial(_without, NOT_READY.key))
+
+    async def instance_gone(self, machine: Machine) -> None:
+        """The machine stopped: its node goes Unknown, then the cloud's node controller deletes it."""
+        try:
+            await self._clock.sleep(_MONITOR_GRACE)
+            await self._set_ready(machine, "Unknown")
+            await self._change_taints(machine, lambda taints: [*taints, UNREACHABLE])
+            await self._clock.sleep(_CLOUD_CHECK)
+            await self._client.delete(Node, machine.node)
+        except NotFound:
+            return  # the usual end: the Node object went before its instance
+
+    async def _wait(self, purpose: str, machine: Machine) -> None:
+        latency = self._options.latencies[purpose]
+        await self._clock.sleep(latency.draw(self._options.seed, machine.provider_id, purpose))
+
+    async def _remove_startup_taints(self, machine: Machine) -> None:
+        known = self._options.startup_taints
+        waits = sorted((known[t.key], t.key) for t in machine.taints if t.key in known)
+        begun = self._clock.now()
+        for after, key in waits:
+            await self._clock.sleep(begun + after - self._clock.now())
+            await self._change_taints(machine, partial(_without, key))
+
+    async def _set_ready(self, machine: Machine, status: str) -> None:
+        conditions = [encode(self._ready_condition(status))]
+        merge = {"status": {"conditions": conditions}}
+        await self._client.patch(Node, machine.node, merge=merge, status=True)
+
+    def _ready_condition(self, status: str) -> Condition:
+        reasons = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}
+        messages = {
+            "True": "kubelet is posting ready status",
+            "False": "container runtime network not ready",
+            "Unknown": "Kubelet stopped posting node status.",
+        }
+        now = to_rfc3339(self._clock.now())
+        return Condition(
+            type="Ready",
+            status=status,
+            reason=reasons[status],
+            message=messages[status],
+            last_transition_time=now,
+        )
+
+    async def _change_taints(self, machine: Machine, change: Callable[[list[Taint]], list[Taint]]) -> None:
+        """Others change taints too, so each write is bound to the version that was read."""
+        while True:
+            node = await self._client.get(Node, machine.node)
+            taints = change(list(node.spec.taints))
+            if taints == list(node.spec.taints):
+                return
+            merge: dict[str, Any] = {
+                "metadata": {"resourceVersion": node.metadata.resource_version},
+                "spec": {"taints": [encode(taint) for taint in taints]},
+            }
+            try:
+                await self._client.patch(Node, machine.node, merge=merge)
+                return
+            except Conflict:
+                await asyncio.sleep(0)
+
+
+def _without(key: str, taints: list[Taint]) -> list[Taint]:
+    return [taint for taint in taints if taint.key != key]

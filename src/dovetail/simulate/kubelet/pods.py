@@ -1,0 +1,161 @@
+"""What kubelets do with pods that are bound to their nodes: pull, start, complete, stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Pod
+from dovetail.api.meta import Condition
+from dovetail.base.clock import MINUTE, SECOND, Clock
+from dovetail.base.errors import Conflict, NotFound
+from dovetail.kube.client import Client
+from dovetail.simulate.latency import Distribution
+from dovetail.units.duration import parse_duration
+from dovetail.units.timestamp import to_rfc3339
+
+# How long the containers of a Job's pod work; how long an application needs after its containers started.
+DURATION = "simulation.dovetail.dev/duration"
+STARTUP = "simulation.dovetail.dev/startup"
+_DEFAULT_DURATION = MINUTE
+_READY_TYPES = ("Initialized", "ContainersReady", "Ready")
+
+
+@dataclass(slots=True)
+class _Host:
+    """A running machine. `images` maps an image to the instant from which it is there."""
+
+    images: dict[str, int] = field(default_factory=dict)
+    work: dict[str, asyncio.Task[None]] = field(default_factory=dict)  # pod uid -> what is done with it now
+
+
+class PodRunner:
+    """Runs the pods of every node. Feed it with `start_node`, `stop_node` and `pod_changed`."""
+
+    def __init__(
+        self, client: Client, clock: Clock, seed: int, latencies: Mapping[str, Distribution]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._seed = seed
+        self._latencies = latencies
+        self._hosts: dict[str, _Host] = {}  # by node name; only nodes whose kubelet runs
+        self._bound: dict[str, dict[str, Pod]] = {}  # node name -> uid -> latest state, until it is gone
+        self._stopping: dict[str, None] = {}  # uids of pods that were told to stop
+
+    def start_node(self, node: str) -> None:
+        """The kubelet runs now and sees the pods that were bound before."""
+        self._hosts[node] = _Host()
+        for pod in list(self._bound.get(node, {}).values()):
+            self._consider(pod)
+
+    def stop_node(self, node: str) -> None:
+        """The machine is off: whatever ran on it has stopped, and nobody reports it."""
+        host = self._hosts.pop(node, None)
+        for task in list(host.work.values()) if host is not None else []:
+            task.cancel()
+
+    def pod_changed(self, change: str, pod: Pod) -> None:
+        """A watch event of any pod."""
+        node, uid = pod.spec.node_name, pod.metadata.uid
+        if not node:
+            return
+        if change == "DELETED":
+            self._bound.get(node, {}).pop(uid, None)
+            self._stopping.pop(uid, None)
+            self._end_work(node, uid)
+            return
+        self._bound.setdefault(node, {})[uid] = pod
+        self._consider(pod)
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """Pods bound to a node, in order of binding."""
+        return list(self._bound.get(node, {}).values())
+
+    def _consider(self, pod: Pod) -> None:
+        node, uid = pod.spec.node_name, pod.metadata.uid
+        host = self._hosts.get(node)
+        if host is None or uid in self._stopping:
+            return
+        if pod.deleting:
+            self._stopping[uid] = None
+            self._end_work(node, uid)
+            self._do(host, pod, self._stop(pod))
+        elif uid not in host.work and pod.status.phase == "Pending":
+            self._do(host, pod, self._run(host, pod))
+
+    def _do(self, host: _Host, pod: Pod, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(_unless_gone(work), name=f"kubelet: pod {pod.key}")
+        host.work[pod.metadata.uid] = task
+
+    def _end_work(self, node: str, uid: str) -> None:
+        host = self._hosts.get(node)
+        task = host.work.pop(uid, None) if host is not None else None
+        if task is not None:
+            task.cancel()
+
+    async def _run(self, host: _Host, pod: Pod) -> None:
+        began = to_rfc3339(self._clock.now())
+        await self._pull(host, pod)
+        start = self._latencies["start"].draw(self._seed, pod.key, "start")
+        await self._clock.sleep(start + _annotated(pod, STARTUP, 0))
+        status = {"phase": "Running", "startTime": began}
+        await self._report(pod, status, "True", "")
+        if pod.spec.restart_policy != "Always":
+            await self._clock.sleep(_annotated(pod, DURATION, _DEFAULT_DURATION))
+            await self._report(pod, {"phase": "Succeeded"}, "False", "PodCompleted")
+
+    async def _pull(self, host: _Host, pod: Pod) -> None:
+        """Pull images one after another, each once per node; pods that need the same one wait for it."""
+        containers = (*pod.spec.init_containers, *pod.spec.containers)
+        for image in dict.fromkeys(container.image for container in containers):
+            if image not in host.images:
+                entity = f"{pod.spec.node_name} {image}"
+                host.images[image] = self._clock.now() + self._latencies["pull"].draw(
+                    self._seed, entity, "pull"
+                )
+            await self._clock.sleep(host.images[image] - self._clock.now())
+
+    async def _report(self, pod: Pod, status: dict[str, Any], ready: str, reason: str) -> None:
+        now = to_rfc3339(self._clock.now())
+        current = self._bound.get(pod.spec.node_name, {}).get(pod.metadata.uid, pod)
+        kept = [item for item in current.status.conditions if item.type not in _READY_TYPES]
+        made = [
+            Condition(
+                type=kind,
+                status="True" if kind == "Initialized" else ready,
+                reason=reason,
+                last_transition_time=now,
+            )
+            for kind in _READY_TYPES
+        ]
+        conditions = [encode(item) for item in (*kept, *made)]
+        meta = pod.metadata
+        merge = {"status": {**status, "conditions": conditions}}
+        await self._client.patch(Pod, meta.name, meta.namespace, merge=merge, status=True)
+
+    async def _stop(self, pod: Pod) -> None:
+        """Let the containers stop: as long as they need, but no longer than the grace period."""
+        meta = pod.metadata
+        grace = meta.deletion_grace_period_seconds
+        limit = (pod.spec.termination_grace_period_seconds if grace is None else grace) * SECOND
+        if not pod.terminal:
+            await self._clock.sleep(min(limit, self._latencies["stop"].draw(self._seed, pod.key, "stop")))
+        await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace_period_seconds=0)
+
+
+async def _unless_gone(work: Coroutine[Any, Any, None]) -> None:
+    """Work on a pod that was deleted meanwhile has come to its end."""
+    try:
+        await work
+    except (NotFound, Conflict):
+        return
+
+
+def _annotated(pod: Pod, name: str, default: int) -> int:
+    """A length of time from an annotation, checked when the manifests were read."""
+    text = pod.metadata.annotations.get(name)
+    return default if text is None else parse_duration(text)
