@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dovetail.api.core_schema import core_schema, default_pod_spec, pod_specs
 from dovetail.api.karpenter import ec2nodeclass_schema, nodeclaim_schema, nodepool_schema
+from dovetail.api.names import object_name_faults
 from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
 from dovetail.base.errors import BadRequest, Cause, Invalid
 
@@ -16,20 +18,45 @@ SCHEMAS: dict[tuple[str, str], Schema] = {
     ("karpenter.k8s.aws/v1", "EC2NodeClass"): ec2nodeclass_schema.SCHEMA,
 }
 
+# Names of roles and bindings may hold colons.
+_FREE_NAMES = "rbac.authorization.k8s.io/"
+
+
+def schema_of(document: Document) -> Schema | None:
+    """The schema of a document's kind, if it is known."""
+    version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
+    return SCHEMAS.get((version, kind)) or core_schema(version, kind)
+
 
 def admit(document: Document, old: Document | None = None) -> Document:
     """The document with the server's defaults; `old` is the stored object that an update replaces.
 
     Raises BadRequest for fields that the kind does not have, Invalid with one cause per broken rule. The
-    input is left as it is.
+    input is left as it is. Kinds that are not known pass as they are.
     """
-    schema = SCHEMAS.get((document.get("apiVersion", ""), document.get("kind", "")))
+    schema = schema_of(document)
     if schema is None:
         return document
-    return _admit_custom(schema, document, old)
+    _refuse_unknown(schema, document)
+    result: Document = with_defaults(schema, document)
+    for spec in pod_specs(result):
+        default_pod_spec(spec)
+    before = None if old is None else with_defaults(schema, old)
+    if before is None or not _same_content(result, before):
+        _refuse(result, (*_name_causes(result), *validate(schema, result, before)))
+    return result
 
 
-def _admit_custom(schema: Schema, document: Document, old: Document | None) -> Document:
+def _same_content(document: Document, old: Document) -> bool:
+    """True iff nothing changed that rules look at: what was admitted once stays admitted."""
+    keys = (document.keys() | old.keys()) - {"status", "metadata"}
+    if any(document.get(key) != old.get(key) for key in keys):
+        return False
+    meta, before = document.get("metadata", {}), old.get("metadata", {})
+    return bool(meta.get("labels") == before.get("labels"))
+
+
+def _refuse_unknown(schema: Schema, document: Document) -> None:
     unknown = [f'unknown field "{path}"' for path in unknown_fields(schema, document)]
     if unknown:
         kind, version = document["kind"], document["apiVersion"].rpartition("/")[2]
@@ -37,10 +64,16 @@ def _admit_custom(schema: Schema, document: Document, old: Document | None) -> D
             f'{kind} in version "{version}" cannot be handled as a {kind}: '
             f"strict decoding error: {', '.join(unknown)}"
         )
-    result: Document = with_defaults(schema, document)
-    before = None if old is None else with_defaults(schema, old)
-    _refuse(result, validate(schema, result, before))
-    return result
+
+
+def _name_causes(document: Document) -> tuple[Cause, ...]:
+    meta = document.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not isinstance(name, str) or not name or document["apiVersion"].startswith(_FREE_NAMES):
+        return ()
+    return tuple(
+        Cause("metadata.name", f'Invalid value: "{name}": {text}') for text in object_name_faults(name)
+    )
 
 
 def _refuse(document: Document, causes: tuple[Cause, ...]) -> None:

@@ -90,7 +90,7 @@ class Affinity(Part, frozen=True, kw_only=True):
 class TopologySpreadConstraint(Part, frozen=True, kw_only=True):
     max_skew: int
     topology_key: str
-    when_unsatisfiable: str = "DoNotSchedule"
+    when_unsatisfiable: str
     label_selector: LabelSelector | None = None
     min_domains: int | None = None
     node_affinity_policy: str = "Honor"

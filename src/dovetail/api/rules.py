@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-# A rule looks at a value of the document and, on updates, at the value it replaces. True: the rule holds.
+# True: the rule holds. A transition looks at the value that an update replaces as well.
 Check = Callable[[Any], bool]
 Transition = Callable[[Any, Any], bool]
 
@@ -16,20 +16,26 @@ class Rule:
     """One rule of a schema node. `message` is the exact text that a user reads when it is broken."""
 
     name: str
-    message: str
+    message: str = ""
     check: Check | None = None
-    transition: Transition | None = None  # looks at the old value as well; only asked on updates
+    transition: Transition | None = None  # only asked on updates
+    explain: Callable[[Any], str] | None = None  # finds its own words; empty: the rule holds
+    at: str = ""  # where the fault is, below the node that the rule belongs to
 
-    def holds(self, value: Any, old: Any | None) -> bool:
-        """True iff the value may be stored; `old` is None on create."""
-        if self.check is not None:
-            return self.check(value)
-        return self.transition is None or old is None or self.transition(value, old)
+    def fault(self, value: Any, old: Any | None) -> str:
+        """The message if the rule is broken, else empty; `old` is None on create."""
+        if self.explain is not None:
+            return self.explain(value)
+        if self.check is not None and not self.check(value):
+            return self.message
+        if self.transition is not None and old is not None and not self.transition(value, old):
+            return self.message
+        return ""
 
 
-def rule(message: str) -> Callable[[Check], Rule]:
+def rule(message: str, *, at: str = "") -> Callable[[Check], Rule]:
     """Make a Rule of a predicate over the value."""
-    return lambda check: Rule(check.__name__, message, check=check)
+    return lambda check: Rule(check.__name__, message, check=check, at=at)
 
 
 def on_update(message: str) -> Callable[[Transition], Rule]:

@@ -109,8 +109,8 @@ def validate(schema: Schema, value: Any, old: Any | None = None) -> tuple[Cause,
 
 
 def join(path: str, key: str) -> str:
-    """The path of a property."""
-    return f"{path}.{key}" if path else key
+    """The path of a property; either part may be empty."""
+    return f"{path}.{key}" if path and key else path or key
 
 
 def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
@@ -187,11 +187,11 @@ def _scalar(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
 
 def _rules(schema: Schema, value: Any, old: Any | None, path: str) -> Iterator[Cause]:
     for rule in schema.rules:
-        if not rule.holds(value, old):
-            shown = (
-                f"{json.dumps(value, ensure_ascii=False)}: " if isinstance(value, str | int | float) else ""
-            )
-            yield Cause(path or "<nil>", f"Invalid value: {shown}{rule.message}")
+        fault = rule.fault(value, old)
+        if fault:
+            scalar = isinstance(value, str | int | float)
+            shown = f"{json.dumps(value, ensure_ascii=False)}: " if scalar else ""
+            yield Cause(join(path, rule.at) or "<nil>", f"Invalid value: {shown}{fault}")
     if isinstance(value, dict) and schema.type != "any":
         before = old if isinstance(old, dict) else {}
         for key, item in value.items():

@@ -148,13 +148,13 @@ class CrossVersionObjectReference(Part, frozen=True, kw_only=True):
 
 
 class MetricTarget(Part, frozen=True, kw_only=True):
-    type: str = "Utilization"
+    type: str
     average_utilization: int | None = None
 
 
 class ResourceMetric(Part, frozen=True, kw_only=True):
     name: str
-    target: MetricTarget = MetricTarget()
+    target: MetricTarget
 
 
 class MetricSpec(Part, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -52,7 +52,7 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     block_device_mappings: tuple[BlockDeviceMapping, ...] = ()
     instance_store_policy: str = ""
     # Upstream kubelet settings by their own names; checked at run time, not by the schema.
-    kubelet: dict[str, object] = {}
+    kubelet: dict[str, Any] = {}
     metadata_options: MetadataOptions = MetadataOptions()
     tags: dict[str, str] = {}
     user_data: str = ""
