@@ -1,0 +1,143 @@
+"""A keyed work queue: each key is reconciled by one task at a time, again when asked to or after a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from dovetail.base.clock import MINUTE, SECOND, Clock
+from dovetail.base.errors import ApiError, CloudError
+
+FIRST_BACKOFF = 5_000_000
+LONGEST_BACKOFF = MINUTE
+
+# Reconciles the object of a key; answers after how many nanoseconds to come back, or None.
+Reconcile = Callable[[str], Awaitable[int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A reconcile that raised, for whoever logs it."""
+
+    controller: str
+    key: str
+    error: Exception
+
+
+class Reconciler:
+    """Runs `reconcile` for every key that was added, with back-off after errors.
+
+    A key that is added while its reconcile runs is reconciled once more afterwards. A conflict or another
+    error of the API server or the cloud is retried after 5 ms, doubling up to a minute; other errors are bugs
+    and end `run`.
+
+    A reconcile forgets what was planned for its key: what it answers takes its place.
+
+    Invariant: a key is in `_ready` at most once, and `_due[key]` is its earliest future instant, if any.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        reconcile: Reconcile,
+        *,
+        concurrency: int = 10,
+        on_failure: Callable[[Failure], None] | None = None,
+    ) -> None:
+        self.name = name
+        self._clock = clock
+        self._reconcile = reconcile
+        self._concurrency = concurrency
+        self._on_failure = on_failure
+        self._ready: deque[str] = deque()
+        self._queued: set[str] = set()
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._due: dict[str, int] = {}
+        self._timers: dict[asyncio.Task[None], None] = {}
+        self._failures: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        self._error: Exception | None = None
+
+    def add(self, key: str) -> None:
+        """Reconcile the key as soon as possible."""
+        if key in self._running:
+            self._again.add(key)
+        elif key not in self._queued:
+            self._queued.add(key)
+            self._ready.append(key)
+            self._wake.set()
+
+    def add_after(self, key: str, nanoseconds: int) -> None:
+        """Reconcile the key in a while, unless an earlier instant is planned for it already."""
+        if nanoseconds <= 0:
+            self.add(key)
+            return
+        due = self._clock.now() + nanoseconds
+        if due >= self._due.get(key, due + 1):
+            return
+        self._due[key] = due
+        timer = asyncio.get_running_loop().create_task(self._ring(due, key))
+        self._timers[timer] = None
+        timer.add_done_callback(lambda task: self._timers.pop(task, None))
+
+    async def run(self) -> None:
+        """Work for ever; raises what a reconcile raised if it is a bug."""
+        while True:
+            self._wake.clear()
+            while self._ready and len(self._running) < self._concurrency:
+                key = self._ready.popleft()
+                self._queued.discard(key)
+                self._running[key] = asyncio.get_running_loop().create_task(self._once(key))
+            await self._wake.wait()
+            if self._error is not None:
+                raise self._error
+
+    async def _ring(self, due: int, key: str) -> None:
+        await self._clock.sleep(due - self._clock.now())
+        if self._due.get(key) == due:
+            del self._due[key]
+            self.add(key)
+
+    async def _once(self, key: str) -> None:
+        self._due.pop(key, None)
+        again: int | None = None
+        try:
+            again = await self._reconcile(key)
+            self._failures.pop(key, None)
+        except (ApiError, CloudError) as error:
+            again = self._backoff(key)
+            self._report(key, error)
+        except Exception as error:
+            self._error = error
+        finally:
+            del self._running[key]
+            self._wake.set()
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        if again is not None:
+            self.add_after(key, again)
+
+    def _backoff(self, key: str) -> int:
+        count = self._failures.get(key, 0)
+        self._failures[key] = count + 1
+        return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(count, 20))
+
+    def _report(self, key: str, error: Exception) -> None:
+        if self._on_failure is not None:
+            self._on_failure(Failure(self.name, key, error))
+
+
+async def every(clock: Clock, period: int, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work` now and every `period` nanoseconds after it ended; an API error only skips one turn."""
+    while True:
+        try:
+            await work()
+        except (ApiError, CloudError):
+            await clock.sleep(SECOND)
+            continue
+        await clock.sleep(period)
