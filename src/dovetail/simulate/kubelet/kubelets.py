@@ -1,4 +1,4 @@
-"""All kubelets of a cluster, and the controllers that clean up after nodes."""
+"""All kubelets of a cluster."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from dovetail.api.core import Node, Pod
+from dovetail.api.core import Pod
 from dovetail.base.clock import Clock
-from dovetail.base.errors import Conflict, NotFound
-from dovetail.kube.client import Client, EventType
+from dovetail.base.errors import NotFound
+from dovetail.kube.client import Client
 from dovetail.simulate.follow import follow
 from dovetail.simulate.kubelet.machine import Machine
 from dovetail.simulate.kubelet.node import NodeKeeper, NodeOptions
@@ -17,7 +17,7 @@ from dovetail.simulate.kubelet.pods import PodRunner
 
 
 class Kubelets:
-    """Boots machines into nodes, runs pods on them, and deletes the pods of nodes that are gone."""
+    """Boots machines into nodes and runs pods on them."""
 
     def __init__(self, client: Client, clock: Clock, options: NodeOptions) -> None:
         self._client = client
@@ -27,10 +27,8 @@ class Kubelets:
         self._boots: dict[str, asyncio.Task[None]] = {}  # by provider id
 
     async def run(self) -> None:
-        """Follow pods and nodes, for ever."""
-        await asyncio.gather(
-            follow(self._client, Pod, self._pods.pod_changed), follow(self._client, Node, self._node_changed)
-        )
+        """Follow the pods, for ever."""
+        await follow(self._client, Pod, self._pods.pod_changed)
 
     def switch_on(self, machine: Machine) -> None:
         """The instance has started: its node comes up after the scenario's latencies."""
@@ -59,18 +57,6 @@ class Kubelets:
             await self._nodes.boot(machine, self._pods.start_node)
         except NotFound:
             return  # somebody deleted the Node while it came up
-
-    def _node_changed(self, change: EventType, node: Node) -> None:
-        if change == "DELETED":
-            for pod in self._pods.pods_on(node.metadata.name):
-                self._task(self._collect(pod), f"collect pod {pod.key}")
-
-    async def _collect(self, pod: Pod) -> None:
-        meta = pod.metadata
-        try:
-            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace_period_seconds=0)
-        except (NotFound, Conflict):
-            return  # somebody else was faster
 
     def _task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(work, name=name)

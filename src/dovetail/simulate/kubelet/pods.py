@@ -17,7 +17,7 @@ from dovetail.simulate.latency import Distribution
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import to_rfc3339
 
-# How long the containers of a Job's pod work; how long an application needs after its containers started.
+# How long the containers of a pod work before they complete (a Job's: one minute without it); how long an application needs after its containers started.
 DURATION = "simulation.dovetail.dev/duration"
 STARTUP = "simulation.dovetail.dev/startup"
 _DEFAULT_DURATION = MINUTE
@@ -71,10 +71,6 @@ class PodRunner:
         self._bound.setdefault(node, {})[uid] = pod
         self._consider(pod)
 
-    def pods_on(self, node: str) -> list[Pod]:
-        """Pods bound to a node, in order of binding."""
-        return list(self._bound.get(node, {}).values())
-
     def _consider(self, pod: Pod) -> None:
         node, uid = pod.spec.node_name, pod.metadata.uid
         host = self._hosts.get(node)
@@ -104,7 +100,8 @@ class PodRunner:
         await self._clock.sleep(start + _annotated(pod, STARTUP, 0))
         status = {"phase": "Running", "startTime": began}
         await self._report(pod, status, "True", "")
-        if pod.spec.restart_policy != "Always":
+        owner = pod.metadata.controller()
+        if DURATION in pod.metadata.annotations or (owner is not None and owner.kind == "Job"):
             await self._clock.sleep(_annotated(pod, DURATION, _DEFAULT_DURATION))
             await self._report(pod, {"phase": "Succeeded"}, "False", "PodCompleted")
 

@@ -1,0 +1,119 @@
+"""Static managed node groups: nodes that are there from the start, are billed, and are never scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dovetail.api.core import Taint
+from dovetail.base.errors import InputError
+from dovetail.base.eventlog import EventLog
+from dovetail.base.streams import stream
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.simulate.document import suggest
+from dovetail.simulate.kubelet.machine import Machine, node_name
+from dovetail.simulate.schema import NodeGroup
+
+_GROUP = "eks.amazonaws.com/nodegroup"
+_GROUP_CAPACITY = "eks.amazonaws.com/capacityType"
+# Labels that every node of the cloud carries; the rest of a type's labels is Karpenter's own.
+_CLOUD_LABELS = (labels.ARCH, labels.OS, labels.INSTANCE_TYPE, labels.REGION)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One node of a group: its machine, and the offering that it is billed by."""
+
+    machine: Machine
+    instance_type: InstanceType
+    offering: Offering
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where groups live: the region, its types by name, and the seed for names."""
+
+    region: str
+    types: Mapping[str, InstanceType]
+    seed: int
+    source: str = ""  # the scenario file, for messages
+
+
+def members(group: NodeGroup, place: Place, *, path: str = "nodeGroups") -> tuple[Member, ...]:
+    """The nodes of a group, spread over its zones in turn.
+
+    Raises InputError when the type is not known or not sold in a zone of the group.
+    """
+    kind = place.types.get(group.instance_type)
+    if kind is None:
+        guess = suggest(group.instance_type, tuple(sorted(place.types)))
+        guess = (
+            guess if "did you mean" in guess else f"; `dovetail catalog --region {place.region}` lists them"
+        )
+        raise InputError(
+            f"no instance type {group.instance_type!r} in {place.region}{guess}",
+            source=place.source,
+            path=f"{path}.instanceType",
+        )
+    offerings = [_offering(group, kind, zone, place, path) for zone in group.zones]
+    return tuple(_member(group, kind, offerings[i % len(offerings)], place, i) for i in range(group.count))
+
+
+def start(members: tuple[Member, ...], log: EventLog) -> Iterator[Machine]:
+    """Record the instances, whose bill starts now, and yield their machines in order."""
+    for member in members:
+        log.record(
+            "instance.started",
+            instance=member.machine.provider_id,
+            claim="",
+            instanceType=member.instance_type.name,
+            zone=member.offering.zone,
+            capacityType=member.offering.capacity_type,
+            price=member.offering.price,
+            estimated=member.offering.estimated,
+        )
+        yield member.machine
+
+
+def _offering(group: NodeGroup, kind: InstanceType, zone: str, place: Place, path: str) -> Offering:
+    wanted = [o for o in kind.offerings if o.capacity_type == group.capacity_type and o.price > 0]
+    for offering in wanted:
+        if offering.zone == zone:
+            return offering
+    sold = ", ".join(sorted({offering.zone for offering in wanted})) or "none"
+    raise InputError(
+        f"{kind.name} is not sold as {group.capacity_type} in {zone!r}; zones with it: {sold}",
+        source=place.source,
+        path=f"{path}.zones",
+    )
+
+
+def _member(group: NodeGroup, kind: InstanceType, offering: Offering, place: Place, index: int) -> Member:
+    draws = stream(place.seed, f"node group {group.name} {index}", "instance id")
+    provider_id = f"aws:///{offering.zone}/i-{draws.getrandbits(68):017x}"
+    name = node_name(provider_id, region=place.region, seed=place.seed)
+    cloud = {key: value for key, value in kind.requirements.labels().items() if key in _CLOUD_LABELS}
+    zone = {
+        key: value
+        for key, value in offering.requirements.labels().items()
+        if key in (labels.ZONE, labels.ZONE_ID)
+    }
+    capacity_label = group.capacity_type.upper().replace("-", "_")
+    machine = Machine(
+        provider_id=provider_id,
+        node=name,
+        labels={
+            **cloud,
+            **zone,
+            labels.REGION: place.region,
+            labels.HOSTNAME: name,
+            _GROUP: group.name,
+            _GROUP_CAPACITY: capacity_label,
+            **group.labels,
+        },
+        taints=tuple(Taint(key=t.key, value=t.value, effect=t.effect) for t in group.taints),
+        capacity=kind.capacity,
+        allocatable=kind.allocatable(),
+    )
+    return Member(machine, kind, offering)
