@@ -17,7 +17,8 @@ from dovetail.simulate.latency import Distribution
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import to_rfc3339
 
-# How long the containers of a pod work before they complete (a Job's: one minute without it); how long an application needs after its containers started.
+# How long the containers of a pod work before they complete (a Job's: one minute without the annotation), and
+# how long an application needs after its containers started.
 DURATION = "simulation.dovetail.dev/duration"
 STARTUP = "simulation.dovetail.dev/startup"
 _DEFAULT_DURATION = MINUTE
