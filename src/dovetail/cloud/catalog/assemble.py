@@ -1,0 +1,96 @@
+"""A region's instance types, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.base.errors import InputError
+from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.capacity import capacity, overhead
+from dovetail.cloud.catalog.labels import requirements
+from dovetail.cloud.catalog.offerings import offerings
+from dovetail.cloud.catalog.settings import NodeSettings
+from dovetail.cloud.catalog.store import TypeRecord
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+
+
+def instance_types(
+    region: str,
+    node_class: EC2NodeClass | None = None,
+    *,
+    zones: Mapping[str, str] | None = None,
+    vm_memory_overhead_percent: float = 0.075,
+    reserved_enis: int = 0,
+) -> tuple[InstanceType, ...]:
+    """All types that the region sells and the class's nodes can run on, by name.
+
+    `zones` (name -> id) limits them to an account's zones; None means all of the region. Types without a
+    price are included, with offerings that are unavailable. The memory overhead 0.075 is 7.5 %.
+    Raises InputError for an unknown region or zone, and for kubelet values that cannot be read.
+    """
+    settings = NodeSettings.of(
+        node_class, vm_memory_overhead_percent=vm_memory_overhead_percent, reserved_enis=reserved_enis
+    )
+    place = _places(region, zones)
+    made = []
+    for record, sold_in, price in store.sold(region):
+        where = tuple((name, place[name]) for name in sold_in if name in place)
+        if where and runs(record, settings):
+            made.append(make(record, settings, region=region, zones=where, on_demand=price))
+    return tuple(made)
+
+
+def make(
+    record: TypeRecord,
+    settings: NodeSettings,
+    *,
+    region: str,
+    zones: tuple[tuple[str, str], ...],
+    on_demand: int,
+) -> InstanceType:
+    """One type with its offerings in `zones` (name, id); `on_demand` is nano-dollars/h, 0 for unknown."""
+    room = capacity(record, settings)
+    return InstanceType(
+        name=record.name,
+        requirements=requirements(record, settings, _where(region, zones, record.spot)),
+        offerings=offerings(record.family, zones, on_demand, spot=record.spot),
+        capacity=room,
+        overhead=overhead(record, settings, room),
+    )
+
+
+def runs(record: TypeRecord, settings: NodeSettings) -> bool:
+    """True iff the AMI family has an image for the type: AL2023 has none for a1, Windows none for arm64."""
+    if settings.family == "AL2023":
+        return record.family != "a1"
+    return not (settings.windows and record.arch == "arm64")
+
+
+def zones(region: str) -> dict[str, str]:
+    """Zone name -> zone id. Raises InputError for an unknown region."""
+    return dict(store.region(region).zones)
+
+
+def _places(region: str, chosen: Mapping[str, str] | None) -> Mapping[str, str]:
+    known = zones(region)
+    if chosen is None:
+        return known
+    for name in chosen:
+        if name not in known:
+            raise InputError(
+                f"region {region} has no zone {name!r}", remedy=f"its zones are {', '.join(known)}"
+            )
+    return chosen
+
+
+@lru_cache(maxsize=4096)
+def _where(region: str, zones: tuple[tuple[str, str], ...], spot: bool) -> Mapping[str, tuple[str, ...]]:
+    return {
+        labels.REGION: (region,),
+        labels.ZONE: tuple(name for name, _ in zones),
+        labels.ZONE_ID: tuple(identifier for _, identifier in zones),
+        labels.CAPACITY_TYPE: (labels.ON_DEMAND, labels.SPOT) if spot else (labels.ON_DEMAND,),
+    }

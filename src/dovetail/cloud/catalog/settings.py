@@ -1,0 +1,127 @@
+"""What a node class says about the room on its nodes: kubelet block, disks, AMI family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dovetail.api.karpenter.ec2nodeclass import BlockDeviceMapping, EC2NodeClass
+from dovetail.base.errors import InputError
+from dovetail.model.resources import CPU
+from dovetail.units.quantity import Quantity, parse_quantity
+
+GIB = 1 << 30
+_FAMILIES = {
+    "al2": "AL2",
+    "al2023": "AL2023",
+    "bottlerocket": "Bottlerocket",
+    "windows2019": "Windows2019",
+    "windows2022": "Windows2022",
+    "windows2025": "Windows2025",
+}
+_WINDOWS_BUILDS = {"Windows2019": "10.0.17763", "Windows2022": "10.0.20348", "Windows2025": "10.0.26100"}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """How a node class shapes the room on a node. The defaults are those of AL2023."""
+
+    family: str = "AL2023"
+    max_pods: int | None = None
+    pods_per_core: int | None = None
+    kube_reserved: Mapping[str, int] = field(default_factory=dict)  # overrides per resource
+    system_reserved: Mapping[str, int] = field(default_factory=dict)
+    eviction_hard: Mapping[str, str] = field(default_factory=dict)  # signal -> quantity or "5%"
+    volume: int = 20 * GIB  # bytes of the disk that holds pods' files
+    raid0: bool = False  # True iff local disks, where there are some, hold pods' files
+    vm_memory_overhead_percent: float = 0.075
+    reserved_enis: int = 0
+
+    @property
+    def windows(self) -> bool:
+        return self.family.startswith("Windows")
+
+    @property
+    def os(self) -> str:
+        return "windows" if self.windows else "linux"
+
+    @property
+    def windows_build(self) -> str:
+        return _WINDOWS_BUILDS.get(self.family, "")
+
+    @staticmethod
+    def of(
+        node_class: EC2NodeClass | None, *, vm_memory_overhead_percent: float = 0.075, reserved_enis: int = 0
+    ) -> NodeSettings:
+        """Read a node class; None gives the defaults. Raises InputError for ill-formed kubelet values."""
+        if node_class is None:
+            return NodeSettings(
+                vm_memory_overhead_percent=vm_memory_overhead_percent, reserved_enis=reserved_enis
+            )
+        spec = node_class.spec
+        family = ami_family(node_class)
+        return NodeSettings(
+            family=family,
+            max_pods=_count(spec.kubelet, "maxPods"),
+            pods_per_core=_count(spec.kubelet, "podsPerCore"),
+            kube_reserved=_amounts(spec.kubelet, "kubeReserved"),
+            system_reserved=_amounts(spec.kubelet, "systemReserved"),
+            eviction_hard=_texts(spec.kubelet, "evictionHard"),
+            volume=_volume(family, spec.block_device_mappings),
+            raid0=spec.instance_store_policy == "RAID0",
+            vm_memory_overhead_percent=vm_memory_overhead_percent,
+            reserved_enis=reserved_enis,
+        )
+
+
+def ami_family(node_class: EC2NodeClass) -> str:
+    """The family the class names, or that of its alias; AL2023 where neither says anything."""
+    if node_class.spec.ami_family:
+        return node_class.spec.ami_family
+    aliases = (term.alias.partition("@")[0] for term in node_class.spec.ami_selector_terms if term.alias)
+    return next((_FAMILIES.get(alias, "Custom") for alias in aliases), "AL2023")
+
+
+def _volume(family: str, mappings: tuple[BlockDeviceMapping, ...]) -> int:
+    """Bytes of the volume that holds pods' files: the root volume by flag, by device name, or the default."""
+    device, size = {
+        "Bottlerocket": ("/dev/xvdb", 20),
+        "Windows2019": ("/dev/sda1", 50),
+        "Windows2022": ("/dev/sda1", 50),
+        "Windows2025": ("/dev/sda1", 50),
+    }.get(family, ("/dev/xvda", 20))
+    chosen = next((item for item in mappings if item.root_volume), None)
+    if chosen is None and family == "Custom":
+        chosen = mappings[-1] if mappings else None
+    elif chosen is None:
+        chosen = next((item for item in mappings if item.device_name == device), None)
+    if chosen is None or chosen.ebs is None or chosen.ebs.volume_size is None:
+        return size * GIB
+    return _quantity(chosen.ebs.volume_size, "spec.blockDeviceMappings").value()
+
+
+def _count(kubelet: Mapping[str, object], key: str) -> int | None:
+    value = kubelet.get(key)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise InputError(f"expected a whole number, got {value!r}", path=f"spec.kubelet.{key}")
+
+
+def _texts(kubelet: Mapping[str, object], key: str) -> dict[str, str]:
+    value = kubelet.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"expected a map, got {value!r}", path=f"spec.kubelet.{key}")
+    return {str(name): str(text) for name, text in value.items()}
+
+
+def _amounts(kubelet: Mapping[str, object], key: str) -> dict[str, int]:
+    path = f"spec.kubelet.{key}"
+    parsed = {name: _quantity(text, f"{path}.{name}") for name, text in _texts(kubelet, key).items()}
+    return {name: quantity.milli() if name == CPU else quantity.value() for name, quantity in parsed.items()}
+
+
+def _quantity(text: str | int, path: str) -> Quantity:
+    try:
+        return parse_quantity(text)
+    except ValueError as error:
+        raise InputError(str(error), path=path) from None
