@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from dovetail.api.core_schema import core_schema, default_pod_spec, pod_specs
+from dovetail.api.core_schema import core_schema, default_pod_spec, object_meta, pod_specs
 from dovetail.api.karpenter import ec2nodeclass_schema, nodeclaim_schema, nodepool_schema
 from dovetail.api.names import object_name_faults
 from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
@@ -25,7 +27,15 @@ _FREE_NAMES = "rbac.authorization.k8s.io/"
 def schema_of(document: Document) -> Schema | None:
     """The schema of a document's kind, if it is known."""
     version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
-    return SCHEMAS.get((version, kind)) or core_schema(version, kind)
+    return _custom_schema(version, kind) or core_schema(version, kind)
+
+
+@lru_cache(maxsize=16)
+def _custom_schema(version: str, kind: str) -> Schema | None:
+    schema = SCHEMAS.get((version, kind))
+    if schema is None:
+        return None
+    return replace(schema, properties={**schema.properties, "metadata": object_meta()})
 
 
 def admit(document: Document, old: Document | None = None) -> Document:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from dovetail.api.names import label_key_faults, label_value_faults
 from dovetail.api.rules import Rule, rule
 from dovetail.units.cron import Cron
-from dovetail.units.quantity import parse_quantity
+from dovetail.units.quantity import Quantity, parse_quantity
 
 Value = dict[str, Any]
 
@@ -72,18 +73,23 @@ def max_replicas_positive(spec: Value) -> bool:
 
 @rule("must be less than or equal to the limit of the same resource", at="requests")
 def requests_within_limits(resources: Value) -> bool:
-    limits = resources.get("limits", {})
-    return all(
-        parse_quantity(amount) <= parse_quantity(limits[name])
-        for name, amount in resources.get("requests", {}).items()
-        if name in limits
-    )
+    requests, limits = _amounts(resources, "requests"), _amounts(resources, "limits")
+    return all(amount <= limits[name] for name, amount in requests.items() if name in limits)
 
 
 @rule("amounts must be greater than or equal to 0")
 def amounts_not_negative(resources: Value) -> bool:
-    lists = (resources.get("requests", {}), resources.get("limits", {}))
-    return all(parse_quantity(amount).nanos >= 0 for amounts in lists for amount in amounts.values())
+    amounts = (*_amounts(resources, "requests").values(), *_amounts(resources, "limits").values())
+    return all(amount.nanos >= 0 for amount in amounts)
+
+
+def _amounts(resources: Value, field: str) -> dict[str, Quantity]:
+    """The quantities of a list; those that cannot be read are reported by the schema."""
+    found = {}
+    for name, text in resources.get(field, {}).items():
+        with contextlib.suppress(ValueError):
+            found[name] = parse_quantity(text)
+    return found
 
 
 @rule("must be greater than zero", at="maxSkew")

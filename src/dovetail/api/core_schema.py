@@ -67,6 +67,11 @@ def _field(owner: str, key: str, text: str) -> Schema:
     return _SCALARS.get(text) or _of_type(text)
 
 
+def object_meta() -> Schema:
+    """The schema of `metadata`, the same for all kinds."""
+    return _of_type("V1ObjectMeta")
+
+
 def pod_specs(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The pod specs inside a document: of a Pod, of a workload's template, of a CronJob's job template."""
     spec = document.get("spec")
