@@ -1,68 +1,43 @@
-"""Strict reading of a YAML document into Structs: every complaint names file, line, field and a guess."""
+"""Strict reading of one YAML document into Structs: every complaint names file, line, field and a guess."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 
+from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import InputError
 
 T = TypeVar("T")
 _ERROR = re.compile(r"(?P<message>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`")
-_WORDS = {
-    "tag:yaml.org,2002:bool": re.compile(r"true|True|TRUE|false|False|FALSE"),
-    "tag:yaml.org,2002:int": re.compile(r"[-+]?[0-9]+"),
-    "tag:yaml.org,2002:float": re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"),
-    "tag:yaml.org,2002:null": re.compile(r"~|null|Null|NULL|"),
-}
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.2's plain scalars: 21:05 is text, not 1,265, and dates stay text too."""
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
-
-
-for _tag, _pattern in _WORDS.items():
-    _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern.pattern})$"), None)
+_PLAIN = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
 
 
 class Document:
-    """A parsed YAML document that knows the line of every field."""
+    """A parsed document that knows the line of every field."""
 
-    def __init__(self, path: Path, text: str) -> None:
-        self.source = str(path)
-        self._lines: dict[str, int] = {}
-        loader = _Loader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                raise self.error("the file is empty")
-            self._index(node, "")
-            self.value: Any = loader.construct_document(node)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            raise InputError(
-                f"not readable as YAML: {error.problem or error.context}",
-                source=self.source,
-                line=mark.line + 1 if mark is not None else None,
-            ) from None
+    def __init__(self, source: str, located: Located) -> None:
+        self.source = source
+        self.value: Any = located.value
+        self._located = located
 
     @staticmethod
     def read(path: Path) -> Document:
         """Raises InputError when the file cannot be read or is not one YAML document."""
+        source = str(path)
         try:
-            return Document(path, path.read_text("utf-8"))
+            found = read_documents(path.read_text("utf-8"), source)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise InputError(f"cannot read the file: {reason}", source=str(path)) from None
+            raise InputError(f"cannot read the file: {reason}", source=source) from None
+        if len(found) != 1:
+            raise InputError(f"expected one document, found {len(found)}", source=source)
+        return Document(source, found[0])
 
     def decode(self, kind: type[T]) -> T:
         """The document as a Struct; raises InputError for unknown fields and wrong types."""
@@ -80,38 +55,8 @@ class Document:
 
     def error(self, message: str, path: str = "", *, remedy: str = "") -> InputError:
         """An InputError that points at a field of this document."""
-        return InputError(message, source=self.source, line=self._line(path), path=path, remedy=remedy)
-
-    def _line(self, path: str) -> int | None:
-        while path and path not in self._lines:
-            path = re.sub(r"(^|\.)[^.\[\]]*$|\[[^\]]*\]$", "", path)
-        return self._lines.get(path)
-
-    def _index(self, node: yaml.Node, path: str) -> None:
-        self._lines.setdefault(path, node.start_mark.line + 1)
-        if isinstance(node, yaml.SequenceNode):
-            for i, item in enumerate(node.value):
-                self._index(item, f"{path}[{i}]")
-        elif isinstance(node, yaml.MappingNode):
-            for key, name in self._keys(node, path):
-                place = f"{path}.{name}" if path else name
-                self._lines[place] = key.start_mark.line + 1
-            for key, value in node.value:
-                self._index(value, f"{path}.{key.value}" if path else str(key.value))
-
-    def _keys(self, node: yaml.MappingNode, path: str) -> Iterator[tuple[yaml.Node, str]]:
-        seen: dict[Hashable, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if key.value in seen:
-                raise InputError(
-                    f"the field {key.value!r} was given before, on line {seen[key.value]}",
-                    source=self.source,
-                    line=line,
-                    path=path,
-                )
-            seen[key.value] = line
-            yield key, str(key.value)
+        line = self._located.line_of(path)
+        return InputError(message, source=self.source, line=line, path=path, remedy=remedy)
 
 
 def suggest(word: str, choices: tuple[str, ...]) -> str:
@@ -141,8 +86,8 @@ def _struct(annotation: Any) -> Any:
 
 
 def _plain(message: str) -> str:
-    """A message without Python's or msgspec's vocabulary."""
+    """A message in the words of YAML."""
     message = message.replace("Object missing required field", "missing the required field")
-    for word, plain in (("object", "map"), ("array", "list"), ("str", "text"), ("int", "whole number")):
+    for word, plain in _PLAIN.items():
         message = message.replace(f"`{word}`", plain)
     return message[:1].lower() + message[1:]

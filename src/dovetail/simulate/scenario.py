@@ -36,6 +36,10 @@ class Assumption:
     value: str
     origin: str  # "scenario": the user's own; "default": ours
 
+    def __str__(self) -> str:
+        origin = "as the scenario says" if self.origin == "scenario" else "Dovetail's default"
+        return f"{self.subject}: {self.value} ({origin})"
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:

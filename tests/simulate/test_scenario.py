@@ -1,0 +1,112 @@
+"""Scenario files: what is read, and what a user is told about a mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dovetail.base.clock import HOUR, SECOND
+from dovetail.base.errors import InputError
+from dovetail.simulate.latency import Distribution, Latency
+from dovetail.simulate.scenario import load
+
+GOOD = """\
+apiVersion: simulation.dovetail.dev/v1alpha1
+kind: Scenario
+name: small
+region: ap-northeast-2
+timezone: Asia/Seoul
+start: 20:45
+duration: 3h
+nodeGroups:
+  - {name: base, instanceType: m5.large, count: 2, zones: [ap-northeast-2a]}
+latencies:
+  boot: {median: 30s, p99: 60s}
+traffic:
+  - service: web
+    deployment: default/web
+    base: 100
+    costPerRequest: 20m
+"""
+
+
+def _write(folder: Path, text: str) -> Path:
+    (folder / "scenario.yaml").write_text(text)
+    return folder
+
+
+def test_a_good_scenario(tmp_path: Path) -> None:
+    scenario = load(_write(tmp_path, GOOD))
+    assert scenario.start == 1_772_451_900 * SECOND  # 2026-03-02T20:45 in Seoul
+    assert scenario.duration == 3 * HOUR
+    assert [curve.service for curve in scenario.curves] == ["web"]
+    origins = {item.subject: item.origin for item in scenario.assumptions}
+    assert origins["latencies.boot"] == "scenario"
+    assert origins["latencies.launch"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "path", "words"),
+    [
+        ("kind: Scenario", "kind: Scen", 2, "kind", "valid is Scenario"),
+        ("region: ap", "regoin: ap", 4, "regoin", "did you mean 'region'"),
+        ("Asia/Seoul", "Asia/Soul", 5, "timezone", "did you mean 'Asia/Seoul'"),
+        ("start: 20:45", "start: 25:45", 6, "start", "not a local time"),
+        ("duration: 3h", "duration: 3x", 7, "duration", "not a duration"),
+        ("duration: 3h", "duration: 0s", 7, "duration", "between"),
+        ("instanceType:", "instanceTyp:", 9, "nodeGroups[0].instanceTyp", "did you mean 'instanceType'"),
+        ("count: 2", "count: two", 9, "nodeGroups[0].count", "expected whole number"),
+        ("count: 2", "count: -2", 9, "nodeGroups[0].count", "fewer than 0"),
+        ("zones: [ap-northeast-2a]", "zones: []", 9, "nodeGroups[0].zones", "at least one zone"),
+        ("median: 30s", "median: 90s", 11, "latencies.boot", "p99"),
+        ("  boot:", "  bot:", 11, "latencies.bot", "did you mean 'boot'"),
+        ("default/web", "web", 14, "traffic[0].deployment", "namespace/name"),
+        ("costPerRequest: 20m", "costPerRequest: 20q", 16, "traffic[0].costPerRequest", "not a quantity"),
+    ],
+)
+def test_mistakes_have_a_place(tmp_path: Path, old: str, new: str, line: int, path: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(_write(tmp_path, GOOD.replace(old, new)))
+    error = caught.value
+    assert (error.line, error.path) == (line, path)
+    assert words in error.message
+    assert error.source == str(tmp_path / "scenario.yaml")
+
+
+def test_a_missing_field(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="missing the required field `duration`"):
+        load(_write(tmp_path, GOOD.replace("duration: 3h\n", "")))
+
+
+def test_malformed_yaml(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load(_write(tmp_path, GOOD.replace("duration: 3h", "duration: [3h")))
+    assert caught.value.line is not None
+
+
+def test_folders_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="the folder is empty"):
+        load(tmp_path)
+    (tmp_path / "pod.yaml").write_text("")
+    with pytest.raises(InputError, match=r"has no scenario\.yaml"):
+        load(tmp_path)
+    with pytest.raises(InputError, match="not a single file"):
+        load(tmp_path / "pod.yaml")
+
+
+def test_a_broken_manifest_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text("apiVersion: apps/v1\nkind: Deploymnt\nmetadata: {name: web}\n")
+    with pytest.raises(InputError, match="Deployment"):
+        load(_write(tmp_path, GOOD))
+
+
+def test_a_latency_keeps_its_median_and_tail() -> None:
+    distribution = Distribution.of(Latency(median="30s", p99="60s"))
+    draws = sorted(distribution.draw(1, f"node {i}", "boot") for i in range(2_000))
+    assert draws == sorted(distribution.draw(1, f"node {i}", "boot") for i in range(2_000))
+    assert 29 * SECOND < draws[1_000] < 31 * SECOND
+    assert 55 * SECOND < draws[1_980] < 66 * SECOND
+    assert Distribution.of(Latency(median="2s")).draw(1, "a", "b") == 2 * SECOND
