@@ -30,7 +30,9 @@ class _Tally:
     allocatable: dict[str, int] = field(default_factory=dict)  # resource -> of nodes
     pod_requests: dict[str, Mapping[str, int]] = field(default_factory=dict)
     bound: dict[str, bool] = field(default_factory=dict)  # pod -> has it a node
-    node_of: dict[str, tuple[str, Mapping[str, int]]] = field(default_factory=dict)  # node -> kind, allocatable
+    node_of: dict[str, tuple[str, Mapping[str, int]]] = field(
+        default_factory=dict
+    )  # node -> kind, allocatable
     price_of: dict[str, int] = field(default_factory=dict)  # instance -> nano-dollars per hour
 
 
@@ -79,7 +81,7 @@ def _apply(tally: _Tally, record: Record) -> None:
             tally.pending += 1
         case "pod.bound":
             _bind(tally, record["pod"])
-        case "pod.deleted":
+        case "pod.deleted" | "pod.finished":
             _remove(tally, record["pod"])
         case "node.created":
             kind = node_kind(record)

@@ -1,0 +1,196 @@
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+const PALETTE = { managed: "#7a8794", "on-demand": "#0072b2", spot: "#e69f00", reserved: "#009e73" };
+const PHASES = { batching: "#56b4e9", blocked: "#b3261e", solve: "#0072b2", retries: "#d55e00", launch: "#e69f00", join: "#cc79a7", scheduling: "#7a8794", start: "#009e73", other: "#b0b8bf" };
+const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a8794"];
+const byId = (id) => document.getElementById(id);
+const offset = data.period.offsetSeconds;
+
+function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+function draw(name, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+function clock(seconds, withSeconds = true) {
+  const text = new Date((seconds + offset) * 1000).toISOString();
+  return text.slice(11, withSeconds ? 19 : 16);
+}
+
+function span(seconds) {
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  const whole = Math.round(seconds);
+  const hours = Math.floor(whole / 3600), minutes = Math.floor((whole % 3600) / 60), rest = whole % 60;
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${rest} s`;
+}
+
+function chart(id, times, lines, format, stacked) {
+  const holder = byId(id);
+  const names = Object.keys(lines);
+  let values = names.map((name) => lines[name].values);
+  if (stacked) {
+    values = values.map((_, index) => times.map((_, i) => values.slice(0, index + 1).reduce((sum, line) => sum + line[i], 0)));
+  }
+  const order = names.map((_, index) => index);
+  if (stacked) order.reverse();
+  const series = order.map((index) => ({
+    label: names[index],
+    stroke: lines[names[index]].color,
+    fill: lines[names[index]].fill,
+    width: 1.5,
+    paths: uPlot.paths.stepped({ align: 1 }),
+    points: { show: false },
+    value: (_, value, __, i) => (i == null || value == null ? "–" : format(lines[names[index]].values[i])),
+  }));
+  const options = {
+    width: holder.clientWidth, height: 220,
+    cursor: { sync: { key: "time" }, y: false },
+    tzDate: (stamp) => uPlot.tzDate(new Date((stamp + offset) * 1000), "Etc/UTC"),
+    scales: { y: { range: (_, low, high) => [0, Math.max(high, 1e-6) * 1.08] } },
+    axes: [{ stroke: "#5b6a78", grid: { stroke: "#eef1f4" } }, { stroke: "#5b6a78", grid: { stroke: "#eef1f4" }, size: 64, values: (_, ticks) => ticks.map((tick) => format(tick)) }],
+    series: [{ label: "Time", value: (_, stamp) => (stamp == null ? "–" : clock(stamp)) }, ...series],
+  };
+  const plot = new uPlot(options, [times, ...order.map((index) => values[index])], holder);
+  addEventListener("resize", () => plot.setSize({ width: holder.clientWidth, height: 220 }));
+}
+
+function header() {
+  byId("title").textContent = data.title;
+  byId("verdict").textContent = data.verdict;
+  byId("period").textContent = `${clock(data.period.start)} to ${clock(data.period.end)} (${data.period.zone}), ${data.period.region}, seed ${data.period.seed}; simulated in virtual time`;
+  for (const tile of data.tiles) {
+    byId("tiles").append(make("div", { class: `tile ${tile.bad ? "bad" : ""}` }, make("b", {}, tile.value), make("span", {}, tile.label)));
+  }
+  for (const assumption of data.assumptions) byId("assumptions").append(make("li", {}, assumption));
+  byId("cost-note").textContent = data.costNote;
+  byId("waiting-note").textContent = data.waiting.note;
+  byId("footer").textContent = `Dovetail ${data.version} · event log ${data.eventLogSha256}`;
+}
+
+function charts() {
+  const { t, lines } = data.series;
+  const whole = (value) => String(Math.round(value));
+  const line = (name, color, fill) => ({ values: lines[name] || t.map(() => 0), color, fill });
+  chart("chart-pods", t, { "with a node": line("pods.running", "#0072b2", "#0072b222"), waiting: line("pods.pending", "#d55e00", "#d55e0044") }, whole, true);
+  const kinds = Object.keys(lines).filter((name) => name.startsWith("nodes.")).map((name) => name.slice(6)).sort((a, b) => Object.keys(PALETTE).indexOf(a) - Object.keys(PALETTE).indexOf(b));
+  chart("chart-nodes", t, Object.fromEntries(kinds.map((kind) => [kind, line(`nodes.${kind}`, PALETTE[kind] || "#000", (PALETTE[kind] || "#000000") + "66")])), whole, true);
+  chart("chart-cost", t, { "$/hour": line("cost", "#009e73", "#009e7322") }, (value) => `$${value.toFixed(2)}`, false);
+  chart("chart-use", t, { CPU: line("use.cpu", "#0072b2"), memory: line("use.memory", "#cc79a7") }, (value) => `${Math.round(value)} %`, false);
+  const services = Object.keys(data.traffic);
+  if (!services.length) { byId("traffic").remove(); return; }
+  const times = [...new Set(services.flatMap((name) => data.traffic[name].map((point) => point[0])))].sort((a, b) => a - b);
+  const traffic = {};
+  services.forEach((name, index) => {
+    let at = 0, last = 0;
+    const points = data.traffic[name];
+    const values = times.map((time) => { while (at < points.length && points[at][0] <= time) last = points[at++][1]; return last; });
+    traffic[name] = { values, color: LINES[index % LINES.length] };
+  });
+  chart("chart-traffic", times, traffic, (value) => value.toFixed(0), false);
+}
+
+function histogram() {
+  const buckets = data.waiting.buckets;
+  const most = Math.max(1, ...buckets.map((bucket) => bucket.count));
+  const width = 1040, height = 190, base = 150, step = width / Math.max(1, buckets.length);
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": "Distribution of waiting times" });
+  buckets.forEach((bucket, index) => {
+    const tall = (bucket.count / most) * 125, x = index * step;
+    svg.append(draw("rect", { x: x + 3, y: base - tall, width: step - 6, height: tall, fill: "#d55e00", rx: 2 }));
+    if (bucket.count) svg.append(draw("text", { x: x + step / 2, y: base - tall - 5, "text-anchor": "middle", class: "name" }, String(bucket.count)));
+    svg.append(draw("text", { x: x + step / 2, y: base + 16, "text-anchor": "middle" }, bucket.label));
+  });
+  svg.append(draw("text", { x: width / 2, y: base + 36, "text-anchor": "middle" }, "time from creation to a node (pods)"));
+  byId("histogram").append(svg);
+}
+
+function split() {
+  const holder = byId("split"), phases = data.waiting.phases;
+  if (!data.waiting.rows.length) return;
+  const legend = make("div", {});
+  for (const phase of phases) {
+    const swatch = make("i", {}); swatch.style.background = PHASES[phase] || PHASES.other;
+    legend.append(make("span", { class: "key" }, swatch, phase));
+  }
+  const body = make("tbody");
+  const longest = Math.max(...data.waiting.rows.map((row) => row.total), 1e-9);
+  for (const row of data.waiting.rows) {
+    const bar = make("div", { class: "bar" }); bar.style.width = `${(100 * row.total) / longest}%`;
+    for (const phase of phases) {
+      const part = row.parts[phase] || 0;
+      if (!part) continue;
+      const piece = make("div", { title: `${phase} ${span(part)}` });
+      piece.style.flex = String(part); piece.style.background = PHASES[phase] || PHASES.other;
+      bar.append(piece);
+    }
+    const cell = make("td", {}, bar); cell.style.width = "38%";
+    body.append(make("tr", {}, make("td", {}, row.name), make("td", { class: "number" }, span(row.total)), cell, make("td", {}, row.sentence || "")));
+  }
+  holder.append(legend, make("table", {}, make("thead", {}, make("tr", {}, make("th", {}, "Pods"), make("th", { class: "number" }, "Waited"), make("th", {}, "Where the time went"), make("th", {}, "What would have made it shorter"))), body));
+}
+
+function autoscalers() {
+  if (!data.hpa.length) { byId("hpa").remove(); return; }
+  const body = make("tbody");
+  for (const row of data.hpa) body.append(make("tr", {}, make("td", {}, row.name), make("td", { class: "number" }, String(row.max)), make("td", { class: "number" }, span(row.idle)), make("td", { class: "number" }, span(row.waiting))));
+  byId("hpa-rows").append(make("table", {}, make("thead", {}, make("tr", {}, make("th", {}, "HPA"), make("th", { class: "number" }, "maxReplicas"), make("th", { class: "number" }, "at its maximum, nothing pending"), make("th", { class: "number" }, "pods waiting for a node"))), body));
+}
+
+function gantt() {
+  const left = 210, width = 1040, row = 17, top = 22, { start, end } = data.period;
+  const x = (seconds) => left + ((seconds - start) / (end - start)) * (width - left - 4);
+  const rows = data.nodes, height = top + rows.length * row + 8;
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": "Node timeline" });
+  const hatch = draw("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, draw("rect", { width: 2, height: 5, fill: "#ffffffaa" }));
+  svg.append(draw("defs", {}, hatch));
+  const step = [300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400].find((size) => (end - start) / size <= 12) || 86400;
+  for (let tick = Math.ceil((start + offset) / step) * step - offset; tick <= end; tick += step) {
+    svg.append(draw("line", { x1: x(tick), x2: x(tick), y1: top - 6, y2: height, stroke: "#eef1f4" }), draw("text", { x: x(tick), y: 11, "text-anchor": "middle" }, clock(tick, false)));
+  }
+  rows.forEach((node, index) => {
+    const y = top + index * row, color = PALETTE[node.kind] || "#000";
+    const piece = (from, to, fill, opacity) => to > from && group.append(draw("rect", { x: x(from), y: y + 2, width: Math.max(1, x(to) - x(from)), height: row - 5, fill, opacity, rx: 2 }));
+    const group = draw("g", {});
+    const ready = node.ready ?? node.gone, leaving = node.leaving ?? node.gone;
+    piece(node.launched, Math.min(ready, node.gone), color, 0.35);
+    piece(ready, node.gone, color, 1);
+    if (node.leaving) piece(leaving, node.gone, "url(#hatch)", 1);
+    const price = node.price ? ` at ${node.estimated ? "about " : ""}$${node.price.toFixed(4)}/h${node.estimated ? " (estimated)" : ""}` : "";
+    group.append(draw("title", {}, `${node.name}\n${node.instanceType} ${node.kind} in ${node.zone}${price}\nlaunched ${clock(node.launched)}${node.ready ? `, ready ${clock(node.ready)}` : ""}, gone or end ${clock(node.gone)}`));
+    svg.append(group, draw("text", { x: 0, y: y + 12, class: "name" }, node.name.length > 22 ? `…${node.name.slice(-21)}` : node.name), draw("text", { x: left - 8, y: y + 12, "text-anchor": "end" }, node.instanceType));
+  });
+  for (const kind of Object.keys(PALETTE).filter((name) => rows.some((node) => node.kind === name))) {
+    const swatch = make("i", {}); swatch.style.background = PALETTE[kind];
+    byId("legend").append(make("span", { class: "key" }, swatch, kind));
+  }
+  byId("gantt").append(svg);
+}
+
+function events() {
+  const body = byId("events").querySelector("tbody");
+  const rows = data.events.map((event) => {
+    const times = event.count > 1 ? ` (×${event.count})` : "";
+    const row = make("tr", { class: event.type }, make("td", {}, clock(event.t)), make("td", {}, event.type), make("td", {}, event.reason), make("td", {}, event.object), make("td", {}, event.message + times));
+    body.append(row);
+    return { row, text: row.textContent.toLowerCase() };
+  });
+  const show = () => {
+    const wanted = byId("filter").value.toLowerCase();
+    let shown = 0;
+    for (const { row, text } of rows) { row.hidden = !text.includes(wanted); shown += !row.hidden; }
+    byId("event-count").textContent = `${shown} of ${rows.length}`;
+  };
+  byId("filter").addEventListener("input", show);
+  show();
+}
+
+header(); charts(); histogram(); split(); autoscalers(); gantt(); events();
+document.body.dataset.rendered = "true";

@@ -1,0 +1,166 @@
+"""The data behind the report, and the page that carries it: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+from typing import Any
+
+from dovetail import __version__
+from dovetail.simulate.figures import PodWait, Summary
+from dovetail.simulate.waiting import PARTS
+from dovetail.views.report.series import Record, chart_series, traffic_series
+from dovetail.views.report.timeline import event_rows, node_rows
+
+_SECOND = 1_000_000_000
+# Upper ends of the histogram's buckets, in seconds; people think in these steps when a pod is pending.
+_BUCKETS = (10, 20, 30, 40, 50, 60, 75, 90, 120, 180, 300, 600)
+_MOST_ROWS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What the log covers: nanoseconds since the epoch, and how to show them."""
+
+    start: int
+    end: int
+    zone: str  # "Asia/Seoul"
+    offset_seconds: int  # of that zone against UTC at `start`
+    region: str
+
+
+def render(title: str, period: Period, records: Sequence[Record], summary: Summary) -> str:
+    """The whole page as text."""
+    data = report_data(title, period, records, summary)
+    # "</" would end the script element early, wherever it stands inside the JSON.
+    blob = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    return Template(_asset("page.html")).substitute(
+        title=_escape(title),
+        chart_css=_asset("uPlot.min.css"),
+        css=_asset("report.css"),
+        chart_js=_asset("uPlot.iife.min.js"),
+        js=_asset("report.js"),
+        data=blob,
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("dovetail.views.report").joinpath("assets", name).read_text("utf-8")
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def report_data(title: str, period: Period, records: Sequence[Record], summary: Summary) -> dict[str, Any]:
+    """Everything that the page shows, as JSON values."""
+    return {
+        "title": title,
+        "verdict": _verdict(summary),
+        "version": __version__,
+        "period": {
+            "start": period.start // _SECOND,
+            "end": period.end // _SECOND,
+            "zone": period.zone,
+            "offsetSeconds": period.offset_seconds,
+            "region": period.region,
+            "seed": summary.seed,
+        },
+        "tiles": _tiles(summary),
+        "series": chart_series(records, period.start, period.end),
+        "traffic": traffic_series(records),
+        "waiting": _waiting(summary),
+        "hpa": [
+            {
+                "name": name,
+                "max": figures.maximum,
+                "idle": figures.nothing_pending_seconds,
+                "waiting": figures.waiting_for_nodes_seconds,
+            }
+            for name, figures in summary.hpa_at_maximum.items()
+        ],
+        "nodes": node_rows(records, period.end),
+        "events": event_rows(records),
+        "costNote": _cost_note(summary),
+        "assumptions": summary.assumptions,
+        "eventLogSha256": summary.event_log_sha256,
+    }
+
+
+def _verdict(summary: Summary) -> str:
+    pending = summary.pods.pending_seconds
+    waited = f"{summary.waiting.pods} of {summary.pods.created} pods had to wait for a place"
+    worst = f"; of all pods with a node, 99 % had it within {pending.p99:.0f} s, the last within {pending.max:.0f} s"
+    left = f"; {summary.pods.unbound} were still without one at the end" if summary.pods.unbound else ""
+    broken = f" {len(summary.violations)} broken promises were found." if summary.violations else ""
+    return f"{waited}{worst if summary.pods.bound else ''}{left}.{broken}"
+
+
+def _tiles(summary: Summary) -> list[dict[str, Any]]:
+    pending, cost, nodes = summary.pods.pending_seconds, summary.cost, summary.nodes
+    return [
+        _tile(f"${cost.total:.2f}", "spent in all" + (", part estimated" if cost.estimated else "")),
+        _tile(f"${cost.peak_hourly:.2f}", "an hour at the peak"),
+        _tile(str(nodes.peak), f"nodes at the peak, {nodes.base} of them managed"),
+        _tile(f"{nodes.launched} / {nodes.terminated}", "nodes launched / terminated"),
+        _tile(f"{pending.p50:.0f} s", "median time to a node"),
+        _tile(f"{pending.max:.0f} s", "longest time to a node"),
+        _tile(str(len(summary.violations)), "promises broken", bad=bool(summary.violations)),
+    ]
+
+
+def _tile(value: str, label: str, *, bad: bool = False) -> dict[str, Any]:
+    return {"value": value, "label": label, "bad": bad}
+
+
+def _cost_note(summary: Summary) -> str:
+    cost = summary.cost
+    if not cost.estimated:
+        return "All prices are published on-demand prices."
+    return (
+        f"${cost.estimated:.2f} of ${cost.total:.2f} rest on spot prices, which are estimates; "
+        "on-demand prices are published ones."
+    )
+
+
+def _waiting(summary: Summary) -> dict[str, Any]:
+    waits = summary.waiting
+    pending = [item.pending_seconds for item in waits.all]
+    edges = (0, *_BUCKETS)
+    buckets = [
+        {"label": f"{low}–{high} s", "count": sum(low <= value < high for value in pending)}
+        for low, high in zip(edges, edges[1:], strict=False)
+    ]
+    buckets.append({"label": f"≥ {edges[-1]} s", "count": sum(value >= edges[-1] for value in pending)})
+    while len(buckets) > 1 and not buckets[-1]["count"]:
+        buckets.pop()
+    used = [part for part in PARTS if any(item.parts.get(part) for item in waits.all)]
+    return {
+        "note": f"{waits.pods} pods found no room at first. The table shows the slowest ones of each workload.",
+        "buckets": buckets,
+        "phases": used,
+        "rows": [_wait_row(item) for item in _slowest(waits.all)],
+    }
+
+
+def _slowest(waits: Sequence[PodWait]) -> list[PodWait]:
+    """The slowest pods, at most three of one workload, so that one burst does not hide the others."""
+    taken: dict[str, int] = {}
+    rows: list[PodWait] = []
+    for item in sorted(waits, key=lambda wait: (-wait.total_seconds, wait.pod)):
+        taken[item.owner] = taken.get(item.owner, 0) + 1
+        if taken[item.owner] <= 3 and len(rows) < _MOST_ROWS:
+            rows.append(item)
+    return rows
+
+
+def _wait_row(item: PodWait) -> dict[str, Any]:
+    return {
+        "name": item.pod,
+        "total": item.total_seconds,
+        "parts": item.parts,
+        "sentence": item.explanation,
+    }
