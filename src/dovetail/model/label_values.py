@@ -167,7 +167,7 @@ def _new(key: str, operator: str, values: tuple[str, ...], min_values: int | Non
     if operator not in ("Gt", "Gte", "Lt", "Lte"):
         valid = "In, NotIn, Exists, DoesNotExist, Gt, Gte, Lt, Lte"
         raise ValueError(f"operator {operator!r} of requirement {key!r} is not one of {valid}")
-    bound = _integer(values[0]) if values else None
+    bound = integer(values[0]) if values else None
     if bound is None:
         return Requirement(key, frozenset(), True, INFINITE, _SMALLEST, min_values)
     if operator in ("Gt", "Gte"):
@@ -182,7 +182,8 @@ def _new(key: str, operator: str, values: tuple[str, ...], min_values: int | Non
 
 
 @lru_cache(maxsize=65_536)
-def _integer(text: str) -> int | None:
+def integer(text: str) -> int | None:
+    """A whole number of 64 bits, as the API reads it; None for anything else."""
     if _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)
@@ -190,7 +191,7 @@ def _integer(text: str) -> int | None:
 
 
 def _within(value: str, gte: int | None, lte: int | None) -> bool:
-    number = _integer(value)
+    number = integer(value)
     return number is not None and (gte is None or number >= gte) and (lte is None or number <= lte)
 
 

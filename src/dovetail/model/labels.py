@@ -41,6 +41,8 @@ ALIASES = {
     "beta.kubernetes.io/arch": ARCH,
     "beta.kubernetes.io/os": OS,
     "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+    # What the EBS driver calls the zone in the node affinity of its volumes.
+    "topology.ebs.csi.aws.com/zone": ZONE,
 }
 
 AWS = "karpenter.k8s.aws/"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dovetail.api.core import Pod, ResourceList
+from dovetail.api.core import Container, Pod, ResourceList
 from dovetail.units.quantity import Quantity
 
 # Resource name -> amount; CPU in thousandths, everything else in whole units. Absent means 0.
@@ -14,6 +14,7 @@ CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
 EPHEMERAL_STORAGE = "ephemeral-storage"
+_NANOS_PER_UNIT = {False: 1_000_000_000, True: 1_000_000}  # by: is it CPU?
 
 
 def amounts(quantities: ResourceList) -> dict[str, int]:
@@ -53,8 +54,62 @@ def fits(wanted: Resources, room: Resources) -> bool:
 
 
 def pod_requests(pod: Pod) -> dict[str, int]:
-    """What the scheduler counts for a pod, including `pods: 1`."""
-    total: dict[str, int] = {PODS: 1}
-    for container in pod.spec.containers:
-        total = add(total, amounts(container.resources.requests))
-    return total
+    """What the scheduler counts for a pod, including `pods: 1`.
+
+    Limits do not become requests here: the API server has done that when it stored the pod.
+    """
+    spec = pod.spec
+    total = _containers(spec.containers, spec.init_containers, "requests")
+    if spec.resources is not None:
+        total.update(_nanos(spec.resources.requests))
+    return _whole(_plus(total, _nanos(spec.overhead)))
+
+
+def pod_limits(pod: Pod) -> dict[str, int]:
+    """What a pod may use at most, including `pods: 1`; a name without any limit is absent."""
+    total = _containers(pod.spec.containers, pod.spec.init_containers, "limits")
+    overhead = _nanos(pod.spec.overhead)
+    return _whole(_plus(total, {name: amount for name, amount in overhead.items() if name in total}))
+
+
+def _containers(running: tuple[Container, ...], first: tuple[Container, ...], kind: str) -> dict[str, int]:
+    """The most that is needed at once, in nano-units.
+
+    Init containers run one by one before the others; those that restart (sidecars) stay, beside the init
+    containers after them and beside all that run.
+    """
+
+    def wants(container: Container) -> dict[str, int]:
+        resources = container.resources
+        return _nanos(resources.requests if kind == "requests" else resources.limits)
+
+    total: dict[str, int] = {}
+    for container in running:
+        total = _plus(total, wants(container))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in first:
+        need = _plus(wants(container), sidecars)
+        if container.restart_policy == "Always":
+            sidecars = need
+            total = _plus(total, wants(container))
+        peak = _most(peak, need)
+    return _most(total, peak)
+
+
+def _nanos(quantities: ResourceList) -> dict[str, int]:
+    return {name: quantity.nanos for name, quantity in quantities.items()}
+
+
+def _plus(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    return {name: a.get(name, 0) + b.get(name, 0) for name in (*a, *b)}
+
+
+def _most(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(a.get(name, 0), b.get(name, 0)) for name in (*a, *b)}
+
+
+def _whole(nanos: Mapping[str, int]) -> dict[str, int]:
+    """In the units of `Resources`, rounded up once, after all sums; one pod counts as one of `pods`."""
+    amounts = {name: -(-amount // _NANOS_PER_UNIT[name == CPU]) for name, amount in nanos.items()}
+    return {**amounts, PODS: 1}

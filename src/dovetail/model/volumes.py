@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
-from dovetail.api.core import PersistentVolume, PersistentVolumeClaim
+from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from dovetail.api.workloads import StorageClass
+from dovetail.model import labels
+from dovetail.model.requirement import Requirement, Requirements
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+UNSUPPORTED_PROVISIONERS = frozenset({"ebs.csi.eks.amazonaws.com"})
+# Volume plugins of old that a CSI driver has taken over; limits count under the driver's name.
+_MIGRATED = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +24,157 @@ class VolumeIndex:
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """One volume of a pod that goes through a claim, as far as the objects are there."""
+
+    key: str  # of the claim, "namespace/name"
+    ephemeral: bool  # the claim is made for the pod and may not exist yet
+    class_name: str
+    claim: PersistentVolumeClaim | None = None
+    volume: PersistentVolume | None = None
+    storage_class: StorageClass | None = None
+
+    @property
+    def bound(self) -> bool:
+        return self.claim is not None and bool(self.claim.spec.volume_name)
+
+    @property
+    def driver(self) -> str:
+        """The CSI driver that attaches the volume; '' if there is none."""
+        if self.volume is not None:
+            return self.volume.spec.csi.driver if self.volume.spec.csi else ""
+        provisioner = self.storage_class.provisioner if self.storage_class else ""
+        return _MIGRATED.get(provisioner, provisioner)
+
+    @property
+    def identity(self) -> str:
+        """Equal for two pods that share one attachment."""
+        return self.claim.spec.volume_name if self.claim is not None and self.bound else self.key
+
+
+def claim_uses(pod: Pod, index: VolumeIndex) -> Iterator[ClaimUse]:
+    """The pod's volumes that go through claims, in their order."""
+    for volume in pod.spec.volumes:
+        name, class_name = _claim_of(pod, volume)
+        if not name:
+            continue
+        key = f"{pod.metadata.namespace}/{name}"
+        claim = index.claims.get(key)
+        if claim is not None:
+            class_name = claim.spec.storage_class_name or ""
+        yield ClaimUse(
+            key,
+            volume.ephemeral is not None,
+            class_name,
+            claim,
+            index.volumes.get(claim.spec.volume_name) if claim else None,
+            index.classes.get(class_name),
+        )
+
+
+def volume_alternatives(pod: Pod, index: VolumeIndex) -> tuple[Requirements, ...]:
+    """What the volumes demand of a node's labels: alternatives, of which one must hold.
+
+    Each volume offers its own alternatives (the terms of the volume's node affinity, or of the storage
+    class's allowed topologies while unbound); the answer is every combination.
+    """
+    choices = [terms for use in claim_uses(pod, index) if (terms := _topology(use))]
+    return tuple(
+        Requirements.of(item for part in combined for item in part) for combined in product(*choices)
+    )
+
+
+def csi_volumes(pod: Pod, index: VolumeIndex) -> dict[str, frozenset[str]]:
+    """CSI driver -> the attachments that the pod needs of it."""
+    found: dict[str, set[str]] = {}
+    for use in claim_uses(pod, index):
+        if use.driver:
+            found.setdefault(use.driver, set()).add(use.identity)
+    return {driver: frozenset(items) for driver, items in sorted(found.items())}
+
+
+def volume_limit_error(
+    wanted: Mapping[str, frozenset[str]], used: Mapping[str, frozenset[str]], limits: Mapping[str, int]
+) -> str:
+    """'' iff every driver can attach what is there and what is wanted, else the first that cannot."""
+    for driver, items in sorted(wanted.items()):
+        limit, count = limits.get(driver), len(items | used.get(driver, frozenset()))
+        if limit is not None and count > limit:
+            return (
+                "checking volume usage, would exceed volume limit "
+                f"(provisioner={driver}, volume-count={count}, volume-limit={limit})"
+            )
+    return ""
+
+
+def ignored_reason(pod: Pod, index: VolumeIndex) -> str:
+    """Why no node can help this pod as its claims are now; '' when nothing stands against it."""
+    return next((reason for use in claim_uses(pod, index) if (reason := _broken(use))), "")
+
+
+def _claim_of(pod: Pod, volume: Volume) -> tuple[str, str]:
+    """Name of the claim behind a volume ('' if none) and the class that its template names."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name, ""
+    if volume.ephemeral is not None:
+        template = volume.ephemeral.volume_claim_template.spec
+        return f"{pod.metadata.name}-{volume.name}", template.storage_class_name or ""
+    return "", ""
+
+
+def _topology(use: ClaimUse) -> tuple[Requirements, ...]:
+    if use.volume is not None:
+        affinity = use.volume.spec.node_affinity
+        if affinity is None or affinity.required is None:
+            return ()
+        terms = Requirements.from_node_selector_terms(affinity.required.node_selector_terms)
+        if use.volume.spec.local is None and use.volume.spec.host_path is None:
+            return terms
+        # The node of a local volume may be gone for good: a pod that waits for it wants any new node.
+        return tuple(_without(term, labels.HOSTNAME) for term in terms)
+    if use.storage_class is None or use.bound:
+        return ()
+    return Requirements.from_node_selector_terms(
+        topology.as_node_selector_term() for topology in use.storage_class.allowed_topologies
+    )
+
+
+def _without(requirements: Requirements, key: str) -> Requirements:
+    return Requirements.of(item for item in requirements if item.key != key)
+
+
+def _broken(use: ClaimUse) -> str:
+    if use.claim is None and not use.ephemeral:
+        return f'persistentvolumeclaim "{use.key.partition("/")[2]}" not found'
+    if use.claim is not None:
+        if use.claim.deleting:
+            return "persistentvolumeclaim is being deleted"
+        if use.claim.status.phase == "Lost":
+            return "persistentvolumeclaim bound to non-existent persistentvolume"
+        if use.bound:
+            if BIND_COMPLETED not in use.claim.metadata.annotations:
+                return f"pvc is considered unbound because it does not contain annotation {BIND_COMPLETED}"
+            return ""
+    if not use.class_name:
+        return "unbound pvc must define a storage class"
+    if use.storage_class is None:
+        return f'storageclass.storage.k8s.io "{use.class_name}" not found'
+    return _unusable(use.storage_class)
+
+
+def _unusable(storage_class: StorageClass) -> str:
+    if storage_class.volume_binding_mode == "Immediate":
+        return "failed to validate pvc, pvc with immediate volume binding mode must be bound"
+    keys = (
+        Requirement.new(item.key, "Exists").key
+        for topology in storage_class.allowed_topologies
+        for item in topology.match_label_expressions
+    )
+    if any(key not in labels.AWS_WELL_KNOWN for key in keys):
+        return "failed to validate pvc, storage class uses unsupported topology key"
+    if storage_class.provisioner in UNSUPPORTED_PROVISIONERS:
+        return "failed to validate pvc, provisioner is not supported"
+    return ""
