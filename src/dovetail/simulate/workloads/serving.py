@@ -90,6 +90,7 @@ class Serving:
                 service=curve.service,
                 load=round(meter.load / meter.steps, 1),
                 over=round(meter.over, 1),
+                seconds=meter.steps * STEP,
                 pods=len(pods),
             )
             meter.steps, meter.load, meter.over = 0, 0.0, 0.0

@@ -1,0 +1,115 @@
+"""The shape of a simulation's summary, as it is written to JSON.
+
+docs/reference/simulation-output.md defines every figure; keep the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Written as JSON with camelCase keys. Seconds are virtual ones unless the name says wall."""
+
+
+class Quantiles(Figures, frozen=True, kw_only=True):
+    """Nearest-rank quantiles in seconds; 0 for nothing."""
+
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+
+class PodFigures(Figures, frozen=True, kw_only=True):
+    created: int
+    bound: int
+    unbound: int  # not bound and not deleted at the end
+    pending_seconds: Quantiles
+
+
+class NodeFigures(Figures, frozen=True, kw_only=True):
+    launched: int
+    terminated: int
+    peak: int
+    base: int
+    launch_failures: int
+
+
+class CostFigures(Figures, frozen=True, kw_only=True):
+    """Dollars. `estimated` is the part of `total` that rests on estimated prices."""
+
+    total: float
+    peak_hourly: float
+    base: float
+    on_demand: float
+    spot: float
+    estimated: float
+
+
+class PodWait(Figures, frozen=True, kw_only=True):
+    pod: str
+    owner: str
+    total_seconds: float
+    pending_seconds: float
+    parts: dict[str, float]
+    node: str
+    attempts: int
+    explanation: str
+
+
+class OwnerWait(Figures, frozen=True, kw_only=True):
+    owner: str
+    pods: int
+    mean_seconds: float
+    max_seconds: float
+    explanation: str  # of the pod that waited longest
+
+
+class WaitingFigures(Figures, frozen=True, kw_only=True):
+    pods: int
+    mean: dict[str, float]  # seconds by part
+    worst: list[PodWait]
+    by_owner: list[OwnerWait]
+    all: list[PodWait]
+
+
+class MaximumFigures(Figures, frozen=True, kw_only=True):
+    """Seconds in which an HPA wanted more than its maximum, told apart by what stood in the way."""
+
+    maximum: int
+    nothing_pending_seconds: float
+    waiting_for_nodes_seconds: float
+    spells: list[dict[str, Any]]
+
+
+class TrafficFigures(Figures, frozen=True, kw_only=True):
+    """Of the traffic model: all requests, those beyond what ready pods could do, seconds with any such."""
+
+    requests: int
+    over_capacity: int
+    overloaded_seconds: int
+
+
+class Violation(Figures, frozen=True, kw_only=True):
+    rule: str
+    subject: str
+    message: str
+
+
+class Summary(Figures, frozen=True, kw_only=True):
+    scenario: str
+    seed: int
+    pods: PodFigures
+    nodes: NodeFigures
+    cost: CostFigures
+    waiting: WaitingFigures
+    hpa_at_maximum: dict[str, MaximumFigures]
+    traffic: dict[str, TrafficFigures]
+    violations: list[Violation]
+    event_log_sha256: str = msgspec.field(name="eventLogSha256")
+    wall_seconds: float
+    simulated_seconds: float
+    assumptions: list[str]

@@ -1,0 +1,231 @@
+"""What a simulation came to, in figures: read from the event log and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from dovetail.base.clock import HOUR, SECOND
+from dovetail.simulate.figures import (
+    CostFigures,
+    MaximumFigures,
+    NodeFigures,
+    OwnerWait,
+    PodFigures,
+    PodWait,
+    Quantiles,
+    Summary,
+    TrafficFigures,
+    Violation,
+    WaitingFigures,
+)
+from dovetail.simulate.waiting import PARTS, Record, Spell, Wait, at_maximum, explain, waits
+
+NANO_DOLLARS = 1_000_000_000
+_WORST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is known of a run besides its log; `start` and `end` in nanoseconds since the epoch."""
+
+    scenario: str
+    seed: int
+    start: int
+    end: int
+    sha256: str
+    wall_seconds: float
+    assumptions: tuple[str, ...] = ()
+
+
+def summarize(records: Sequence[Record], run: Run) -> Summary:
+    """All figures of a run."""
+    found = waits(records, run.end)
+    return Summary(
+        scenario=run.scenario,
+        seed=run.seed,
+        pods=_pods(records, found),
+        nodes=_nodes(records),
+        cost=_cost(records, run.end),
+        waiting=_waiting([wait for wait in found if wait.waited]),
+        hpa_at_maximum=_maximum(records, run.end),
+        traffic=_traffic(records),
+        violations=[
+            Violation(rule=item["rule"], subject=item["subject"], message=item["message"])
+            for item in records
+            if item["kind"] == "violation"
+        ],
+        event_log_sha256=run.sha256,
+        wall_seconds=round(run.wall_seconds, 2),
+        simulated_seconds=_seconds(run.end - run.start),
+        assumptions=list(run.assumptions),
+    )
+
+
+def _seconds(nanoseconds: float) -> float:
+    return round(nanoseconds / SECOND, 3)
+
+
+def quantiles(values: Iterable[int]) -> Quantiles:
+    """Of lengths in nanoseconds, as seconds."""
+    ordered = sorted(values)
+
+    def at(percent: int) -> float:
+        return _seconds(ordered[max(0, -(-percent * len(ordered) // 100) - 1)]) if ordered else 0.0
+
+    return Quantiles(p50=at(50), p90=at(90), p99=at(99), max=at(100))
+
+
+def _pods(records: Iterable[Record], found: Sequence[Wait]) -> PodFigures:
+    bound = [wait for wait in found if wait.bound is not None]
+    deleted = sum(record["kind"] == "pod.deleted" and not record["node"] for record in records)
+    return PodFigures(
+        created=len(found),
+        bound=len(bound),
+        unbound=len(found) - len(bound) - deleted,
+        pending_seconds=quantiles(wait.pending for wait in bound),
+    )
+
+
+def _nodes(records: Iterable[Record]) -> NodeFigures:
+    launched = terminated = base = failures = present = peak = 0
+    of_claims: set[str] = set()
+    for record in records:
+        match record["kind"]:
+            case "instance.started" if record.get("claim"):
+                launched += 1
+                of_claims.add(record["instance"])
+            case "instance.started":
+                base += 1
+            case "instance.terminated":
+                terminated += record["instance"] in of_claims
+            case "instance.launchFailed":
+                failures += 1
+            case "node.created":
+                present += 1
+                peak = max(peak, present)
+            case "node.deleted":
+                present -= 1
+    return NodeFigures(
+        launched=launched, terminated=terminated, peak=peak, base=base, launch_failures=failures
+    )
+
+
+def _cost(records: Iterable[Record], end: int) -> CostFigures:
+    running: dict[str, Record] = {}
+    spent = {"base": 0, "on-demand": 0, "spot": 0, "estimated": 0}
+    hourly = peak = 0
+
+    def charge(start: Record, until: int) -> None:
+        amount = start["price"] * (until - start["t"]) // HOUR
+        kind = ("spot" if start["capacityType"] == "spot" else "on-demand") if start.get("claim") else "base"
+        spent[kind] += amount
+        if start.get("estimated"):
+            spent["estimated"] += amount
+
+    for record in records:
+        if record["kind"] == "instance.started":
+            running[record["instance"]] = record
+            hourly += record["price"]
+            peak = max(peak, hourly)
+        elif record["kind"] == "instance.terminated" and record["instance"] in running:
+            start = running.pop(record["instance"])
+            hourly -= start["price"]
+            charge(start, record["t"])
+    for start in running.values():
+        charge(start, end)
+    return CostFigures(
+        total=_dollars(spent["base"] + spent["on-demand"] + spent["spot"]),
+        peak_hourly=_dollars(peak),
+        base=_dollars(spent["base"]),
+        on_demand=_dollars(spent["on-demand"]),
+        spot=_dollars(spent["spot"]),
+        estimated=_dollars(spent["estimated"]),
+    )
+
+
+def _dollars(nanos: int) -> float:
+    return round(nanos / NANO_DOLLARS, 4)
+
+
+def _waiting(found: Sequence[Wait]) -> WaitingFigures:
+    slowest = sorted(found, key=lambda wait: (-wait.total, wait.created, wait.pod))
+    owners: dict[str, list[Wait]] = {}
+    for wait in slowest:
+        owners.setdefault(wait.owner or wait.pod, []).append(wait)
+    count = max(1, len(found))
+    return WaitingFigures(
+        pods=len(found),
+        mean={part: _seconds(sum(wait.parts[part] for wait in found) / count) for part in PARTS},
+        worst=[_pod_wait(wait) for wait in slowest[:_WORST]],
+        by_owner=[
+            OwnerWait(
+                owner=owner,
+                pods=len(group),
+                mean_seconds=_seconds(sum(wait.total for wait in group) / len(group)),
+                max_seconds=_seconds(group[0].total),
+                explanation=explain(group[0]),
+            )
+            for owner, group in owners.items()
+        ],
+        all=[_pod_wait(wait) for wait in found],
+    )
+
+
+def _pod_wait(wait: Wait) -> PodWait:
+    return PodWait(
+        pod=wait.pod,
+        owner=wait.owner,
+        total_seconds=_seconds(wait.total),
+        pending_seconds=_seconds(wait.pending),
+        parts={part: _seconds(length) for part, length in wait.parts.items()},
+        node=wait.node,
+        attempts=wait.attempts,
+        explanation=explain(wait),
+    )
+
+
+def _maximum(records: Sequence[Record], end: int) -> dict[str, MaximumFigures]:
+    maxima = {record["name"]: record["max"] for record in records if record["kind"] == "hpa"}
+
+    def total(spells: Iterable[Spell], waiting: bool) -> float:
+        return _seconds(sum(spell.end - spell.start for spell in spells if spell.waiting is waiting))
+
+    return {
+        name: MaximumFigures(
+            maximum=maxima[name],
+            nothing_pending_seconds=total(spells, False),
+            waiting_for_nodes_seconds=total(spells, True),
+            spells=[
+                {"start": spell.start // SECOND, "end": spell.end // SECOND, "waitingForNodes": spell.waiting}
+                for spell in spells
+            ],
+        )
+        for name, spells in at_maximum(records, end).items()
+    }
+
+
+def _traffic(records: Iterable[Record]) -> dict[str, TrafficFigures]:
+    sums: dict[str, tuple[float, float, int]] = {}
+    for record in records:
+        if record["kind"] == "traffic":
+            requests, over, seconds = sums.get(record["service"], (0.0, 0.0, 0))
+            window = record["seconds"]
+            sums[record["service"]] = (
+                requests + record["load"] * window,
+                over + record["over"],
+                seconds + (window if record["over"] > 0 else 0),
+            )
+    return {
+        name: TrafficFigures(requests=round(requests), over_capacity=round(over), overloaded_seconds=seconds)
+        for name, (requests, over, seconds) in sorted(sums.items())
+    }
+
+
+def to_json(summary: Summary) -> dict[str, Any]:
+    """The summary as plain values, ready to be written as JSON."""
+    built: Mapping[str, Any] = msgspec.to_builtins(summary)
+    return dict(built)

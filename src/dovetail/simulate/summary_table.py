@@ -1,0 +1,162 @@
+"""The summary of a simulation as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from dovetail.simulate.figures import Quantiles, Summary
+from dovetail.simulate.waiting import PARTS
+
+_OWNERS = 8
+
+
+def summary_table(summary: Summary) -> RenderableType:
+    """What happened, how long pods waited and why, what it cost, and what of it is assumed."""
+    sections: list[tuple[str, RenderableType]] = [("", _figures(summary))]
+    if summary.waiting.pods:
+        sections.append((f"Where the time of {summary.waiting.pods} waiting pods went", _parts(summary)))
+        sections.append(("Who waited longest, and what would have made it shorter", _owners(summary)))
+    if summary.hpa_at_maximum:
+        sections.append(("Autoscalers at their maximum", _maximum(summary)))
+    if summary.traffic:
+        sections.append(("Traffic (a model, not a measurement)", _traffic(summary)))
+    if summary.violations:
+        sections.append(("Broken rules", _violations(summary)))
+    sections.append(("Assumed, not measured", Text("\n".join(summary.assumptions), style="dim")))
+    lines: list[RenderableType] = []
+    for title, body in sections:
+        if title:
+            lines.append(Text(f"\n{title}", style="bold"))
+        lines.append(Padding(body, (0, 0, 0, 2)))
+    return Group(*lines)
+
+
+def _grid(*columns: str, heading: bool = True) -> Table:
+    """A plain table; a column whose name ends in > is set flush right."""
+    table = Table(box=None, show_header=heading, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        right = column.endswith(">")
+        table.add_column(column.removesuffix(">"), justify="right" if right else "left")
+    return table
+
+
+def _figures(summary: Summary) -> Table:
+    pods, nodes, cost = summary.pods, summary.nodes, summary.cost
+    table = _grid("", "", heading=False)
+    unbound = f", [yellow]{pods.unbound} still without a node[/]" if pods.unbound else ""
+    table.add_row("Pods", f"{pods.created:,} created, {pods.bound:,} bound{unbound}")
+    table.add_row("Pending", _quantiles(pods.pending_seconds))
+    failures = f", {nodes.launch_failures} launches failed" if nodes.launch_failures else ""
+    table.add_row(
+        "Nodes",
+        f"{nodes.launched} launched, {nodes.terminated} terminated, at most {nodes.peak} at once "
+        f"({nodes.base} of them always there){failures}",
+    )
+    table.add_row(
+        "Cost",
+        f"${cost.total:,.2f}: base ${cost.base:,.2f}, on-demand ${cost.on_demand:,.2f}, "
+        f"spot ${cost.spot:,.2f}; at most ${cost.peak_hourly:,.3f}/h",
+    )
+    if cost.estimated:
+        table.add_row("", f"[dim]${cost.estimated:,.2f} of it rests on estimated prices[/]")
+    broken = len(summary.violations)
+    table.add_row("Rules", f"[bold red]{broken} broken[/]" if broken else "[green]none broken[/]")
+    table.add_row(
+        "Time",
+        f"{_clock(summary.simulated_seconds)} simulated in {summary.wall_seconds:.1f} s; seed {summary.seed}",
+    )
+    table.add_row("Event log", f"sha256 {summary.event_log_sha256}")
+    return table
+
+
+def _quantiles(values: Quantiles) -> str:
+    return (
+        f"half of the pods under {values.p50:.1f} s, 90 % under {values.p90:.1f} s, "
+        f"99 % under {values.p99:.1f} s, the longest {values.max:.1f} s"
+    )
+
+
+def _clock(seconds: float) -> str:
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours} h {rest // 60:02} min"
+
+
+def _parts(summary: Summary) -> Table:
+    waiting = summary.waiting
+    shown = [
+        part
+        for part in PARTS
+        if waiting.mean[part] >= 0.05 or any(pod.parts[part] >= 0.05 for pod in waiting.worst)
+    ]
+    table = _grid("pod", *(f"{part}>" for part in shown), "total>")
+    table.add_row(
+        "mean",
+        *_cells(waiting.mean[part] for part in shown),
+        f"{sum(waiting.mean.values()):.1f} s",
+        style="bold",
+    )
+    for pod in waiting.worst:
+        table.add_row(pod.pod, *_cells(pod.parts[part] for part in shown), f"{pod.total_seconds:.1f} s")
+    return table
+
+
+def _cells(seconds: Iterable[float]) -> list[str]:
+    return [f"{value:.1f} s" if value >= 0.05 else "·" for value in seconds]
+
+
+def _owners(summary: Summary) -> Table:
+    table = _grid("owner", "pods>", "mean>", "longest>", "of the longest")
+    for owner in summary.waiting.by_owner[:_OWNERS]:
+        table.add_row(
+            owner.owner,
+            str(owner.pods),
+            f"{owner.mean_seconds:.1f} s",
+            f"{owner.max_seconds:.1f} s",
+            owner.explanation,
+        )
+    return table
+
+
+def _maximum(summary: Summary) -> Table:
+    table = _grid("autoscaler", "max>", "no pod pending>", "waiting for nodes>", "")
+    for name, figures in summary.hpa_at_maximum.items():
+        held = figures.nothing_pending_seconds >= figures.waiting_for_nodes_seconds
+        advice = (
+            "no node autoscaler can help: raise maxReplicas"
+            if held
+            else "more nodes were on their way for most of it"
+        )
+        table.add_row(
+            name,
+            str(figures.maximum),
+            f"{figures.nothing_pending_seconds:.0f} s",
+            f"{figures.waiting_for_nodes_seconds:.0f} s",
+            advice,
+        )
+    return table
+
+
+def _traffic(summary: Summary) -> Table:
+    table = _grid("service", "requests>", "over capacity>", "share>", "overloaded for>")
+    for name, figures in summary.traffic.items():
+        share = 100 * figures.over_capacity / figures.requests if figures.requests else 0.0
+        table.add_row(
+            name,
+            f"{figures.requests:,}",
+            f"{figures.over_capacity:,}",
+            f"{share:.2f} %",
+            f"{figures.overloaded_seconds} s",
+        )
+    return table
+
+
+def _violations(summary: Summary) -> Table:
+    table = _grid("rule", "what", "how")
+    for item in summary.violations:
+        table.add_row(item.rule, item.subject, item.message)
+    return table

@@ -1,0 +1,132 @@
+"""Runs the workload controllers: one view fed by watches, one queue, one worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from dovetail.api.core import Node, PersistentVolumeClaim, Pod
+from dovetail.api.meta import Object
+from dovetail.api.workloads import CronJob, DaemonSet, HorizontalPodAutoscaler
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.errors import ApiError
+from dovetail.base.eventlog import EventLog
+from dovetail.kube.client import Client, EventType
+from dovetail.simulate.follow import follow
+from dovetail.simulate.traffic import Curve
+from dovetail.simulate.workloads.autoscaler import HorizontalPodAutoscalers
+from dovetail.simulate.workloads.base import Controller, Means
+from dovetail.simulate.workloads.cronjob import CronJobs
+from dovetail.simulate.workloads.daemonset import DaemonSets, matters
+from dovetail.simulate.workloads.deployment import Deployments
+from dovetail.simulate.workloads.job import Jobs
+from dovetail.simulate.workloads.names import Names
+from dovetail.simulate.workloads.podgc import collect_orphans
+from dovetail.simulate.workloads.replicaset import ReplicaSets
+from dovetail.simulate.workloads.serving import Serving
+from dovetail.simulate.workloads.statefulset import StatefulSets
+from dovetail.simulate.workloads.view import View
+
+_RETRY = SECOND
+_CONTROLLERS: tuple[type[Controller], ...] = (
+    Deployments,
+    ReplicaSets,
+    StatefulSets,
+    DaemonSets,
+    Jobs,
+    CronJobs,
+)
+_WATCHED: tuple[type[Object], ...] = (
+    Node,
+    *(controller.kind for controller in _CONTROLLERS),
+    HorizontalPodAutoscaler,
+    PersistentVolumeClaim,
+    Pod,
+)
+
+
+class Workloads:
+    """All workload controllers of a simulated cluster.
+
+    Invariant: a (kind, key) is in the queue at most once, and is worked on in the order in which it was
+    first asked for, one at a time.
+    """
+
+    def __init__(
+        self, client: Client, clock: Clock, log: EventLog, *, seed: int, curves: Sequence[Curve] = ()
+    ) -> None:
+        self._means = Means(client, clock, log, View(), Names(seed))
+        self._controllers = {item.kind.KIND: item(self._means) for item in _CONTROLLERS}
+        self._serving = Serving(self._means, curves, seed)
+        self._autoscalers = HorizontalPodAutoscalers(self._means, self._serving)
+        self._queue: dict[tuple[str, str], None] = {}
+        self._work = asyncio.Event()
+        self._timers: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Watch and work until cancelled."""
+        means = self._means
+        async with asyncio.TaskGroup() as tasks:
+            for kind in _WATCHED:
+                tasks.create_task(follow(means.client, kind, self._on_event))
+            tasks.create_task(self._worker(tasks))
+            tasks.create_task(self._serving.run())
+            tasks.create_task(self._autoscalers.run())
+            tasks.create_task(collect_orphans(means))
+
+    def _on_event(self, event: EventType, obj: Object) -> None:
+        view = self._means.view
+        if event == "DELETED":
+            view.forget(obj)
+        else:
+            before = view.get(type(obj), obj.key)
+            if not view.learn(obj):
+                return
+            if isinstance(obj, Node) and isinstance(before, Node) and not matters(before, obj):
+                return
+        if isinstance(obj, Node):
+            for daemon_set in view.all(DaemonSet):
+                self._ask(daemon_set.KIND, daemon_set.key)
+            return
+        self._ask(obj.KIND, obj.key)
+        owner = obj.metadata.controller()
+        if owner is not None:
+            self._ask(owner.kind, f"{obj.metadata.namespace}/{owner.name}")
+
+    def _ask(self, kind: str, key: str) -> None:
+        if kind in self._controllers:
+            self._queue[(kind, key)] = None
+            self._work.set()
+
+    async def _worker(self, tasks: asyncio.TaskGroup) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self._queue:
+                kind, key = item = next(iter(self._queue))
+                del self._queue[item]
+                controller = self._controllers[kind]
+                try:
+                    await controller.sync(key)
+                except ApiError:
+                    self._later(tasks, item, _RETRY)
+                    continue
+                if isinstance(controller, CronJobs):
+                    self._schedule(tasks, controller, key)
+
+    def _schedule(self, tasks: asyncio.TaskGroup, cron_jobs: CronJobs, key: str) -> None:
+        due = cron_jobs.next_due(key)
+        if due is not None:
+            self._later(tasks, (CronJob.KIND, key), due - self._means.clock.now())
+
+    def _later(self, tasks: asyncio.TaskGroup, item: tuple[str, str], delay: int) -> None:
+        """Ask again after `delay`; a timer that runs for the same object is replaced."""
+        running = self._timers.pop(item, None)
+        if running is not None:
+            running.cancel()
+        self._timers[item] = tasks.create_task(self._ask_later(item, delay))
+
+    async def _ask_later(self, item: tuple[str, str], delay: int) -> None:
+        await self._means.clock.sleep(delay)
+        self._timers.pop(item, None)
+        self._ask(*item)
