@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import pairwise
 from string import Template
 from typing import Any
 
@@ -93,7 +94,7 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
 def _verdict(summary: Summary) -> str:
     pending = summary.pods.pending_seconds
     waited = f"{summary.waiting.pods} of {summary.pods.created} pods had to wait for a place"
-    worst = f"; of all pods with a node, 99 % had it within {pending.p99:.0f} s, the last within {pending.max:.0f} s"
+    worst = f"; 99 % of all had a node within {pending.p99:.0f} s, the last within {pending.max:.0f} s"
     left = f"; {summary.pods.unbound} were still without one at the end" if summary.pods.unbound else ""
     broken = f" {len(summary.violations)} broken promises were found." if summary.violations else ""
     return f"{waited}{worst if summary.pods.bound else ''}{left}.{broken}"
@@ -132,14 +133,14 @@ def _waiting(summary: Summary) -> dict[str, Any]:
     edges = (0, *_BUCKETS)
     buckets = [
         {"label": f"{low}–{high} s", "count": sum(low <= value < high for value in pending)}
-        for low, high in zip(edges, edges[1:], strict=False)
+        for low, high in pairwise(edges)
     ]
     buckets.append({"label": f"≥ {edges[-1]} s", "count": sum(value >= edges[-1] for value in pending)})
     while len(buckets) > 1 and not buckets[-1]["count"]:
         buckets.pop()
     used = [part for part in PARTS if any(item.parts.get(part) for item in waits.all)]
     return {
-        "note": f"{waits.pods} pods found no room at first. The table shows the slowest ones of each workload.",
+        "note": f"{waits.pods} pods found no room at first. The table shows the slowest of each workload.",
         "buckets": buckets,
         "phases": used,
         "rows": [_wait_row(item) for item in _slowest(waits.all)],
