@@ -32,6 +32,12 @@ function span(seconds) {
   return hours ? `${hours} h ${minutes} min` : `${minutes} min ${rest} s`;
 }
 
+// Opaque, because stacked areas are drawn over one another and see-through colours would mix.
+function tint(color, share = 0.6) {
+  const parts = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+  return `rgb(${parts.map((part) => Math.round(part + (255 - part) * share)).join(",")})`;
+}
+
 function chart(id, times, lines, format, stacked) {
   const holder = byId(id);
   const names = Object.keys(lines);
@@ -55,7 +61,7 @@ function chart(id, times, lines, format, stacked) {
     cursor: { sync: { key: "time" }, y: false },
     tzDate: (stamp) => uPlot.tzDate(new Date((stamp + offset) * 1000), "Etc/UTC"),
     scales: { y: { range: (_, low, high) => [0, Math.max(high, 1e-6) * 1.08] } },
-    axes: [{ stroke: "#5b6a78", grid: { stroke: "#eef1f4" } }, { stroke: "#5b6a78", grid: { stroke: "#eef1f4" }, size: 64, values: (_, ticks) => ticks.map((tick) => format(tick)) }],
+    axes: [{ stroke: "#5b6a78", grid: { stroke: "#eef1f4" }, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, false)) }, { stroke: "#5b6a78", grid: { stroke: "#eef1f4" }, size: 64, values: (_, ticks) => ticks.map((tick) => format(tick)) }],
     series: [{ label: "Time", value: (_, stamp) => (stamp == null ? "–" : clock(stamp)) }, ...series],
   };
   const plot = new uPlot(options, [times, ...order.map((index) => values[index])], holder);
@@ -79,10 +85,10 @@ function charts() {
   const { t, lines } = data.series;
   const whole = (value) => String(Math.round(value));
   const line = (name, color, fill) => ({ values: lines[name] || t.map(() => 0), color, fill });
-  chart("chart-pods", t, { "with a node": line("pods.running", "#0072b2", "#0072b222"), waiting: line("pods.pending", "#d55e00", "#d55e0044") }, whole, true);
+  chart("chart-pods", t, { "with a node": line("pods.running", "#0072b2", tint("#0072b2", 0.8)), waiting: line("pods.pending", "#d55e00", tint("#d55e00")) }, whole, true);
   const kinds = Object.keys(lines).filter((name) => name.startsWith("nodes.")).map((name) => name.slice(6)).sort((a, b) => Object.keys(PALETTE).indexOf(a) - Object.keys(PALETTE).indexOf(b));
-  chart("chart-nodes", t, Object.fromEntries(kinds.map((kind) => [kind, line(`nodes.${kind}`, PALETTE[kind] || "#000", (PALETTE[kind] || "#000000") + "66")])), whole, true);
-  chart("chart-cost", t, { "$/hour": line("cost", "#009e73", "#009e7322") }, (value) => `$${value.toFixed(2)}`, false);
+  chart("chart-nodes", t, Object.fromEntries(kinds.map((kind) => [kind, line(`nodes.${kind}`, PALETTE[kind] || "#000", tint(PALETTE[kind] || "#000000"))])), whole, true);
+  chart("chart-cost", t, { "$/hour": line("cost", "#009e73", tint("#009e73", 0.85)) }, (value) => `$${value.toFixed(2)}`, false);
   chart("chart-use", t, { CPU: line("use.cpu", "#0072b2"), memory: line("use.memory", "#cc79a7") }, (value) => `${Math.round(value)} %`, false);
   const services = Object.keys(data.traffic);
   if (!services.length) { byId("traffic").remove(); return; }
