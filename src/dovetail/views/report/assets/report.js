@@ -61,12 +61,14 @@ function chart(id, times, lines, format, stacked) {
     cursor: { sync: { key: "time" }, y: false },
     tzDate: (stamp) => uPlot.tzDate(new Date((stamp + offset) * 1000), "Etc/UTC"),
     scales: { y: { range: (_, low, high) => [0, Math.max(high, 1e-6) * 1.08] } },
-    axes: [{ stroke: "#5b6a78", grid: { stroke: "#eef1f4" }, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, false)) }, { stroke: "#5b6a78", grid: { stroke: "#eef1f4" }, size: 64, values: (_, ticks) => ticks.map((tick) => format(tick)) }],
+    axes: [{ stroke: "#5b6a78", grid: { stroke: "#eef1f4" }, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, false)) }, { stroke: "#5b6a78", grid: { stroke: "#eef1f4" }, size: 64, ...(format === whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] } : {}), values: (_, ticks) => ticks.map((tick) => format(tick)) }],
     series: [{ label: "Time", value: (_, stamp) => (stamp == null ? "–" : clock(stamp)) }, ...series],
   };
   const plot = new uPlot(options, [times, ...order.map((index) => values[index])], holder);
   addEventListener("resize", () => plot.setSize({ width: holder.clientWidth, height: 220 }));
 }
+
+const whole = (value) => String(Math.round(value));
 
 function header() {
   byId("title").textContent = data.title;
@@ -83,7 +85,6 @@ function header() {
 
 function charts() {
   const { t, lines } = data.series;
-  const whole = (value) => String(Math.round(value));
   const line = (name, color, fill) => ({ values: lines[name] || t.map(() => 0), color, fill });
   chart("chart-pods", t, { "with a node": line("pods.running", "#0072b2", tint("#0072b2", 0.8)), waiting: line("pods.pending", "#d55e00", tint("#d55e00")) }, whole, true);
   const kinds = Object.keys(lines).filter((name) => name.startsWith("nodes.")).map((name) => name.slice(6)).sort((a, b) => Object.keys(PALETTE).indexOf(a) - Object.keys(PALETTE).indexOf(b));
