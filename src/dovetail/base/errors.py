@@ -9,6 +9,7 @@ DovetailError
 │   ├── Expired 410            a watch fell too far behind: list again
 │   ├── Invalid 422            carries the causes, one per field
 │   ├── BadRequest 400
+│   ├── Forbidden 403          admission found something missing, such as a PriorityClass
 │   └── TooManyRequests 429    an eviction would violate a PodDisruptionBudget: retry later
 └── CloudError                 the provider said no
     ├── InsufficientCapacity   no offering left: delete the claim, plan again
@@ -104,6 +105,13 @@ class BadRequest(ApiError):
 
     status = 400
     reason = "BadRequest"
+
+
+class Forbidden(ApiError):
+    """Admission does not let the request through."""
+
+    status = 403
+    reason = "Forbidden"
 
 
 class Invalid(ApiError):

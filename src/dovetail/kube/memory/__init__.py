@@ -1,0 +1,21 @@
+"""The API server inside the process: full JSON documents in memory, the rules of a real one.
+
+texts       what a refused request is told
+patching    JSON merge patch and JSON patch
+selectors   label and field selectors
+rules       what each kind keeps, forbids and resets on creation, update and deletion
+store       tables, versions, history, owner index; `check()` asserts every invariant
+watch       one reader of a table's history
+names       names and uids that the server gives
+journal     telling observers
+priority    a pod's priority, from its class
+server      the requests, on documents
+eviction    the eviction subresource
+garbage     owner references: background, foreground, orphan
+disruption  the status of PodDisruptionBudgets
+client      the typed port over the server
+"""
+
+from dovetail.kube.memory.server import MemoryServer
+
+__all__ = ["MemoryServer"]

@@ -1,0 +1,184 @@
+"""The status of PodDisruptionBudgets: how many pods may be disrupted now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dovetail.api.core import Pod
+from dovetail.api.workloads import Deployment, PodDisruptionBudget, ReplicaSet, StatefulSet
+from dovetail.kube.memory.selectors import Labels, matches_selector
+from dovetail.kube.memory.store import Change, Key, Record, Store
+from dovetail.units.timestamp import to_rfc3339
+
+if TYPE_CHECKING:
+    from dovetail.kube.memory.server import MemoryServer
+
+Document = Mapping[str, Any]
+# The replicas of the controller of a pod by its uid; None when it cannot be scaled.
+Scale = Callable[[Document], tuple[str, int] | None]
+
+_SCALED = (Deployment, ReplicaSet, StatefulSet)
+
+
+def budgets_of(store: Store, namespace: str, labels: Labels) -> list[Record[PodDisruptionBudget]]:
+    """The budgets that cover a pod with those labels."""
+    return [
+        record
+        for record in store.table(PodDisruptionBudget).select(namespace)
+        if matches_selector(record.document["spec"].get("selector"), labels)
+    ]
+
+
+def is_ready(pod: Document) -> bool:
+    """Whether the pod's Ready condition is True."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(item["type"] == "Ready" and item.get("status") == "True" for item in conditions)
+
+
+def budget_status(budget: Document, pods: Sequence[Document], scale: Scale) -> dict[str, Any]:
+    """The counts of a budget's status over the pods that it selects."""
+    spec = budget["spec"]
+    healthy = sum(is_ready(pod) and "deletionTimestamp" not in pod["metadata"] for pod in pods)
+    expected, desired, known = len(pods), 0, True
+    most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
+    if isinstance(least, int):
+        desired = least
+    else:
+        scales = [scale(pod) for pod in pods if _controller(pod) is not None]
+        known = None not in scales
+        expected = sum(dict(item for item in scales if item is not None).values())
+        if most is not None:
+            desired = max(0, expected - _scaled(most, expected))
+        elif least is not None:
+            desired = _scaled(least, expected)
+        else:
+            expected = 0
+    allowed = max(0, healthy - desired) if expected > 0 and known else 0
+    return {
+        "disruptionsAllowed": allowed,
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "expectedPods": expected,
+        "observedGeneration": budget["metadata"].get("generation", 1),
+    }
+
+
+def _scaled(value: int | str, total: int) -> int:
+    """A number, or a percentage of the total rounded up."""
+    if isinstance(value, int):
+        return value
+    return -(-total * int(value.removesuffix("%")) // 100)
+
+
+def _controller(document: Document) -> Document | None:
+    references = document["metadata"].get("ownerReferences") or ()
+    return next((item for item in references if item.get("controller")), None)
+
+
+class DisruptionController:
+    """Recomputes the budgets that a change may have touched, when next asked."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        self._server = server
+        self._touched: dict[Key, None] = {}
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep every status up to date, for ever."""
+        while True:
+            self._news.clear()
+            self.sync()
+            await self._news.wait()
+
+    def notice(self, change: Change[Any]) -> None:
+        """Remember which budgets the change touches."""
+        kind, document = change.after.kind, change.after.document
+        namespace = document["metadata"].get("namespace", "")
+        if kind is Pod:
+            states = [change.before.document] if change.before is not None else []
+            if change.type != "DELETED":
+                states.append(document)
+            if len(states) == 2 and _facts(states[0]) == _facts(states[1]):
+                return
+            for state in states:
+                labels = state["metadata"].get("labels") or {}
+                self._touch(budgets_of(self._server.store, namespace, labels))
+        elif kind is PodDisruptionBudget and change.type != "DELETED":
+            self._touch([change.after])
+        elif kind in _SCALED and _replicas(change.before) != _replicas(change.after):
+            self._touch(list(self._server.store.table(PodDisruptionBudget).select(namespace)))
+
+    def _touch(self, budgets: Sequence[Record[Any]]) -> None:
+        for budget in budgets:
+            meta = budget.document["metadata"]
+            self._touched[meta["namespace"], meta["name"]] = None
+            self._news.set()
+
+    def sync(self) -> None:
+        """Write the status of every budget that something touched."""
+        while self._touched:
+            key = next(iter(self._touched))
+            del self._touched[key]
+            record = self._server.store.table(PodDisruptionBudget).records.get(key)
+            if record is not None:
+                self._write(record, key)
+
+    def _write(self, record: Record[PodDisruptionBudget], key: Key) -> None:
+        budget, store = record.document, self._server.store
+        selector = budget["spec"].get("selector")
+        pods = [
+            pod.document
+            for pod in store.table(Pod).select(key[0])
+            if matches_selector(selector, pod.document["metadata"].get("labels") or {})
+            and pod.document.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        ]
+        status = budget_status(budget, pods, self._scale)
+        old = budget.get("status", {})
+        if {name: old.get(name) for name in status} != status:
+            status["conditions"] = [self._condition(status, old)]
+            self._server.patch(
+                PodDisruptionBudget, key[1], key[0], merge_patch={"status": status}, status=True
+            )
+            self._touched.pop(key, None)  # what just changed is its status alone
+
+    def _condition(self, status: Document, old: Document) -> dict[str, Any]:
+        enough = status["disruptionsAllowed"] > 0
+        verdict = "True" if enough else "False"
+        before: Document = next(iter(old.get("conditions") or ()), {})
+        since = before.get("lastTransitionTime") if before.get("status") == verdict else None
+        return {
+            "type": "DisruptionAllowed",
+            "status": verdict,
+            "reason": "SufficientPods" if enough else "InsufficientPods",
+            "message": "",
+            "observedGeneration": status["observedGeneration"],
+            "lastTransitionTime": since or to_rfc3339(self._server.clock.now()),
+        }
+
+    def _scale(self, pod: Document) -> tuple[str, int] | None:
+        """The controller that is scaled: a Deployment stands above its ReplicaSets."""
+        owner: Record[Any] | None = None
+        reference = _controller(pod)
+        while reference is not None:
+            found = self._server.store.find(reference["uid"])
+            if found is None or found.kind not in _SCALED:
+                break
+            owner, reference = found, _controller(found.document)
+        return None if owner is None else (owner.uid, _replicas(owner) or 0)
+
+
+def _facts(pod: Document) -> tuple[object, ...]:
+    """All of a pod that budgets look at."""
+    meta = pod["metadata"]
+    ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    owners = meta.get("ownerReferences")
+    return meta.get("labels"), owners, is_ready(pod), "deletionTimestamp" in meta, ended
+
+
+def _replicas(record: Record[Any] | None) -> int | None:
+    if record is None:
+        return None
+    replicas: int = record.document.get("spec", {}).get("replicas", 1)
+    return replicas

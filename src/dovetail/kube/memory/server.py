@@ -1,0 +1,295 @@
+"""The requests of the API server, on documents. `client()` gives the typed port."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from dovetail.api.admission import admit
+from dovetail.api.core import Event, Namespace, Pod
+from dovetail.api.meta import Object
+from dovetail.base.clock import HOUR, SECOND, Clock
+from dovetail.base.errors import ApiError, NotFound
+from dovetail.kube.memory import rules, texts
+from dovetail.kube.memory.client import MemoryClient
+from dovetail.kube.memory.disruption import DisruptionController
+from dovetail.kube.memory.eviction import check_eviction
+from dovetail.kube.memory.garbage import FINALIZERS, Collector
+from dovetail.kube.memory.journal import Journal, Observer
+from dovetail.kube.memory.names import Names
+from dovetail.kube.memory.patching import apply_json, clone, merge
+from dovetail.kube.memory.priority import resolve_priority
+from dovetail.kube.memory.selectors import selection
+from dovetail.kube.memory.store import Key, Record, Store
+from dovetail.kube.memory.watch import Watch, parse_version
+from dovetail.units.timestamp import to_rfc3339
+
+T = TypeVar("T", bound=Object)
+Document = dict[str, Any]
+Admit = Callable[[Document, Document | None], Document]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_EVENT_LIFE = HOUR
+
+
+class MemoryServer:
+    """Every request is atomic and answers at once; nothing here waits, except the background tasks.
+
+    `admit` defaults or refuses a document, and leaves its input as it is. `history` is how many changes of
+    each kind are kept for watches, `bookmark_every` after how many versions watches get a bookmark.
+    A status given at creation is dropped, as a real server does (nodes excepted).
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        admit: Admit = admit,
+        seed: int = 0,
+        history: int = 10_000,
+        bookmark_every: int = 1_000,
+    ) -> None:
+        self.clock = clock
+        self.store = Store(history)
+        self._admit = admit
+        self._names = Names(self.store, seed)
+        self._bookmark_every = bookmark_every
+        self._journal = Journal()
+        self._events: deque[tuple[int, Key, int]] = deque()  # (instant, key, version) of each Event written
+        self.collector = Collector(self)
+        self.disruption = DisruptionController(self)
+        for name in _NAMESPACES:
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def client(self, user: str = "") -> MemoryClient:
+        """The typed port; `user` says who asks."""
+        return MemoryClient(self, user)
+
+    def observe(self, callback: Observer) -> None:
+        """Call `callback(type, document, old_document)` after every change from now on, in order.
+
+        The documents are the stored ones: read them, never change them.
+        """
+        self._journal.observers.append(callback)
+
+    async def run_gc(self) -> None:
+        """Collect what lost its owners, for ever."""
+        await self.collector.run()
+
+    async def run_disruption(self) -> None:
+        """Keep the status of every PodDisruptionBudget, for ever; evictions update it by themselves."""
+        await self.disruption.run()
+
+    def check(self) -> None:
+        """Assert every invariant; for tests."""
+        self.store.check()
+        self._journal.check()
+
+    def compact(self) -> None:
+        """Forget all history: watches from before now get Expired."""
+        for table in self.store.tables.values():
+            table.forget(len(table.history))
+            table.compacted = self.store.version
+
+    # Requests that read
+
+    def get(self, kind: type[Object], name: str, namespace: str = "") -> Document:
+        """A copy of the document. Raises NotFound."""
+        copy: Document = clone(self.record(kind, name, namespace).document)
+        return copy
+
+    def record(self, kind: type[T], name: str, namespace: str = "") -> Record[T]:
+        """The stored version. Raises NotFound."""
+        found = self.store.table(kind).records.get((namespace, name))
+        if found is None:
+            raise texts.not_found(kind, name)
+        return found
+
+    def list(
+        self, kind: type[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> list[Record[T]]:
+        """The stored versions that match, in order of namespace and name."""
+        selects = selection(kind, labels, fields)
+        return [record for record in self.store.table(kind).select(namespace) if selects(record.document)]
+
+    def watch(
+        self, kind: type[T], namespace: str = "", *, resource_version: str, labels: str = "", fields: str = ""
+    ) -> Watch[T]:
+        """Changes after that version. Raises Expired when they are no longer kept."""
+        selects = selection(kind, labels, fields)
+        return Watch(self.store.table(kind), parse_version(resource_version), namespace, selects)
+
+    # Requests that write
+
+    def create(self, document: Mapping[str, Any]) -> Record[Any]:
+        """Raises BadRequest, Invalid, AlreadyExists, and NotFound for a missing namespace."""
+        kind = rules.kind_of(document)
+        new: Document = clone(document)
+        meta: Document = new.setdefault("metadata", {})
+        if meta.get("resourceVersion"):
+            raise ApiError("resourceVersion should not be set on objects to be created")
+        namespace = self._creation_namespace(kind, meta)
+        rules.prepare_creation(kind, new)
+        table = self.store.table(kind)
+        if not meta.get("name"):
+            if not meta.get("generateName"):
+                raise rules.name_required(kind)
+            meta["name"] = self._names.generate(kind, namespace, meta["generateName"])
+        key = (namespace, meta["name"])
+        if kind is Pod:
+            resolve_priority(self.store, new)
+        new = self._admit(new, None)
+        if key in table.records:
+            raise texts.already_exists(kind, key[1])
+        new["metadata"]["uid"] = self._names.uid(kind, key)
+        new["metadata"]["creationTimestamp"] = to_rfc3339(self.clock.now())
+        return self._commit(kind, key, new)
+
+    def patch(
+        self,
+        kind: type[T],
+        name: str,
+        namespace: str = "",
+        *,
+        merge_patch: Mapping[str, Any] | None = None,
+        json_patch: Sequence[Mapping[str, Any]] | None = None,
+        status: bool = False,
+    ) -> Record[T]:
+        """Apply one patch, or both in this order. Raises NotFound, Conflict, Invalid, BadRequest."""
+        record = self.record(kind, name, namespace)
+        if status and not rules.has_status(kind):
+            raise NotFound("the server could not find the requested resource")
+        new: Document = record.document
+        if merge_patch is not None:
+            new = merge(new, merge_patch)
+        if json_patch is not None:
+            new = apply_json(new, json_patch)
+        return self._update(record, (namespace, name), new, status=status)
+
+    def replace(self, document: Mapping[str, Any], *, status: bool = False) -> Record[Any]:
+        """Store a whole document; one without a resourceVersion is stored whatever the present one is."""
+        kind = rules.kind_of(document)
+        meta = document.get("metadata") or {}
+        key = (meta.get("namespace", ""), meta.get("name", ""))
+        return self._update(self.record(kind, key[1], key[0]), key, clone(document), status=status)
+
+    def delete(
+        self,
+        kind: type[Object],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_period_seconds: int | None = None,
+        propagation: Propagation = "Background",
+    ) -> None:
+        """Mark for deletion, or remove at once what nothing holds. Raises NotFound, Conflict (uid)."""
+        record = self.record(kind, name, namespace)
+        if uid and uid != record.uid:
+            raise texts.wrong_uid(kind, name, uid, record.uid)
+        old = record.document
+        meta = dict(old["metadata"])
+        if propagation in FINALIZERS or "deletionTimestamp" not in meta:
+            rules.set_propagation(meta, FINALIZERS.get(propagation, ""))
+        grace = rules.pod_grace(old, grace_period_seconds) if kind is Pod else 0
+        self._mark(meta, grace, grace_period_seconds)
+        self._store_or_remove(record, (namespace, name), {**old, "metadata": meta})
+
+    def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
+        """Raises TooManyRequests when a budget forbids it now, ApiError (500) when several budgets match."""
+        record = self.record(Pod, name, namespace)
+        if uid and uid != record.uid:
+            raise texts.wrong_uid(Pod, name, uid, record.uid)
+        self.disruption.sync()
+        check_eviction(self.store, record.document)
+        self.delete(Pod, name, namespace)
+
+    def bind(self, name: str, namespace: str, node: str) -> None:
+        """Give a pending pod its node, once. Raises NotFound, Conflict."""
+        record = self.record(Pod, name, namespace)
+        old = record.document
+        rules.check_binding(Pod, old, node)
+        status = dict(old.get("status") or {})
+        kept = [item for item in status.get("conditions") or () if item["type"] != "PodScheduled"]
+        scheduled = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastTransitionTime": to_rfc3339(self.clock.now()),
+        }
+        status["conditions"] = [*kept, scheduled]
+        new = {**old, "spec": {**old.get("spec", {}), "nodeName": node}, "status": status}
+        self._commit(Pod, (namespace, name), new)
+
+    # What the requests have in common
+
+    def _update(self, record: Record[T], key: Key, asked: Document, *, status: bool) -> Record[T]:
+        kind, old = record.kind, record.document
+        new = rules.prepare_update(kind, old, asked, status=status)
+        if not status:
+            if kind is Pod:
+                rules.check_pod_update(kind, old, new)
+            new = self._admit(new, old)
+        new = rules.share(old, new)
+        if not status and kind.KIND in rules.GENERATIONAL and rules.wanted_changed(old, new):
+            generation = new["metadata"].get("generation", 1) + 1
+            new["metadata"] = {**new["metadata"], "generation": generation}
+        return self._store_or_remove(record, key, new)
+
+    def _store_or_remove(self, record: Record[T], key: Key, new: Document) -> Record[T]:
+        """Store the document, unless nothing changed or nothing holds it any more."""
+        meta = new["metadata"]
+        held = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds")
+        if "deletionTimestamp" in meta and not held:
+            return self._commit(record.kind, key, new, gone=True)
+        return record if new == record.document else self._commit(record.kind, key, new)
+
+    def _mark(self, meta: Document, grace: int, asked: int | None) -> None:
+        """Stamp the deletion; one under way may only be hurried."""
+        now = self.clock.now()
+        if "deletionTimestamp" not in meta:
+            meta["deletionTimestamp"] = to_rfc3339(now + grace * SECOND)
+            meta["deletionGracePeriodSeconds"] = grace
+            if "generation" in meta:
+                meta["generation"] += 1
+        elif asked is not None and grace < meta.get("deletionGracePeriodSeconds", 0):
+            meta["deletionTimestamp"] = to_rfc3339(now + grace * SECOND)
+            meta["deletionGracePeriodSeconds"] = grace
+
+    def _commit(self, kind: type[T], key: Key, document: Document, *, gone: bool = False) -> Record[T]:
+        change = self.store.commit(kind, key, document, gone=gone)
+        self.collector.notice(change)
+        self.disruption.notice(change)
+        self.store.table(kind).wake()
+        if change.version % self._bookmark_every == 0:
+            for table in self.store.tables.values():
+                table.bookmark = change.version
+                table.wake()
+        self._journal.tell(change)
+        if kind is Event and not gone:
+            self._expire_events(key, change.version)
+        return change.after
+
+    def _expire_events(self, key: Key, version: int) -> None:
+        """Events live for an hour after they were last written."""
+        now = self.clock.now()
+        self._events.append((now, key, version))
+        while self._events[0][0] <= now - _EVENT_LIFE:
+            _, old, written = self._events.popleft()
+            record = self.store.table(Event).records.get(old)
+            if record is not None and record.version == written:
+                self._commit(Event, old, record.document, gone=True)
+
+    def _creation_namespace(self, kind: type[Object], meta: Document) -> str:
+        if not kind.NAMESPACED:
+            if meta.get("namespace"):
+                cause = texts.forbidden_cause("metadata.namespace", "not allowed on this type")
+                raise texts.invalid(kind, meta.get("name", ""), cause)
+            meta.pop("namespace", None)
+            return ""
+        namespace: str = meta.setdefault("namespace", "default") or "default"
+        meta["namespace"] = namespace
+        if ("", namespace) not in self.store.table(Namespace).records:
+            raise texts.not_found(Namespace, namespace)
+        return namespace
