@@ -1,0 +1,122 @@
+"""`dovetail plan`: what would be bought for these manifests."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from cyclopts import Parameter
+from rich.console import Console
+
+from dovetail.base.errors import DovetailError, InputError
+from dovetail.cli import plan_output
+from dovetail.cli.plan_input import Source, read_problem
+from dovetail.model.problem import Budget, Options, Problem
+from dovetail.solve.plan import Plan
+from dovetail.solve.solver import solve
+from dovetail.solve.verify import verify
+from dovetail.units.duration import parse_duration
+
+# Work that the solver does in one second on an ordinary machine.
+WORK_PER_SECOND = Budget().work
+_SECOND = 1_000_000_000
+_MAX_SHOWN_FAULTS = 5
+
+
+def plan(
+    *,
+    filename: Annotated[list[Path], Parameter(alias="-f", consume_multiple=True, negative="")],
+    region: str | None = None,
+    instance_types: Path | None = None,
+    deadline: str = "1s",
+    preference_policy: Literal["Respect", "Ignore"] = "Respect",
+    min_values_policy: Literal["Strict", "BestEffort"] = "Strict",
+    output: Annotated[Literal["table", "json", "yaml"], Parameter(alias="-o")] = "table",
+) -> None:
+    """Show which nodes would be bought for these manifests, with the solver that the controller uses.
+
+    The manifests hold at least one NodePool and, with --region, the EC2NodeClass that it names. Every pod
+    without a node is pending. Deployments, StatefulSets, ReplicaSets and Jobs count with all the pods that
+    they ask for and that are not among the manifests, CronJobs with one run, DaemonSets as overhead of every
+    node. Nodes and NodeClaims are filled first. Nothing is changed anywhere.
+
+    Examples: `dovetail plan -f manifests/ --region ap-northeast-2`,
+    `dovetail plan -f pool.yaml app.yaml --instance-types types.json -o json`,
+    `kubectl get nodes,pods,nodepools,ec2nodeclasses -A -o yaml > cluster.yaml` and then
+    `dovetail plan -f cluster.yaml more.yaml --region us-east-1`.
+
+    Parameters
+    ----------
+    filename
+        Files or folders with manifests (YAML or JSON). May be repeated.
+    region
+        The AWS region to buy in: types and prices come from the catalogue (see `dovetail catalog`).
+    instance_types
+        A JSON list of instance types to buy instead, each with name, requirements, offerings, capacity and
+        overhead. The label keys that they define count as well known.
+    deadline
+        How long the solver may look for a cheaper plan, such as 500ms or 10s. It is counted as work, so the
+        same deadline gives the same plan on every machine.
+    preference_policy
+        Ignore treats preferred rules (preferred affinity, ScheduleAnyway) as if they were not there.
+    min_values_policy
+        BestEffort buys with fewer kinds than minValues asks for, rather than not at all.
+    output
+        table for people; json or yaml with every detail for programs.
+    """
+    source = _source(region, instance_types)
+    options = Options(
+        respect_preferences=preference_policy == "Respect", strict_min_values=min_values_policy == "Strict"
+    )
+    budget = _budget(deadline)
+    problem = read_problem(filename, source, options)
+    start = time.perf_counter()
+    answer = solve(problem, budget)
+    elapsed = time.perf_counter() - start
+    _refuse_wrong(problem, answer)
+    _show(answer, elapsed, output)
+
+
+def _source(region: str | None, file: Path | None) -> Source:
+    if (region is None) == (file is None):
+        count = "only one of" if region else "one of"
+        raise InputError(
+            f"{count} --region and --instance-types is needed",
+            source="dovetail plan",
+            remedy="name the region to buy in, such as --region us-east-1, or a file of instance types",
+        )
+    return Source(region=region or "", file=file)
+
+
+def _budget(deadline: str) -> Budget:
+    try:
+        nanoseconds = parse_duration(deadline)
+    except ValueError as error:
+        raise InputError(str(error), source="--deadline") from None
+    if nanoseconds <= 0:
+        raise InputError("must be longer than 0s", source="--deadline", remedy="such as --deadline 2s")
+    return Budget(work=max(1, WORK_PER_SECOND * nanoseconds // _SECOND))
+
+
+def _refuse_wrong(problem: Problem, answer: Plan) -> None:
+    """A plan that breaks a rule is never shown: the checker shares no code with the solver."""
+    faults = verify(problem, answer)
+    if faults:
+        shown = "\n  ".join(
+            f"{item.rule}: {item.subject}: {item.message}" for item in faults[:_MAX_SHOWN_FAULTS]
+        )
+        raise DovetailError(f"the plan breaks {len(faults)} rules, so it is not shown:\n  {shown}")
+
+
+def _show(answer: Plan, elapsed: float, output: str) -> None:
+    if output == "table":
+        Console(highlight=False).print(plan_output.tables(answer))
+        return
+    found = plan_output.document(answer, elapsed)
+    if output == "json":
+        print(json.dumps(found, indent=2))
+    else:
+        print(yaml.safe_dump(found, sort_keys=False), end="")

@@ -1,0 +1,203 @@
+"""From manifests to what the solver is asked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.karpenter.runtime import validate_node_pool
+from dovetail.api.manifest import Manifest, load
+from dovetail.api.meta import Meta, Object
+from dovetail.api.workloads import (
+    CSINode,
+    DaemonSet,
+    Job,
+    PodDisruptionBudget,
+    ReplicaSet,
+    StatefulSet,
+    StorageClass,
+)
+from dovetail.base.errors import InputError
+from dovetail.cloud import catalog
+from dovetail.cloud.catalog.file import read_instance_types
+from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
+from dovetail.model.problem import Options, Problem
+
+Kind = TypeVar("Kind", bound=Object)
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where instance types come from: a region of the catalogue or a user's file; one of them is set."""
+
+    region: str = ""
+    file: Path | None = None
+
+
+def read_problem(paths: Sequence[Path], source: Source, options: Options) -> Problem:
+    """The problem of the manifests at `paths`; raises InputError that names file, line, path and remedy."""
+    manifests = load(paths)
+    _refuse_twins(manifests)
+    pools = [item for item in manifests if isinstance(item.object, NodePool)]
+    if not pools:
+        raise InputError(
+            "the manifests hold no NodePool, so nothing can be bought",
+            source=", ".join(str(path) for path in paths),
+            remedy="add a manifest of kind NodePool (karpenter.sh/v1)",
+        )
+    _refuse_broken_pools(pools)
+    types, well_known = _types(source, manifests, pools)
+    objects = _objects(manifests)
+    pending = tuple(pod for pod in objects.pods if not pod.spec.node_name)
+    settings = replace(options, well_known=well_known)
+    return build(objects, pending, types, settings, require_ready=False)
+
+
+def _refuse_twins(manifests: tuple[Manifest, ...]) -> None:
+    seen: dict[tuple[str, str], Manifest] = {}
+    for manifest in manifests:
+        name = (manifest.document["kind"], manifest.object.key)
+        if name in seen and manifest.object.metadata.name:
+            first = seen[name]
+            raise InputError(
+                f"{name[0]} {name[1]} is given twice, first at {first.source}:{first.line}",
+                source=manifest.source,
+                line=manifest.line,
+                remedy="keep one of them",
+            )
+        seen[name] = manifest
+
+
+def _refuse_broken_pools(pools: list[Manifest]) -> None:
+    """A pool that breaks a runtime rule would never become ready, and silently buy nothing."""
+    for manifest in pools:
+        assert isinstance(manifest.object, NodePool)
+        messages = validate_node_pool(manifest.object)
+        if messages:
+            raise InputError(
+                f"NodePool {manifest.object.metadata.name} is not valid: {'; '.join(messages)}",
+                source=manifest.source,
+                line=manifest.line,
+            )
+
+
+def _types(
+    source: Source, manifests: tuple[Manifest, ...], pools: list[Manifest]
+) -> tuple[Callable[[NodePool], tuple[InstanceType, ...]], frozenset[str]]:
+    """What each pool may buy, and the label keys that need no definition."""
+    if source.file is not None:
+        given = read_instance_types(source.file)
+        return lambda _: given, well_known_keys(given)
+    classes = {
+        item.object.metadata.name: item.object for item in manifests if isinstance(item.object, EC2NodeClass)
+    }
+    for manifest in pools:
+        _refuse_missing_class(manifest, classes)
+    by_class = {name: _sold(source.region, item) for name, item in sorted(classes.items())}
+    return (
+        lambda pool: by_class[pool.spec.template.spec.node_class_ref.name],
+        labels.AWS_WELL_KNOWN,
+    )
+
+
+def _sold(region: str, node_class: EC2NodeClass) -> tuple[InstanceType, ...]:
+    """The types of a region for one class, in the zones of its subnets where they are known."""
+    zones = {subnet["zone"]: subnet.get("zoneID", "") for subnet in node_class.status.subnets}
+    return catalog.instance_types(region, node_class, zones=zones or None)
+
+
+def _refuse_missing_class(manifest: Manifest, classes: dict[str, EC2NodeClass]) -> None:
+    assert isinstance(manifest.object, NodePool)
+    reference = manifest.object.spec.template.spec.node_class_ref
+    if reference.kind == EC2NodeClass.KIND and reference.name in classes:
+        return
+    near = difflib.get_close_matches(reference.name, sorted(classes), n=1)
+    if reference.kind != EC2NodeClass.KIND:
+        remedy = "with --region, classes are of kind EC2NodeClass; with --instance-types, any kind will do"
+    elif near:
+        remedy = f"did you mean {near[0]}?"
+    else:
+        remedy = f"add the {reference.kind} {reference.name} to the manifests, or use --instance-types FILE"
+    raise InputError(
+        f"NodePool {manifest.object.metadata.name} names the {reference.kind} {reference.name}, "
+        "which is not among the manifests",
+        source=manifest.source,
+        line=manifest.line,
+        path="spec.template.spec.nodeClassRef.name",
+        remedy=remedy,
+    )
+
+
+def _objects(manifests: tuple[Manifest, ...]) -> ClusterObjects:
+    given = tuple(item.object for item in manifests)
+    pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
+    missing = _missing_pods(given, pods)
+    claims = _of(given, PersistentVolumeClaim)
+    have = {claim.key for claim in claims}
+    wanted = (claim for item in _of(given, StatefulSet) for claim in volume_claims_of(item))
+    return ClusterObjects(
+        pools=_of(given, NodePool),
+        claims=_of(given, NodeClaim),
+        nodes=_of(given, Node),
+        pods=(*pods, *missing),
+        daemonsets=_of(given, DaemonSet),
+        namespaces=_namespaces(_of(given, Namespace), (*pods, *missing)),
+        pdbs=_of(given, PodDisruptionBudget),
+        volume_claims=(*claims, *(claim for claim in wanted if claim.key not in have)),
+        volumes=_of(given, PersistentVolume),
+        storage_classes=_of(given, StorageClass),
+        csi_nodes=_of(given, CSINode),
+    )
+
+
+def _of(given: tuple[Object, ...], kind: type[Kind]) -> tuple[Kind, ...]:
+    return tuple(item for item in given if isinstance(item, kind))
+
+
+def _missing_pods(given: tuple[Object, ...], pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    """What the workloads still ask for beside the pods that are given."""
+    owned: dict[tuple[str, str], list[str]] = {}
+    parents = {_key(item.KIND, item): _parent(item) for item in given if isinstance(item, ReplicaSet | Job)}
+    for pod in pods:
+        owner = _parent(pod)
+        while owner is not None:
+            owned.setdefault(owner, []).append(pod.metadata.name)
+            owner = parents.get(owner)
+    known = {_key(item.KIND, item) for item in given}
+    return tuple(
+        pod
+        for item in given
+        if isinstance(item, Workload) and _parent(item) not in known
+        for pod in pods_of(item, owned.get(_key(item.KIND, item), ()))
+    )
+
+
+def _key(kind: str, item: Object) -> tuple[str, str]:
+    return kind, item.key
+
+
+def _parent(item: Object) -> tuple[str, str] | None:
+    owner = item.metadata.controller()
+    return None if owner is None else (owner.kind, f"{item.metadata.namespace}/{owner.name}")
+
+
+def _namespaces(given: tuple[Namespace, ...], pods: tuple[Pod, ...]) -> tuple[Namespace, ...]:
+    """Every namespace in use; the server gives each a label with its name."""
+    found = {item.metadata.name: item.metadata.labels for item in given}
+    for pod in pods:
+        found.setdefault(pod.metadata.namespace, {})
+    return tuple(
+        Namespace(metadata=Meta(name=name, labels={_NAMESPACE_NAME: name, **own}))
+        for name, own in sorted(found.items())
+    )
