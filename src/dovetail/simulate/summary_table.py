@@ -51,7 +51,7 @@ def _figures(summary: Summary) -> Table:
     unbound = f", [yellow]{pods.unbound} still without a node[/]" if pods.unbound else ""
     table.add_row("Pods", f"{pods.created:,} created, {pods.bound:,} bound{unbound}")
     table.add_row("Pending", _quantiles(pods.pending_seconds))
-    failures = f", {nodes.launch_failures} launches failed" if nodes.launch_failures else ""
+    failures = f"; failed launches: {nodes.launch_failures}" if nodes.launch_failures else ""
     table.add_row(
         "Nodes",
         f"{nodes.launched} launched, {nodes.terminated} terminated, at most {nodes.peak} at once "
