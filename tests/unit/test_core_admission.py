@@ -1,0 +1,201 @@
+"""Admission of Kubernetes' own kinds: defaults that are read, and rules with their paths."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from dovetail.api.admission import admit
+from dovetail.api.codec import decode, encode
+from dovetail.api.core import Pod
+from dovetail.base.errors import BadRequest, Invalid
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "x"},
+        "spec": {"containers": [{"name": "c"}], **spec},
+    }
+
+
+def workload(kind: str, version: str = "apps/v1", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "x"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c"}]}},
+            **spec,
+        },
+    }
+
+
+def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    with pytest.raises(Invalid) as caught:
+        admit(document, old)
+    return [(cause.field, cause.message) for cause in caught.value.causes]
+
+
+def test_requests_default_from_limits() -> None:
+    container = {
+        "name": "c",
+        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}},
+    }
+    given = pod(containers=[container], initContainers=[copy.deepcopy(container)])
+    before = copy.deepcopy(given)
+    spec = admit(given)["spec"]
+    for item in (*spec["containers"], *spec["initContainers"]):
+        assert item["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
+    assert given == before, "the input is left as it is"
+    assert admit(admit(given)) == admit(given), "a second time changes nothing"
+
+
+def test_defaults_reach_the_template_of_a_cron_job() -> None:
+    inner = {"restartPolicy": "Never", "containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}
+    document = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "x"},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": {"spec": inner}}}},
+    }
+    template = admit(document)["spec"]["jobTemplate"]["spec"]["template"]
+    assert template["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1"}
+
+
+def test_host_network_takes_the_ports_of_the_host() -> None:
+    given = pod(hostNetwork=True, containers=[{"name": "c", "ports": [{"containerPort": 80}]}])
+    assert admit(given)["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "hostPort": 80}]
+
+
+def test_nulls_are_absent_fields() -> None:
+    given = pod(nodeSelector=None)
+    given["metadata"]["creationTimestamp"] = None
+    assert admit(given) == pod()
+
+
+def test_kinds_without_rules_of_ours_pass() -> None:
+    unknown = {"apiVersion": "example.com/v1", "kind": "Thing", "anything": 1}
+    assert admit(unknown) == unknown
+
+
+def test_typed_objects_are_admitted_as_they_are_written() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "z",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"a": "b"}},
+    }
+    document = pod(topologySpreadConstraints=[spread], tolerations=[{"operator": "Exists"}])
+    assert admit(encode(decode(document, Pod)))["spec"] == document["spec"]
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "message"),
+    [
+        (
+            workload("Deployment", selector={"matchLabels": {"app": "y"}}),
+            "spec.template.metadata.labels",
+            "`selector`",
+        ),
+        (
+            workload(
+                "StatefulSet", selector={"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
+            ),
+            "spec.template.metadata.labels",
+            "does not match template `labels`",
+        ),
+        (workload("DaemonSet", selector={}), "spec.selector", "empty selector is invalid"),
+        (workload("ReplicaSet", replicas=-1), "spec.replicas", "greater than or equal to 0"),
+        (
+            workload("Job", "batch/v1"),
+            "spec.template.spec.restartPolicy",
+            'valid values: "OnFailure", "Never"',
+        ),
+        (
+            pod(restartPolicy="Sometimes"),
+            "spec.restartPolicy",
+            'supported values: "Always", "OnFailure", "Never"',
+        ),
+        (
+            pod(tolerations=[{"operator": "Exists", "value": "a", "key": "b"}]),
+            "spec.tolerations[0].value",
+            "empty",
+        ),
+        (
+            pod(tolerations=[{"value": "a"}]),
+            "spec.tolerations[0].operator",
+            "must be Exists when `key` is empty",
+        ),
+        (
+            pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}]),
+            "spec.containers[0].resources.requests",
+            "less than or equal to the limit",
+        ),
+        (
+            pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "-2"}}}]),
+            "spec.containers[0].resources",
+            "greater than or equal to 0",
+        ),
+        (
+            pod(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "z"}]),
+            "spec.topologySpreadConstraints[0].whenUnsatisfiable",
+            "Required value",
+        ),
+        (
+            pod(
+                topologySpreadConstraints=[
+                    {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DonotSchedule"}
+                ]
+            ),
+            "spec.topologySpreadConstraints[0].whenUnsatisfiable",
+            'Unsupported value: "DonotSchedule"',
+        ),
+        (pod(nodeSelector={"a": True}), "spec.nodeSelector.a", "must be of type string"),
+        (
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "x"},
+                "spec": {"minAvailable": 1, "maxUnavailable": "50%"},
+            },
+            "spec",
+            "minAvailable and maxUnavailable cannot be both set",
+        ),
+        (
+            {
+                "apiVersion": "autoscaling/v2",
+                "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": "x"},
+                "spec": {
+                    "scaleTargetRef": {"kind": "Deployment", "name": "x"},
+                    "minReplicas": 5,
+                    "maxReplicas": 3,
+                },
+            },
+            "spec.maxReplicas",
+            "greater than or equal to `minReplicas`",
+        ),
+        ({**pod(), "metadata": {"name": "x", "labels": {"a b": "c"}}}, "metadata.labels", "qualified names"),
+        ({**pod(), "metadata": {"name": "X"}}, "metadata.name", "RFC 1123 subdomain"),
+    ],
+)
+def test_broken_rules(document: dict[str, Any], path: str, message: str) -> None:
+    found = causes(document)
+    assert [field for field, text in found if message in text] == [path], found
+
+
+def test_unknown_field() -> None:
+    with pytest.raises(BadRequest, match=r'strict decoding error: unknown field "spec.affinitty"'):
+        admit(pod(affinitty={}))
+
+
+def test_what_was_admitted_stays_admitted() -> None:
+    """An object that broke a rule before the rule existed can still be labelled or finalised."""
+    old = pod(restartPolicy="Sometimes")
+    assert admit({**old, "metadata": {"name": "x", "finalizers": ["a/b"]}}, old)
+    assert causes({**old, "metadata": {"name": "x", "labels": {"a": "b"}}}, old)
