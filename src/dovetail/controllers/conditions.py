@@ -29,7 +29,7 @@ def set_condition(
 ) -> Conditions:
     """The conditions with this one in place, in order of type.
 
-    Only a change of status moves the transition time. A True condition without a reason gets its type as reason.
+    Only a change of status moves the transition time. The reason defaults to the type.
     """
     old = condition(conditions, kind)
     moved = old is None or old.status != status
@@ -50,7 +50,7 @@ def without(conditions: Conditions, kind: str) -> Conditions:
 
 
 def set_ready(conditions: Conditions, dependents: Sequence[str], stamp: Stamp) -> Conditions:
-    """Ready from its dependents: False as soon as one is False, True once all are; names those that are not."""
+    """Ready: False as soon as a dependent is False, True once all are; the message names the others."""
     for kind in dependents:
         if condition(conditions, kind) is None:
             conditions = set_condition(

@@ -1,0 +1,246 @@
+"""What Dovetail knows of the cluster: fed by watches, changed by one task, read by all controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeVar, cast
+
+from dovetail.api import core, workloads
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.errors import NotFound
+from dovetail.cluster.index import PodIndex, ProviderIndex, Store
+from dovetail.cluster.nodes import Machine, managed
+from dovetail.cluster.problem import ClusterObjects
+from dovetail.kube.client import Client
+
+T = TypeVar("T", bound=Object)
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+# (kind, type, old, new): `new` is None for DELETED, `old` for ADDED.
+Callback = Callable[[type[Object], ChangeType, Object | None, Object | None], None]
+Kinds = tuple[tuple[str, str], ...]
+
+WATCHED: tuple[type[Object], ...] = (
+    core.Namespace,
+    EC2NodeClass,
+    NodePool,
+    NodeClaim,
+    Node,
+    Pod,
+    workloads.DaemonSet,
+    workloads.PodDisruptionBudget,
+    workloads.StorageClass,
+    core.PersistentVolume,
+    core.PersistentVolumeClaim,
+    workloads.CSINode,
+)
+NOMINATION_WINDOW = 20 * SECOND
+# How long a claim that we created may be missing from the watch before the API server is asked for it.
+EXPECTATION = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A claim that we created and the watch has not shown yet."""
+
+    name: str
+    since: int
+
+
+class State:
+    """Typed objects by kind and key, pods by node, machines by provider ID; nominations and marks.
+
+    Claims and pools whose class is not one of `node_class_kinds` belong to somebody else: they never get in.
+    Events cost what changed. `watch_synced` tells whether every first list has arrived.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        *,
+        node_class_kinds: Kinds | None = None,
+        nomination_window: int = NOMINATION_WINDOW,
+        watch_synced: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.watch_synced = watch_synced
+        self.node_class_kinds = node_class_kinds
+        self._client = client
+        self._clock = clock
+        self._window = nomination_window
+        self._stores: dict[type[Object], Store[Object]] = {kind: Store() for kind in WATCHED}
+        self._pods = PodIndex()
+        self._providers = ProviderIndex()
+        self._callbacks: list[Callback] = []
+        # Names of claims or nodes -> until when they are nominated for pods that will be bound to them.
+        self._nominated: dict[str, int] = {}
+        # Names of claims and nodes that a command is about to delete.
+        self._marked: dict[str, None] = {}
+        self._expected: dict[str, Expectation] = {}
+
+    # Reading ------------------------------------------------------------------------------------------
+
+    def get(self, kind: type[T], key: str) -> T | None:
+        """The object with that key (`namespace/name`, or the name), if it exists."""
+        return cast("T | None", self._stores[kind].by_key.get(key))
+
+    def all(self, kind: type[T]) -> tuple[T, ...]:
+        """All objects of the kind, in order of key."""
+        return cast("tuple[T, ...]", self._stores[kind].items())
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The pods bound to a node, in order of key; "" answers those that are bound to none."""
+        return self._pods.on(node)
+
+    def node_of(self, claim: NodeClaim) -> Node | None:
+        """The node of a claim, by provider ID."""
+        names = self._providers.nodes(claim.status.provider_id)
+        return self.get(Node, names[0]) if names else None
+
+    def nodes_of(self, claim: NodeClaim) -> tuple[Node, ...]:
+        """Every node with the claim's provider ID; more than one breaks an invariant of the cluster."""
+        names = self._providers.nodes(claim.status.provider_id)
+        return tuple(node for name in names if (node := self.get(Node, name)) is not None)
+
+    def claim_of(self, node: Node) -> NodeClaim | None:
+        """The claim of a node, by provider ID."""
+        name = self._providers.claim(node.spec.provider_id)
+        return self.get(NodeClaim, name) if name else None
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Every node and every claim without a node, in order of name; costs a walk over all."""
+        found = [Machine(node, self.claim_of(node)) for node in self.all(Node)]
+        found += [Machine(None, claim) for claim in self.all(NodeClaim) if self.node_of(claim) is None]
+        return tuple(sorted(found, key=lambda machine: machine.name))
+
+    def synced(self) -> bool:
+        """True iff every first list has arrived, and every claim has a provider ID (or is on its way out)."""
+        if not self.watch_synced() or self._expected:
+            return False
+        return all(claim.status.provider_id or claim.deleting for claim in self.all(NodeClaim))
+
+    def objects(self) -> ClusterObjects:
+        """Everything that a decision may depend on, as one frozen value."""
+        return ClusterObjects(
+            pools=self.all(NodePool),
+            claims=self.all(NodeClaim),
+            nodes=self.all(Node),
+            pods=self.all(Pod),
+            daemonsets=self.all(workloads.DaemonSet),
+            namespaces=self.all(core.Namespace),
+            pdbs=self.all(workloads.PodDisruptionBudget),
+            volume_claims=self.all(core.PersistentVolumeClaim),
+            volumes=self.all(core.PersistentVolume),
+            storage_classes=self.all(workloads.StorageClass),
+            csi_nodes=self.all(workloads.CSINode),
+        )
+
+    # Nominations and marks ----------------------------------------------------------------------------
+
+    def nominate(self, name: str) -> None:
+        """Keep the claim or node of that name from disruption for one window: pods are about to come."""
+        self._nominated[name] = self._clock.now() + self._window
+
+    def nominated(self, machine: Machine) -> bool:
+        """True iff the machine is nominated now, under either of its names."""
+        now = self._clock.now()
+        return any(self._nominated.get(name, 0) > now for name in machine.names())
+
+    def mark(self, names: Iterable[str]) -> None:
+        """These claims and nodes are about to be deleted: no pod goes there, they use no limit."""
+        self._marked.update(dict.fromkeys(names))
+
+    def unmark(self, names: Iterable[str]) -> None:
+        """The command failed: they stay."""
+        for name in names:
+            self._marked.pop(name, None)
+
+    def marked(self) -> frozenset[str]:
+        """Names of all claims and nodes that are marked for deletion."""
+        return frozenset(self._marked)
+
+    def going(self, machine: Machine) -> bool:
+        """True iff the machine is being deleted or marked for it."""
+        return machine.deleting or any(name in self._marked for name in machine.names())
+
+    # Changing -----------------------------------------------------------------------------------------
+
+    def subscribe(self, callback: Callback) -> None:
+        """Call back after every change, in order of subscription."""
+        self._callbacks.append(callback)
+
+    def expect(self, claim: NodeClaim) -> None:
+        """Take in a claim that we just created, so that nothing buys it twice before the watch shows it."""
+        if self.get(NodeClaim, claim.key) is None:
+            self._expected[claim.metadata.name] = Expectation(claim.metadata.name, self._clock.now())
+            self._store("ADDED", claim)
+
+    async def settle(self) -> None:
+        """Ask the API server for claims that the watch should have shown by now, and forget what is gone."""
+        now = self._clock.now()
+        for item in sorted(self._expected.values(), key=lambda item: item.name):
+            if now - item.since < EXPECTATION:
+                continue
+            try:
+                self.apply("MODIFIED", await self._client.get(NodeClaim, item.name))
+            except NotFound:
+                claim = self.get(NodeClaim, item.name)
+                if claim is not None:
+                    self.apply("DELETED", claim)
+
+    def apply(self, change: ChangeType, obj: Object) -> None:
+        """Take in one event of a watch."""
+        if self._foreign(obj):
+            return
+        if isinstance(obj, NodeClaim):
+            self._expected.pop(obj.metadata.name, None)
+        self._store(change, obj)
+
+    def _store(self, change: ChangeType, obj: Object) -> None:
+        kind = type(obj)
+        store = self._stores[kind]
+        new = None if change == "DELETED" else obj
+        old = store.put(new) if new is not None else store.drop(obj.key)
+        if old is None and new is None:
+            return
+        self._index(old, new)
+        seen: ChangeType = "DELETED" if new is None else "ADDED" if old is None else "MODIFIED"
+        for callback in self._callbacks:
+            callback(kind, seen, old, new)
+
+    def _index(self, old: Object | None, new: Object | None) -> None:
+        present = new if new is not None else old
+        if isinstance(present, Pod):
+            self._pods.move(cast("Pod | None", old), cast("Pod | None", new))
+        elif isinstance(present, Node):
+            self._providers.move_node(cast("Node | None", old), cast("Node | None", new))
+        elif isinstance(present, NodeClaim):
+            self._providers.move_claim(cast("NodeClaim | None", old), cast("NodeClaim | None", new))
+        if new is None and isinstance(present, Node | NodeClaim):
+            self._marked.pop(present.metadata.name, None)
+            self._nominated.pop(present.metadata.name, None)
+
+    def _foreign(self, obj: Object) -> bool:
+        if isinstance(obj, NodeClaim):
+            return not managed(obj.spec.node_class_ref, self.node_class_kinds)
+        if isinstance(obj, NodePool):
+            return not managed(obj.spec.template.spec.node_class_ref, self.node_class_kinds)
+        return False
+
+    def check(self) -> None:
+        """Assert every invariant; for tests, after every step."""
+        stores = self._stores
+        self._pods.check(cast("dict[str, Pod]", stores[Pod].by_key))
+        self._providers.check(
+            cast("dict[str, Node]", stores[Node].by_key),
+            cast("dict[str, NodeClaim]", stores[NodeClaim].by_key),
+        )
+        known = {obj.metadata.name for kind in (Node, NodeClaim) for obj in stores[kind].items()}
+        assert known.issuperset(self._expected), "an expected claim is not stored"
+        for kind, store in stores.items():
+            assert all(type(obj) is kind and obj.key == key for key, obj in store.by_key.items())
