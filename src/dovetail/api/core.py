@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -254,8 +254,8 @@ class PersistentVolumeSpec(Part, frozen=True, kw_only=True):
     node_affinity: VolumeNodeAffinity | None = None
     storage_class_name: str = ""
     csi: CsiVolumeSource | None = None
-    local: dict[str, object] | None = None
-    host_path: dict[str, object] | None = None
+    local: dict[str, Any] | None = None
+    host_path: dict[str, Any] | None = None
 
 
 class PersistentVolume(Object, frozen=True, kw_only=True):

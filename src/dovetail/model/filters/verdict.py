@@ -1,0 +1,107 @@
+"""All filters in the scheduler's order, and the message that it writes when none of the nodes will do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from dovetail.api.core import Pod
+from dovetail.model.filters.fit import fit
+from dovetail.model.filters.inter_pod import Neighbours, inter_pod, neighbours
+from dovetail.model.filters.node_affinity import node_affinity
+from dovetail.model.filters.node_name import node_name
+from dovetail.model.filters.ports import ports
+from dovetail.model.filters.reason import Reason, Reasons
+from dovetail.model.filters.spread import SpreadCount, spread, spread_counts
+from dovetail.model.filters.taints import taints
+from dovetail.model.filters.unschedulable import unschedulable
+from dovetail.model.filters.view import ClusterView, NodeView, PodFacts
+from dovetail.model.filters.volumes import pod_reason, volume_binding, volume_limits, volume_zone
+
+_OF_NODE = (unschedulable, node_name, taints, node_affinity, ports, fit)
+_OF_VOLUMES = (volume_limits, volume_binding, volume_zone)
+
+
+class Placement:
+    """One pod against one state of the cluster: what is the same for all nodes is worked out once."""
+
+    def __init__(self, pod: Pod, view: ClusterView) -> None:
+        self.facts = PodFacts.of(pod, view.volumes)
+        self.view = view
+
+    @cached_property
+    def nowhere(self) -> str:
+        """Why no node can be considered at all; '' usually."""
+        return pod_reason(self.facts, self.view.volumes)
+
+    @cached_property
+    def spread(self) -> tuple[SpreadCount, ...]:
+        return spread_counts(self.facts, self.view)
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        return neighbours(self.facts, self.view)
+
+    def examine(self, node: NodeView) -> Reasons:
+        """What the first filter that refuses says; nothing when all let the pod pass."""
+        return next(filter(None, self._answers(node)), ())
+
+    def _answers(self, node: NodeView) -> Iterator[Reasons]:
+        if self.nowhere:
+            yield (Reason(self.nowhere),)
+        for of_node in _OF_NODE:
+            yield of_node(self.facts, node)
+        for of_volumes in _OF_VOLUMES:
+            yield of_volumes(self.facts, node, self.view.volumes)
+        yield spread(self.spread, node)
+        yield inter_pod(self.facts, self.neighbours, node)
+
+
+def examine(pod: Pod, node: str, view: ClusterView) -> Reasons:
+    """Why the pod may not run on the node now; nothing when it may."""
+    return Placement(pod, view).examine(view.nodes[node])
+
+
+def check(pod: Pod, node: str, view: ClusterView) -> tuple[str, ...]:
+    """`examine`, in words alone."""
+    return tuple(reason.text for reason in examine(pod, node, view))
+
+
+def feasible_nodes(pod: Pod, view: ClusterView) -> list[str]:
+    """The nodes where every filter lets the pod pass, in order of name."""
+    placement = Placement(pod, view)
+    return [name for name, node in sorted(view.nodes.items()) if not placement.examine(node)]
+
+
+def unschedulable_message(pod: Pod, view: ClusterView) -> str:
+    """What the scheduler writes into the PodScheduled condition of a pod that fits nowhere."""
+    if not view.nodes:
+        return "no nodes available to schedule pods"
+    placement = Placement(pod, view)
+    verdicts = [placement.examine(node) for _, node in sorted(view.nodes.items())]
+    total = len(verdicts)
+    if placement.nowhere:
+        why = placement.nowhere
+    else:
+        why = _histogram(Counter(reason.text for reasons in verdicts for reason in reasons))
+    return (
+        f"0/{total} nodes are available: {why}. no new claims to deallocate, "
+        f"preemption: {_preemption(pod, verdicts)}"
+    )
+
+
+def _preemption(pod: Pod, verdicts: list[Reasons]) -> str:
+    if pod.spec.preemption_policy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    words = {
+        True: "Preemption is not helpful for scheduling",
+        False: "No preemption victims found for incoming pod",
+    }
+    outcomes = Counter(words[any(item.helpless for item in reasons)] for reasons in verdicts)
+    return f"0/{len(verdicts)} nodes are available: {_histogram(outcomes)}."
+
+
+def _histogram(counts: Counter[str]) -> str:
+    """`2 a, 3 b`, sorted as text, as the scheduler does."""
+    return ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))

@@ -1,0 +1,210 @@
+"""What filters look at: pods and nodes with everything resolved once, and counts of pods per domain.
+
+Pods come and go cheaply: counts are kept per group of equal labels and per anti-affinity term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dovetail.api.core import Node, Pod, Taint
+from dovetail.model.affinity import AffinityRule, AffinityRules, NamespaceLabels, affinity_rules
+from dovetail.model.ports import HostPort, host_ports
+from dovetail.model.resources import Resources, add, amounts, pod_requests, subtract
+from dovetail.model.selector import NodeRule, node_rule
+from dovetail.model.spread import SpreadRule, spread_rules
+from dovetail.model.volumes import VolumeIndex, csi_volumes
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """A pod with its rules resolved."""
+
+    pod: Pod
+    requests: Resources
+    node_rule: NodeRule
+    ports: tuple[HostPort, ...]
+    spread: tuple[SpreadRule, ...]  # hard ones only
+    affinity: AffinityRules
+    attachments: Mapping[str, frozenset[str]]  # CSI driver -> attachments needed
+
+    @staticmethod
+    def of(pod: Pod, volumes: VolumeIndex) -> PodFacts:
+        return PodFacts(
+            pod,
+            pod_requests(pod),
+            node_rule(pod),
+            host_ports(pod),
+            tuple(rule for rule in spread_rules(pod) if rule.hard),
+            affinity_rules(pod),
+            csi_volumes(pod, volumes) if pod.spec.volumes else {},
+        )
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.pod.metadata.labels
+
+
+@dataclass(slots=True)
+class NodeView:
+    """A node and what runs on it. `pods` and `used` belong to the ClusterView that holds the node."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Resources
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    volume_limits: Mapping[str, int] = field(default_factory=dict)
+    pods: dict[str, PodFacts] = field(default_factory=dict)  # by "namespace/name"
+    used: Resources = field(default_factory=dict)  # Invariant: the sum of the pods' requests
+
+    @staticmethod
+    def of(node: Node, volume_limits: Mapping[str, int] | None = None) -> NodeView:
+        """A node as the API server shows it."""
+        return NodeView(
+            name=node.metadata.name,
+            labels=node.metadata.labels,
+            allocatable=amounts(node.status.allocatable),
+            taints=node.spec.taints,
+            unschedulable=node.spec.unschedulable,
+            volume_limits=volume_limits or {},
+        )
+
+
+# Namespace, sorted labels, is it terminating?
+_Group = tuple[str, tuple[tuple[str, str], ...], bool]
+
+
+class ClusterView:
+    """All nodes and the pods bound to them. One owner changes it; filters only read."""
+
+    def __init__(
+        self,
+        nodes: Iterable[NodeView] = (),
+        namespaces: NamespaceLabels | None = None,
+        volumes: VolumeIndex | None = None,
+    ) -> None:
+        self.nodes: dict[str, NodeView] = {}
+        self.namespaces: NamespaceLabels = namespaces or {}
+        self.volumes = volumes or VolumeIndex()
+        # Goes up with every change, so that what is derived knows when it is stale.
+        self.version = 0
+        self._node_of: dict[str, str] = {}  # pod -> node it is bound to, known or not
+        self._strays: dict[str, dict[str, PodFacts]] = {}  # pods on nodes that are not known (yet)
+        # Invariant: counts are positive, and cover exactly the pods of known nodes.
+        self._groups: dict[_Group, dict[str, int]] = {}
+        self._anti: dict[AffinityRule, dict[str, int]] = {}
+        for node in nodes:
+            self.set_node(node)
+
+    def set_node(self, node: NodeView) -> None:
+        """Add a node, or replace what is known of one; its pods stay."""
+        old = self.nodes.get(node.name)
+        if old is not None:
+            node.pods, node.used = old.pods, old.used
+            self.nodes[node.name] = node
+        else:
+            self.nodes[node.name] = node
+            for key, facts in self._strays.pop(node.name, {}).items():
+                self._place(key, facts, node)
+        self.version += 1
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; pods still bound to it are remembered in case it comes back."""
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        for key, facts in list(node.pods.items()):
+            self._unplace(key, facts, node)
+            self._strays.setdefault(name, {})[key] = facts
+        del self.nodes[name]
+        self.version += 1
+
+    def add_pod(self, pod: Pod, node: str = "") -> None:
+        """Bind a pod to a node (by default the one it names); replaces what was known of it."""
+        self.remove_pod(pod.key)
+        name = node or pod.spec.node_name
+        facts = PodFacts.of(pod, self.volumes)
+        self._node_of[pod.key] = name
+        if name in self.nodes:
+            self._place(pod.key, facts, self.nodes[name])
+        else:
+            self._strays.setdefault(name, {})[pod.key] = facts
+        self.version += 1
+
+    def remove_pod(self, key: str) -> None:
+        """Forget a pod; unknown ones are no error."""
+        name = self._node_of.pop(key, None)
+        if name is None:
+            return
+        if name in self.nodes:
+            node = self.nodes[name]
+            self._unplace(key, node.pods[key], node)
+        else:
+            self._strays[name].pop(key)
+        self.version += 1
+
+    def counts(self, wanted: Callable[[str, Mapping[str, str], bool], bool]) -> dict[str, int]:
+        """Pods per node among those that `wanted(namespace, labels, terminating)` accepts."""
+        total: dict[str, int] = {}
+        for (namespace, labels, terminating), nodes in self._groups.items():
+            if wanted(namespace, dict(labels), terminating):
+                for name, count in nodes.items():
+                    total[name] = total.get(name, 0) + count
+        return total
+
+    def anti_affinity(self) -> Iterator[tuple[AffinityRule, Iterable[str]]]:
+        """Required anti-affinity terms of bound pods, each with the nodes of the pods that carry it."""
+        return ((rule, nodes.keys()) for rule, nodes in self._anti.items())
+
+    def check(self) -> None:
+        """Assert every invariant; for tests."""
+        groups: dict[_Group, dict[str, int]] = {}
+        anti: dict[AffinityRule, dict[str, int]] = {}
+        for node in self.nodes.values():
+            used: Resources = {}
+            for key, facts in node.pods.items():
+                assert self._node_of[key] == node.name
+                used = add(used, facts.requests)
+                _count(groups, _group(facts), node.name, 1)
+                for rule in facts.affinity.anti_affinity:
+                    _count(anti, rule, node.name, 1)
+            assert {k: v for k, v in used.items() if v} == {k: v for k, v in node.used.items() if v}
+        assert (groups, anti) == (self._groups, self._anti)
+
+    def _place(self, key: str, facts: PodFacts, node: NodeView) -> None:
+        node.pods[key] = facts
+        node.used = add(node.used, facts.requests)
+        self._recount(facts, node.name, 1)
+
+    def _unplace(self, key: str, facts: PodFacts, node: NodeView) -> None:
+        del node.pods[key]
+        node.used = subtract(node.used, facts.requests)
+        self._recount(facts, node.name, -1)
+
+    def _recount(self, facts: PodFacts, node: str, change: int) -> None:
+        _count(self._groups, _group(facts), node, change)
+        for rule in facts.affinity.anti_affinity:
+            _count(self._anti, rule, node, change)
+
+
+def _group(facts: PodFacts) -> _Group:
+    return facts.namespace, tuple(sorted(facts.labels.items())), facts.pod.deleting
+
+
+_K = TypeVar("_K")
+
+
+def _count(table: dict[_K, dict[str, int]], key: _K, node: str, change: int) -> None:
+    nodes = table.setdefault(key, {})
+    nodes[node] = nodes.get(node, 0) + change
+    if nodes[node] == 0:
+        del nodes[node]
+    if not nodes:
+        del table[key]
