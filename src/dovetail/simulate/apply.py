@@ -1,0 +1,70 @@
+"""Putting a scenario's manifests into the API server, with the manifest named where one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dovetail.api.core import Namespace
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.manifest import Manifest
+from dovetail.base.errors import AlreadyExists, ApiError, InputError
+from dovetail.kube.memory.server import MemoryServer
+
+# What others refer to comes first; everything else follows in the order of the files.
+_FIRST = ("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "EC2NodeClass", "NodePool")
+
+
+def apply(server: MemoryServer, manifests: Iterable[Manifest]) -> None:
+    """Create all objects; raises InputError for one that the server refuses or that refers to nothing."""
+    ordered = sorted(manifests, key=_rank)
+    _check_references(ordered)
+    for manifest in ordered:
+        _create_namespace(server, manifest)
+        try:
+            server.create(manifest.document)
+        except AlreadyExists:
+            if not isinstance(manifest.object, Namespace):
+                raise _refused(manifest, "an object of that kind and name was given before") from None
+        except ApiError as error:
+            raise _refused(manifest, str(error)) from None
+
+
+def _rank(manifest: Manifest) -> int:
+    kind = manifest.object.KIND
+    return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
+
+
+def _create_namespace(server: MemoryServer, manifest: Manifest) -> None:
+    """A namespace that a manifest uses need not be among the manifests."""
+    name = manifest.object.metadata.namespace
+    if not name:
+        return
+    document: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    try:
+        server.create(document)
+    except AlreadyExists:
+        return
+
+
+def _check_references(manifests: Iterable[Manifest]) -> None:
+    known = {(item.object.KIND, item.object.metadata.name) for item in manifests}
+    for manifest in manifests:
+        if isinstance(manifest.object, NodePool):
+            reference = manifest.object.spec.template.spec.node_class_ref
+            if (reference.kind, reference.name) not in known:
+                names = sorted(name for kind, name in known if kind == reference.kind)
+                there = f"there is {', '.join(names)}" if names else f"there is no {reference.kind} at all"
+                raise InputError(
+                    f"the NodePool {manifest.object.metadata.name!r} names the {reference.kind} "
+                    f"{reference.name!r}, which is not among the manifests",
+                    source=manifest.source,
+                    line=manifest.line,
+                    path="spec.template.spec.nodeClassRef.name",
+                    remedy=f"{there}; add the class, or name one that exists",
+                )
+
+
+def _refused(manifest: Manifest, why: str) -> InputError:
+    kind, key = manifest.object.KIND, manifest.object.key
+    return InputError(f"{kind} {key}: {why}", source=manifest.source, line=manifest.line)

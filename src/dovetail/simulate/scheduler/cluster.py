@@ -1,0 +1,138 @@
+"""What the scheduler knows: the view that its filters read, and what its scores read beside it."""
+
+from __future__ import annotations
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.meta import Object
+from dovetail.api.workloads import StorageClass
+from dovetail.model.affinity import AffinityRule, affinity_rules
+from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
+from dovetail.model.volumes import VolumeIndex
+
+# What a container without a request counts as, in scores only.
+_UNASKED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
+
+
+def score_requests(pod: Pod) -> dict[str, int]:
+    """CPU and memory of a pod as scores count them."""
+    found = pod_requests(pod)
+    return {
+        name: found.get(name, 0)
+        + amount * sum(name not in container.resources.requests for container in pod.spec.containers)
+        for name, amount in _UNASKED.items()
+    }
+
+
+def wishes(pod: Pod) -> tuple[tuple[AffinityRule, int], ...]:
+    """What a running pod would have of pods to come, with weights; a required affinity counts 1."""
+    rules = affinity_rules(pod)
+    return (
+        *((rule, 1) for rule in rules.affinity),
+        *((rule, rule.weight) for rule in rules.preferred_affinity),
+        *((rule, -rule.weight) for rule in rules.preferred_anti_affinity),
+    )
+
+
+class Cluster:
+    """Kept up to date by watch events, and by the scheduler's own bindings before their events come.
+
+    Invariant, over the pods bound to a node: `requested[node]` is the sum of `score_requests`, and
+    `wished[wish][node]` the count of `wishes`.
+    """
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self._volumes: dict[str, dict[str, Object]] = {}
+        self.view = ClusterView(namespaces=self.namespaces)
+        self.requested: dict[str, dict[str, int]] = {}
+        self.wished: dict[tuple[AffinityRule, int], dict[str, int]] = {}
+        self._nodes: dict[str, Node] = {}
+        self._bound: dict[str, tuple[Pod, str]] = {}  # pod key -> its latest state, its node
+
+    def set_node(self, node: Node) -> bool:
+        """Add or update a node; True iff something changed that may let a pod onto it."""
+        known = self._nodes.get(node.metadata.name)
+        self._nodes[node.metadata.name] = node
+        if known is not None and _scheduling_view(known) == _scheduling_view(node):
+            return False
+        self.view.set_node(NodeView.of(node))
+        return True
+
+    def drop_node(self, name: str) -> None:
+        """The node is gone; its pods may outlive it for a while."""
+        self._nodes.pop(name, None)
+        self.view.remove_node(name)
+
+    def bind(self, pod: Pod, node: str) -> bool:
+        """The pod counts on that node from now on; True iff that is news."""
+        known = self._bound.get(pod.key)
+        self._bound[pod.key] = (pod, node)
+        if known is not None and _matters(known[0]) == _matters(pod):
+            return False
+        self.view.add_pod(pod, node)
+        if known is not None:
+            self._count(known[0], node, -1)
+        self._count(pod, node, 1)
+        return known is None
+
+    def unbind(self, key: str) -> bool:
+        """The pod is gone or has come to its end; True iff it had a node."""
+        known = self._bound.pop(key, None)
+        if known is None:
+            return False
+        self.view.remove_pod(key)
+        self._count(*known, -1)
+        return True
+
+    def set_volume_object(self, obj: Object, *, gone: bool) -> None:
+        """A PersistentVolumeClaim, PersistentVolume or StorageClass changed."""
+        table = self._volumes.setdefault(obj.KIND, {})
+        table.pop(obj.key, None)
+        if not gone:
+            table[obj.key] = obj
+        index: dict[str, dict[str, Object]] = {
+            field: dict(self._volumes.get(kind, {})) for field, kind in _VOLUME_FIELDS.items()
+        }
+        self.view.volumes = VolumeIndex(**index)  # type: ignore[arg-type]  # each table holds its own kind
+        self.view.version += 1
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        self.view.check()
+        sums: dict[str, dict[str, int]] = {}
+        for pod, node in self._bound.values():
+            _shift(sums.setdefault(node, {}), score_requests(pod), 1)
+        assert {node: total for node, total in self.requested.items() if any(total.values())} == sums
+
+    def _count(self, pod: Pod, node: str, sign: int) -> None:
+        _shift(self.requested.setdefault(node, {}), score_requests(pod), sign)
+        for wish in wishes(pod):
+            nodes = self.wished.setdefault(wish, {})
+            nodes[node] = nodes.get(node, 0) + sign
+            if nodes[node] == 0:
+                del nodes[node]
+            if not nodes:
+                del self.wished[wish]
+
+
+_VOLUME_FIELDS = {
+    "claims": "PersistentVolumeClaim",
+    "volumes": "PersistentVolume",
+    "classes": StorageClass.KIND,
+}
+
+
+def _scheduling_view(node: Node) -> tuple[object, ...]:
+    spec = node.spec
+    return (node.metadata.labels, spec.taints, spec.unschedulable, node.status.allocatable)
+
+
+def _matters(pod: Pod) -> tuple[object, ...]:
+    """What of a bound pod other pods' rules look at and may change."""
+    return (pod.metadata.uid, pod.metadata.labels, pod.deleting)
+
+
+def _shift(total: dict[str, int], amounts: Resources, sign: int) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + sign * amount

@@ -1,0 +1,176 @@
+"""The scheduling cycle: one pod after another gets the best node that may take it, or why none may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.meta import Condition, Object, condition
+from dovetail.api.workloads import StorageClass
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.errors import ApiError, Conflict, NotFound
+from dovetail.base.streams import stream
+from dovetail.kube.client import Client, EventType
+from dovetail.model.filters import NodeView
+from dovetail.simulate.follow import follow
+from dovetail.simulate.scheduler.cluster import Cluster
+from dovetail.simulate.scheduler.feasible import Feasibility
+from dovetail.simulate.scheduler.queue import SchedulingQueue
+from dovetail.simulate.scheduler.scores import total_scores
+from dovetail.units.timestamp import to_rfc3339
+
+NAME = "default-scheduler"
+# What one cycle takes: a real scheduler places some hundred pods per second.
+_CYCLE = SECOND // 200
+
+
+class Scheduler:
+    """Follows pods and nodes; binds pods of its own name that have no node and no scheduling gates."""
+
+    def __init__(self, client: Client, clock: Clock, seed: int) -> None:
+        self._client = client
+        self._clock = clock
+        self._seed = seed
+        self._cluster = Cluster()
+        self._feasibility = Feasibility(self._cluster)
+        self._queue = SchedulingQueue()
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        """Schedule, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(follow(self._client, Namespace, self._namespace_changed))
+            for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass):
+                tasks.create_task(follow(self._client, kind, self._volume_changed))
+            tasks.create_task(follow(self._client, Node, self._node_changed))
+            tasks.create_task(follow(self._client, Pod, self._pod_changed))
+            tasks.create_task(self._schedule())
+
+    # What changes ---------------------------------------------------------------------------------------
+
+    def _namespace_changed(self, _: EventType, namespace: Namespace) -> None:
+        self._cluster.namespaces[namespace.metadata.name] = namespace.metadata.labels
+
+    def _volume_changed(self, change: EventType, obj: Object) -> None:
+        self._cluster.set_volume_object(obj, gone=change == "DELETED")
+        self._wake(_has_volumes)
+
+    def _node_changed(self, change: EventType, node: Node) -> None:
+        if change == "DELETED":
+            self._cluster.drop_node(node.metadata.name)
+        elif self._cluster.set_node(node):
+            self._wake()
+
+    def _pod_changed(self, change: EventType, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if change == "DELETED" or pod.terminal:
+            self._queue.remove(uid)
+            if self._cluster.unbind(pod.key):
+                self._wake()
+        elif pod.spec.node_name:
+            self._queue.remove(uid)
+            if self._cluster.bind(pod, pod.spec.node_name):
+                self._wake(_looks_at_pods)
+        elif self._is_mine(pod):
+            self._queue.add(pod)
+            self._news.set()
+        else:
+            self._queue.remove(uid)
+
+    def _is_mine(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name == NAME and not pod.spec.scheduling_gates and not pod.deleting
+
+    def _wake(self, concerns: Callable[[Pod], bool] | None = None) -> None:
+        self._queue.wake(self._clock.now(), concerns or _everybody)
+        self._news.set()
+
+    # One pod after another ------------------------------------------------------------------------------
+
+    async def _schedule(self) -> None:
+        while True:
+            pod = self._queue.pop(self._clock.now())
+            if pod is None:
+                await self._wait()
+            else:
+                await self._clock.sleep(_CYCLE)
+                await self._try(pod)
+
+    async def _wait(self) -> None:
+        """Until something changes or a back-off ends."""
+        self._news.clear()
+        due = self._queue.next_due()
+        if due is None:
+            await self._news.wait()
+            return
+        waits = [
+            asyncio.ensure_future(self._news.wait()),
+            asyncio.ensure_future(self._clock.sleep(due - self._clock.now())),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _try(self, pod: Pod) -> None:
+        verdict = self._feasibility.judge(pod)
+        meta = pod.metadata
+        try:
+            if verdict.nodes:
+                node = self._best(pod, verdict.nodes)
+                await self._client.bind(meta.name, meta.namespace, node.name)
+                self._queue.remove(meta.uid)
+                self._cluster.bind(pod, node.name)
+            else:
+                self._queue.failed(meta.uid, self._clock.now())
+                await self._report(pod, verdict.message)
+        except (NotFound, Conflict):
+            self._queue.remove(meta.uid)
+        except ApiError:
+            self._queue.failed(meta.uid, self._clock.now())
+
+    def _best(self, pod: Pod, feasible: Sequence[NodeView]) -> NodeView:
+        if len(feasible) == 1:
+            return feasible[0]
+        scores = total_scores(pod, feasible, self._cluster)
+        high = max(scores)
+        best = [node for node, score in zip(feasible, scores, strict=True) if score == high]
+        if len(best) == 1:
+            return best[0]
+        return best[stream(self._seed, pod.key, "choice among equal nodes").randrange(len(best))]
+
+    async def _report(self, pod: Pod, message: str) -> None:
+        """Set PodScheduled=False where the reason is news."""
+        known = condition(pod.status.conditions, "PodScheduled")
+        if known is not None and known.reason == "Unschedulable" and known.message == message:
+            return
+        changed = known is None or known.status != "False"
+        made = Condition(
+            type="PodScheduled",
+            status="False",
+            reason="Unschedulable",
+            message=message,
+            last_transition_time=to_rfc3339(self._clock.now())
+            if changed or known is None
+            else known.last_transition_time,
+        )
+        kept = [item for item in pod.status.conditions if item.type != "PodScheduled"]
+        merge = {"status": {"conditions": [encode(item) for item in (*kept, made)]}}
+        await self._client.patch(Pod, pod.metadata.name, pod.metadata.namespace, merge=merge, status=True)
+
+
+def _everybody(_: Pod) -> bool:
+    return True
+
+
+def _has_volumes(pod: Pod) -> bool:
+    return bool(pod.spec.volumes)
+
+
+def _looks_at_pods(pod: Pod) -> bool:
+    """A pod that came to a node can only help those that want to be near it, or that spread."""
+    affinity = pod.spec.affinity
+    near = affinity is not None and affinity.pod_affinity is not None
+    return near or bool(pod.spec.topology_spread_constraints)

@@ -1,0 +1,208 @@
+"""The default score plugins of kube-scheduler, each 0 to 100 per node, and their weights.
+
+LeastAllocated 1       room left of CPU and memory after the pod, the mean of both
+BalancedAllocation 1   how alike the shares of CPU and memory in use are
+NodeAffinity 2         weights of the preferred node affinity terms that the node meets
+TaintToleration 3      fewer PreferNoSchedule taints that the pod does not tolerate
+PodTopologySpread 2    fewer matching pods in the node's domains (ScheduleAnyway constraints; a pod with a
+                       controller and no constraint gets the defaults: hostname 3, zone 5)
+InterPodAffinity 2     weights of preferred pod (anti-)affinity, of the pod and of pods that run already
+
+Requests are counted as the scheduler counts them for scores: a container that asks for nothing counts as
+100 milli-CPU and 200 MiB. The defaults of PodTopologySpread count pods with the very labels of the pod, which
+are those that its controller's selector means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from dovetail.api.core import Pod
+from dovetail.model import labels
+from dovetail.model.affinity import AffinityRule, NamespaceLabels, affinity_rules
+from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.selector import node_rule, node_term
+from dovetail.model.spread import SpreadRule, spread_rules
+from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
+from dovetail.simulate.scheduler.cluster import Cluster, score_requests
+
+_TOP = 100
+_DEFAULT_SPREAD = ((labels.HOSTNAME, 3), (labels.ZONE, 5))
+
+
+def total_scores(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> list[int]:
+    """The weighted sum per feasible node, in their order."""
+    parts = (
+        (1, _resources(pod, feasible, cluster)),
+        (2, _scaled(_node_affinity(pod, feasible))),
+        (3, _reversed(_intolerable(pod, feasible))),
+        (2, _spread(pod, feasible, cluster.view)),
+        (2, _stretched(_pod_affinity(pod, feasible, cluster))),
+    )
+    return [sum(weight * scores[i] for weight, scores in parts) for i in range(len(feasible))]
+
+
+def _resources(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> list[int]:
+    """LeastAllocated and BalancedAllocation, which have the same weight, together."""
+    wanted = score_requests(pod)
+    found = []
+    for node in feasible:
+        there = cluster.requested.get(node.name, {})
+        used = {name: there.get(name, 0) + amount for name, amount in wanted.items()}
+        found.append(_least_allocated(used, node.allocatable) + _balanced(used, node.allocatable))
+    return found
+
+
+def _least_allocated(used: Mapping[str, int], room: Mapping[str, int]) -> int:
+    scores = [
+        max(0, room[name] - amount) * _TOP // room[name]
+        for name, amount in used.items()
+        if room.get(name, 0) > 0
+    ]
+    return sum(scores) // len(scores) if scores else 0
+
+
+def _balanced(used: Mapping[str, int], room: Mapping[str, int]) -> int:
+    """With two resources the standard deviation of the shares is half of their difference."""
+    shares = [
+        min(1_000_000, amount * 1_000_000 // room[name])
+        for name, amount in used.items()
+        if room.get(name, 0) > 0
+    ]
+    deviation = (max(shares) - min(shares)) // 2 if len(shares) > 1 else 0
+    return _TOP - deviation * _TOP // 1_000_000
+
+
+def _node_affinity(pod: Pod, feasible: Sequence[NodeView]) -> list[int]:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    terms = [(item.weight, node_term(item.preference)) for item in (affinity.preferred if affinity else ())]
+    return [
+        sum(weight for weight, term in terms if term.matches(node.name, node.labels)) for node in feasible
+    ]
+
+
+def _intolerable(pod: Pod, feasible: Sequence[NodeView]) -> list[int]:
+    tolerations = [item for item in pod.spec.tolerations if item.effect in ("", PREFER_NO_SCHEDULE)]
+    return [
+        sum(
+            taint.effect == PREFER_NO_SCHEDULE and not any(tolerates(item, taint) for item in tolerations)
+            for taint in node.taints
+        )
+        for node in feasible
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Soft:
+    """A ScheduleAnyway constraint and the pods that it counts, per node."""
+
+    key: str
+    max_skew: int
+    per_node: Mapping[str, int]
+
+
+def _soft_rules(pod: Pod, view: ClusterView) -> list[_Soft]:
+    meta = pod.metadata
+    if pod.spec.topology_spread_constraints:
+        return [
+            _Soft(
+                rule.key,
+                rule.max_skew,
+                view.counts(partial(_spread_counts, rule)),
+            )
+            for rule in spread_rules(pod)
+            if not rule.hard
+        ]
+    if meta.controller() is None:
+        return []
+    alike = view.counts(
+        lambda namespace, marks, leaving: not leaving and namespace == meta.namespace and marks == meta.labels
+    )
+    return [_Soft(key, skew, alike) for key, skew in _DEFAULT_SPREAD]
+
+
+def _spread_counts(rule: SpreadRule, namespace: str, marks: Mapping[str, str], leaving: bool) -> bool:
+    return not leaving and rule.counts(namespace, marks)
+
+
+def _affinity_counts(
+    rule: AffinityRule, namespaces: NamespaceLabels, namespace: str, marks: Mapping[str, str], _: bool
+) -> bool:
+    return rule.matches(namespace, marks, namespaces)
+
+
+def _spread(pod: Pod, feasible: Sequence[NodeView], view: ClusterView) -> list[int]:
+    rules = _soft_rules(pod, view)
+    if not rules:
+        return [0] * len(feasible)
+    placed = [all(rule.key in node.labels for rule in rules) for node in feasible]
+    totals = [0.0] * len(feasible)
+    allowed = node_rule(pod)
+    counted = [node for node in view.nodes.values() if allowed.matches(node.name, node.labels)]
+    for rule in rules:
+        domains: dict[str, int] = {}
+        for node in counted:
+            domain = node.labels.get(rule.key, "")
+            domains[domain] = domains.get(domain, 0) + rule.per_node.get(node.name, 0)
+        here = {node.labels[rule.key] for node, fine in zip(feasible, placed, strict=True) if fine}
+        weight = math.log((len(feasible) if rule.key == labels.HOSTNAME else len(here)) + 2)
+        for i, node in enumerate(feasible):
+            if placed[i]:
+                totals[i] += domains.get(node.labels[rule.key], 0) * weight + (rule.max_skew - 1)
+    return _crowded(totals, placed)
+
+
+def _crowded(totals: list[float], placed: list[bool]) -> list[int]:
+    """The emptiest gets the most; nodes that lack a label of the constraints get nothing."""
+    rounded = [round(total) for total in totals]
+    ranked = [total for total, fine in zip(rounded, placed, strict=True) if fine]
+    low, high = min(ranked, default=0), max(ranked, default=0)
+    scores = [_TOP if high == 0 else _TOP * (high + low - total) // high for total in rounded]
+    return [score if fine else 0 for score, fine in zip(scores, placed, strict=True)]
+
+
+def _pod_affinity(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> list[int]:
+    """Sums of weights per domain: the pod's own preferences, then those of running pods about it."""
+    view, meta = cluster.view, pod.metadata
+    own = affinity_rules(pod)
+    sums: dict[tuple[str, str], int] = {}
+
+    def count(rule: AffinityRule, weight: int, per_node: Mapping[str, int]) -> None:
+        for name, number in per_node.items():
+            node = view.nodes.get(name)
+            domain = node.labels.get(rule.key) if node is not None else None
+            if domain is not None:
+                sums[rule.key, domain] = sums.get((rule.key, domain), 0) + weight * number
+
+    for rules, sign in ((own.preferred_affinity, 1), (own.preferred_anti_affinity, -1)):
+        for rule in rules:
+            matching = view.counts(partial(_affinity_counts, rule, cluster.namespaces))
+            count(rule, sign * rule.weight, matching)
+    for (rule, weight), nodes in cluster.wished.items():
+        if rule.matches(meta.namespace, meta.labels, cluster.namespaces):
+            count(rule, weight, nodes)
+    return [
+        sum(total for (key, domain), total in sums.items() if node.labels.get(key) == domain)
+        for node in feasible
+    ]
+
+
+def _scaled(values: list[int]) -> list[int]:
+    """The highest becomes 100."""
+    high = max(values, default=0)
+    return [value * _TOP // high for value in values] if high else values
+
+
+def _reversed(values: list[int]) -> list[int]:
+    """The highest becomes 0, 0 becomes 100."""
+    high = max(values, default=0)
+    return [_TOP - value * _TOP // high for value in values] if high else [_TOP] * len(values)
+
+
+def _stretched(values: list[int]) -> list[int]:
+    """The lowest becomes 0, the highest 100."""
+    low, high = min(values, default=0), max(values, default=0)
+    return [(value - low) * _TOP // (high - low) for value in values] if high > low else [0] * len(values)
