@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,27 @@ def test_missing_and_empty(tmp_path: Path) -> None:
     (tmp_path / "bin.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
         load([tmp_path / "bin.yaml"])
+
+
+def test_json_lists_have_lines(tmp_path: Path) -> None:
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{i}"}, "spec": {}} for i in range(2)]
+    for pod in pods:
+        pod["spec"] = {"containers": [{"name": "c", "image": "\u00e9\\u00e9"}]}
+    text = json.dumps({"kind": "List", "items": pods}, indent=1)
+    found = read(tmp_path, text, "a.json")
+    assert [text.splitlines()[item.line - 1].strip() for item in found] == ["{", "{"]
+    assert found[0].line < found[1].line
+    broken = text.replace('"name": "p1"', '"nam": "p1"')
+    with pytest.raises(InputError, match="unknown field nam; did you mean name") as caught:
+        read(tmp_path, broken, "a.json")
+    assert caught.value.line is not None
+    assert '"nam"' in broken.splitlines()[caught.value.line - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("{", 1), ('{\n"a": }', 2), ('{"kind": "List", "items": [{]}', 1), ("", 1)]
+)
+def test_malformed_json(tmp_path: Path, text: str, line: int) -> None:
+    with pytest.raises(InputError, match="malformed JSON") as caught:
+        read(tmp_path, text, "a.json")
+    assert caught.value.line == line

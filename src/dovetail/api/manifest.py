@@ -13,6 +13,7 @@ import msgspec
 from dovetail.api import core_schema
 from dovetail.api.admission import SCHEMAS, admit, schema_of
 from dovetail.api.codec import decode
+from dovetail.api.jsontext import read_json
 from dovetail.api.meta import Object
 from dovetail.api.schema import Schema, join, unknown_fields
 from dovetail.api.scheme import BY_GVK
@@ -78,7 +79,7 @@ def _documents(file: Path) -> list[Located]:
         raise InputError(f"not UTF-8 text: byte {error.start} is invalid", source=str(file)) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=str(file)) from None
-    found = read_documents(text, str(file))
+    found = read_json(text, str(file)) if file.suffix == ".json" else read_documents(text, str(file))
     if not found:
         raise InputError(
             "the file holds no objects", source=str(file), remedy="add a manifest or leave it out"

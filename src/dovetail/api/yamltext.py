@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,34 +38,36 @@ for _tag, _pattern, _first in (
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """One document and the tree that tells where its fields are."""
+    """One document, and the tree that tells where its fields are."""
 
     value: Any
-    node: yaml.Node
-
-    @property
-    def line(self) -> int:
-        """The document's first line, from 1."""
-        return int(self.node.start_mark.line) + 1
+    line: int  # of its beginning, from 1
+    tree: Callable[[], yaml.Node | None]  # None where there is none; its marks count from line `above` + 1
+    above: int = 0
 
     def line_of(self, path: str) -> int:
         """The line of the field at `path` (`spec.rules[0].key`), or of the nearest field above it."""
-        node, line = self.node, self.line
+        line, rest, node = self.line, path, self.tree()
         # Keys may hold dots, so the longest key that the rest of the path starts with is taken.
-        rest = path
-        while rest:
+        while rest and node is not None:
             rest, node, mark = _step(rest, node)
             if mark is None:
                 break
-            line = int(mark.line) + 1
+            line = int(mark.line) + 1 + self.above
         return line
 
     def items(self) -> Iterator[Located]:
         """The parts of a `List`, each as a document of its own."""
-        for key, child in self.node.value:
+        tree = self.tree()
+        for key, child in tree.value if isinstance(tree, yaml.MappingNode) else ():
             if key.value == "items" and isinstance(child, yaml.SequenceNode):
                 for item, node in zip(self.value["items"], child.value, strict=True):
-                    yield Located(item, node)
+                    yield located(item, node)
+
+
+def located(value: Any, node: yaml.Node) -> Located:
+    """A document of a YAML tree."""
+    return Located(value, int(node.start_mark.line) + 1, lambda: node)
 
 
 def _step(rest: str, node: yaml.Node) -> tuple[str, yaml.Node, Any]:
@@ -100,7 +102,7 @@ def read_documents(text: str, source: str) -> list[Located]:
             if node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~")):
                 continue
             _check(node, source, "", ())
-            found.append(Located(loader.construct_document(node), node))
+            found.append(located(loader.construct_document(node), node))
         return found
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -113,6 +115,18 @@ def read_documents(text: str, source: str) -> list[Located]:
         ) from None
     except ValueError as error:
         raise InputError(f"malformed YAML: {error}", source=source) from None
+    finally:
+        loader.dispose()
+
+
+def compose(text: str) -> yaml.Node | None:
+    """The tree of a text, None where it has none or is not YAML."""
+    loader = _Loader(text)
+    try:
+        node: yaml.Node | None = loader.get_single_node()
+        return node
+    except yaml.YAMLError:
+        return None
     finally:
         loader.dispose()
 

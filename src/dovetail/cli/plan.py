@@ -45,8 +45,8 @@ def plan(
 
     Examples: `dovetail plan -f manifests/ --region ap-northeast-2`,
     `dovetail plan -f pool.yaml app.yaml --instance-types types.json -o json`,
-    `kubectl get nodes,pods,nodepools,ec2nodeclasses -A -o yaml > cluster.yaml` and then
-    `dovetail plan -f cluster.yaml more.yaml --region us-east-1`.
+    `kubectl get nodes,pods,daemonsets,nodeclaims,nodepools,ec2nodeclasses -A -o json > cluster.json` and then
+    `dovetail plan -f cluster.json more.yaml --region us-east-1`.
 
     Parameters
     ----------
