@@ -1,0 +1,120 @@
+"""Kubernetes Events: what a user reads in `kubectl describe`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dovetail.api.core import Event, EventSource, ObjectReference
+from dovetail.api.meta import Meta, Object
+from dovetail.base.clock import MINUTE, SECOND, Clock
+from dovetail.base.errors import AlreadyExists, NotFound
+from dovetail.kube.client import Client
+from dovetail.units.timestamp import to_rfc3339
+
+DEDUPE_TIME = 2 * MINUTE
+COMPONENT = "karpenter"
+# Reasons that come in crowds: events per second and how many may come at once.
+_LIMITS = {"Nominated": (5, 10)}
+_REMEMBERED = 10_000  # entries after which what ran out is thrown away
+
+_Same = tuple[str, str, str, str]  # uid of the object, type, reason, message
+
+
+class Recorder:
+    """Writes each event once per dedupe time; the very same event later counts up the one already there."""
+
+    def __init__(self, client: Client, clock: Clock, *, component: str = COMPONENT) -> None:
+        self._client = client
+        self._clock = clock
+        self._component = component
+        self._silent: dict[tuple[str, ...], int] = {}  # dedupe key -> until when it is not written again
+        self._written: dict[_Same, tuple[str, int, int]] = {}  # -> (name, count, instant)
+        self._buckets: dict[str, tuple[int, int]] = {}  # reason -> (nano-tokens left, instant)
+
+    async def publish(
+        self,
+        obj: Object,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the field's own name
+        reason: str,
+        message: str,
+        *,
+        dedupe: tuple[str, ...] = (),
+        ttl: int = DEDUPE_TIME,
+    ) -> None:
+        """Write the event, unless one of that reason and dedupe values (default: the object's uid) was
+        written less than `ttl` nanoseconds ago, or the reason's rate is used up.
+        """
+        now = self._clock.now()
+        key = (reason.lower(), *(dedupe or (obj.metadata.uid,)))
+        if self._silent.get(key, now) > now or not self._has_token(reason, now):
+            return
+        self._silent[key] = now + ttl
+        self._forget(now)
+        message = message[:1].upper() + message[1:]
+        same = (obj.metadata.uid, type, reason, message)
+        if same in self._written and await self._count_up(obj, same, now):
+            return
+        await self._create(obj, same, now)
+
+    async def _count_up(self, obj: Object, same: _Same, now: int) -> bool:
+        name, count, _ = self._written[same]
+        merge = {"count": count + 1, "lastTimestamp": to_rfc3339(now)}
+        try:
+            await self._client.patch(Event, name, _namespace(obj), merge=merge)
+        except NotFound:  # it reached the end of its life
+            return False
+        self._written[same] = (name, count + 1, now)
+        return True
+
+    async def _create(self, obj: Object, same: _Same, now: int) -> None:
+        meta, stamp = obj.metadata, now
+        _, kind_of_event, reason, message = same
+        while True:
+            name = f"{meta.name}.{stamp:x}"
+            event = Event(
+                metadata=Meta(name=name, namespace=_namespace(obj)),
+                involved_object=ObjectReference(
+                    api_version=obj.API_VERSION,
+                    kind=obj.KIND,
+                    name=meta.name,
+                    namespace=meta.namespace,
+                    uid=meta.uid,
+                ),
+                type=kind_of_event,
+                reason=reason,
+                message=message,
+                first_timestamp=to_rfc3339(now),
+                last_timestamp=to_rfc3339(now),
+                source=EventSource(component=self._component),
+            )
+            try:
+                await self._client.create(event)
+            except AlreadyExists:  # another event of this object at the same instant
+                stamp += 1
+                continue
+            except NotFound:  # the namespace is gone, and its readers with it
+                return
+            self._written[same] = (name, 1, now)
+            return
+
+    def _has_token(self, reason: str, now: int) -> bool:
+        if reason not in _LIMITS:
+            return True
+        rate, burst = _LIMITS[reason]
+        left, since = self._buckets.get(reason, (burst * SECOND, now))
+        left = min(burst * SECOND, left + (now - since) * rate)
+        allowed = left >= SECOND
+        self._buckets[reason] = (left - SECOND if allowed else left, now)
+        return allowed
+
+    def _forget(self, now: int) -> None:
+        if len(self._silent) > _REMEMBERED:
+            self._silent = {key: until for key, until in self._silent.items() if until > now}
+        if len(self._written) > _REMEMBERED:
+            kept = sorted(self._written.items(), key=lambda item: item[1][2])[_REMEMBERED // 2 :]
+            self._written = dict(kept)
+
+
+def _namespace(obj: Object) -> str:
+    """Events of cluster-scoped objects live in `default`."""
+    return obj.metadata.namespace or "default"
