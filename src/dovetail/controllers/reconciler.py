@@ -1,121 +1,143 @@
-"""A keyed work queue: what every controller that goes object by object is made of."""
+"""A keyed work queue: each key is reconciled by one task at a time, again when asked to or after a while."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
-from dovetail.base.clock import SECOND, Clock
-from dovetail.base.errors import Conflict, DovetailError
-from dovetail.base.eventlog import EventLog
+from dovetail.base.clock import MINUTE, SECOND, Clock
+from dovetail.base.errors import ApiError, CloudError
 
-_FIRST_DELAY = SECOND // 10
-_LONGEST_DELAY = 10 * SECOND
+FIRST_BACKOFF = 5_000_000
+LONGEST_BACKOFF = MINUTE
+
+# Reconciles the object of a key; answers after how many nanoseconds to come back, or None.
+Reconcile = Callable[[str], Awaitable[int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A reconcile that raised, for whoever logs it."""
+
+    controller: str
+    key: str
+    error: Exception
 
 
 class Reconciler:
-    """Runs `reconcile` for the keys that were added, first come first served, one run per key at a time.
+    """Runs `reconcile` for every key that was added, with back-off after errors.
 
-    A key added while it runs gets one more run. A DovetailError means "try again later", with a delay that
-    doubles from 100 ms to 10 s; any other error is a bug and ends `run`. Subclasses write `reconcile`.
+    A key that is added while its reconcile runs is reconciled once more afterwards. A conflict or another
+    error of the API server or the cloud is retried after 5 ms, doubling up to a minute; other errors are bugs
+    and end `run`.
+
+    A reconcile forgets what was planned for its key: what it answers takes its place.
+
+    Invariant: a key is in `_ready` at most once, and `_due[key]` is its earliest future instant, if any.
     """
 
-    name = "reconciler"
-    concurrency = 100  # keys that may run at once
-
-    def __init__(self, clock: Clock, log: EventLog) -> None:
-        self.clock = clock
-        self.log = log
-        self._queue: deque[str] = deque()
-        self._queued: dict[str, None] = {}  # Invariant: the keys in `_queue`.
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        reconcile: Reconcile,
+        *,
+        concurrency: int = 10,
+        on_failure: Callable[[Failure], None] | None = None,
+    ) -> None:
+        self.name = name
+        self._clock = clock
+        self._reconcile = reconcile
+        self._concurrency = concurrency
+        self._on_failure = on_failure
+        self._ready: deque[str] = deque()
+        self._queued: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._again: dict[str, None] = {}  # keys added while they ran
-        self._timers: dict[str, tuple[int, asyncio.Task[None]]] = {}  # key -> (instant, who waits for it)
-        self._failures: dict[str, int] = {}  # failed runs in a row
-        self._bug: BaseException | None = None
-        self._news = asyncio.Event()
-
-    async def reconcile(self, key: str) -> int | None:
-        """Bring one object forward; answers the nanoseconds after which to look again, or None."""
-        raise NotImplementedError
+        self._again: set[str] = set()
+        self._due: dict[str, int] = {}
+        self._timers: dict[asyncio.Task[None], None] = {}
+        self._failures: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        self._error: Exception | None = None
 
     def add(self, key: str) -> None:
-        """Run the key soon."""
+        """Reconcile the key as soon as possible."""
         if key in self._running:
-            self._again[key] = None
+            self._again.add(key)
         elif key not in self._queued:
-            self._queued[key] = None
-            self._queue.append(key)
-            self._news.set()
+            self._queued.add(key)
+            self._ready.append(key)
+            self._wake.set()
 
     def add_after(self, key: str, nanoseconds: int) -> None:
-        """Run the key after a while; an earlier wish for the same key stands. Needs a running loop."""
-        instant = self.clock.now() + nanoseconds
-        waiting = self._timers.get(key)
-        if waiting is not None:
-            if waiting[0] <= instant:
-                return
-            waiting[1].cancel()
-        task = _spawn(self._later(key, nanoseconds), f"{self.name} waits for {key}")
-        self._timers[key] = (instant, task)
+        """Reconcile the key in a while, unless an earlier instant is planned for it already."""
+        if nanoseconds <= 0:
+            self.add(key)
+            return
+        due = self._clock.now() + nanoseconds
+        if due >= self._due.get(key, due + 1):
+            return
+        self._due[key] = due
+        timer = asyncio.get_running_loop().create_task(self._ring(due, key))
+        self._timers[timer] = None
+        timer.add_done_callback(lambda task: self._timers.pop(task, None))
 
     async def run(self) -> None:
-        """Work for ever; raises what was a bug in `reconcile`."""
-        try:
-            while True:
-                self._news.clear()
-                self._start()
-                await self._news.wait()
-                if self._bug is not None:
-                    raise self._bug
-        finally:
-            for task in (*self._running.values(), *(task for _, task in self._timers.values())):
-                task.cancel()
+        """Work for ever; raises what a reconcile raised if it is a bug."""
+        while True:
+            self._wake.clear()
+            while self._ready and len(self._running) < self._concurrency:
+                key = self._ready.popleft()
+                self._queued.discard(key)
+                self._running[key] = asyncio.get_running_loop().create_task(self._once(key))
+            await self._wake.wait()
+            if self._error is not None:
+                raise self._error
 
-    def _start(self) -> None:
-        while self._queue and len(self._running) < self.concurrency:
-            key = self._queue.popleft()
-            del self._queued[key]
-            # This run's own answer replaces every earlier wish to look again.
-            waiting = self._timers.pop(key, None)
-            if waiting is not None:
-                waiting[1].cancel()
-            self._running[key] = _spawn(self._work(key), f"{self.name} {key}")
-
-    async def _work(self, key: str) -> None:
-        delay: int | None = None
-        try:
-            delay = await self.reconcile(key)
-            self._failures.pop(key, None)
-        except DovetailError as error:
-            delay = self._back_off(key, error)
-        except Exception as error:
-            error.add_note(f"while {self.name} reconciled {key}")
-            self._bug = error
-        finally:
-            self._running.pop(key, None)
-            self._news.set()
-        if key in self._again:
-            del self._again[key]
+    async def _ring(self, due: int, key: str) -> None:
+        await self._clock.sleep(due - self._clock.now())
+        if self._due.get(key) == due:
+            del self._due[key]
             self.add(key)
-        elif delay is not None:
-            self.add_after(key, delay)
 
-    def _back_off(self, key: str, error: DovetailError) -> int:
+    async def _once(self, key: str) -> None:
+        self._due.pop(key, None)
+        again: int | None = None
+        try:
+            again = await self._reconcile(key)
+            self._failures.pop(key, None)
+        except (ApiError, CloudError) as error:
+            again = self._backoff(key)
+            self._report(key, error)
+        except Exception as error:
+            self._error = error
+        finally:
+            del self._running[key]
+            self._wake.set()
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        if again is not None:
+            self.add_after(key, again)
+
+    def _backoff(self, key: str) -> int:
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        # A conflict only says that somebody else was faster; the next look settles it.
-        if not isinstance(error, Conflict):
-            self.log.record("reconcile.failed", controller=self.name, key=key, message=str(error))
-        return min(_FIRST_DELAY << min(count, 10), _LONGEST_DELAY)
+        return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(count, 20))
 
-    async def _later(self, key: str, nanoseconds: int) -> None:
-        await self.clock.sleep(nanoseconds)
-        self._timers.pop(key, None)
-        self.add(key)
+    def _report(self, key: str, error: Exception) -> None:
+        if self._on_failure is not None:
+            self._on_failure(Failure(self.name, key, error))
 
 
-def _spawn(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    return asyncio.get_running_loop().create_task(work, name=name)
+async def every(clock: Clock, period: int, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work` now and every `period` nanoseconds after it ended; an API error only skips one turn."""
+    while True:
+        try:
+            await work()
+        except (ApiError, CloudError):
+            await clock.sleep(SECOND)
+            continue
+        await clock.sleep(period)
