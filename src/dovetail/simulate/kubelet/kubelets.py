@@ -10,7 +10,7 @@ from dovetail.api.core import Pod
 from dovetail.base.clock import Clock
 from dovetail.base.errors import NotFound
 from dovetail.kube.client import Client
-from dovetail.simulate.follow import follow
+from dovetail.kube.informer import Informer
 from dovetail.simulate.kubelet.machine import Machine
 from dovetail.simulate.kubelet.node import NodeKeeper, NodeOptions
 from dovetail.simulate.kubelet.pods import PodRunner
@@ -28,7 +28,7 @@ class Kubelets:
 
     async def run(self) -> None:
         """Follow the pods, for ever."""
-        await follow(self._client, Pod, self._pods.pod_changed)
+        await Informer(self._client, Pod, self._pods.pod_changed).run()
 
     def switch_on(self, machine: Machine) -> None:
         """The instance has started: its node comes up after the scenario's latencies."""

@@ -13,8 +13,8 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.base.streams import stream
 from dovetail.kube.client import Client, EventType
+from dovetail.kube.informer import Informer
 from dovetail.model.filters import NodeView
-from dovetail.simulate.follow import follow
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility
 from dovetail.simulate.scheduler.queue import SchedulingQueue
@@ -41,11 +41,11 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(follow(self._client, Namespace, self._namespace_changed))
+            tasks.create_task(Informer(self._client, Namespace, self._namespace_changed).run())
             for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass):
-                tasks.create_task(follow(self._client, kind, self._volume_changed))
-            tasks.create_task(follow(self._client, Node, self._node_changed))
-            tasks.create_task(follow(self._client, Pod, self._pod_changed))
+                tasks.create_task(Informer(self._client, kind, self._volume_changed).run())
+            tasks.create_task(Informer(self._client, Node, self._node_changed).run())
+            tasks.create_task(Informer(self._client, Pod, self._pod_changed).run())
             tasks.create_task(self._schedule())
 
     # What changes ---------------------------------------------------------------------------------------
