@@ -24,6 +24,7 @@ from dovetail.units.duration import parse_duration
 WORK_PER_SECOND = Budget().work
 _SECOND = 1_000_000_000
 _MAX_SHOWN_FAULTS = 5
+_PIPE_WIDTH = 200
 
 
 def plan(
@@ -113,7 +114,10 @@ def _refuse_wrong(problem: Problem, answer: Plan) -> None:
 
 def _show(answer: Plan, elapsed: float, output: str) -> None:
     if output == "table":
-        Console(highlight=False).print(plan_output.tables(answer))
+        screen = Console(highlight=False)
+        # Into a file or a pipe, nothing is cut off.
+        screen = screen if screen.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+        screen.print(plan_output.tables(answer))
         return
     found = plan_output.document(answer, elapsed)
     if output == "json":

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Resources
+from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from dovetail.solve.plan import Plan, PlannedClaim, Unschedulable
 from dovetail.units.quantity import Quantity
 
@@ -90,41 +91,47 @@ def tables(plan: Plan) -> RenderableType:
 
 
 def _purchases(claims: tuple[PlannedClaim, ...]) -> Table:
-    table = Table(title="Nodes to buy", title_justify="left")
-    for heading in ("Nodes", "NodePool", "Instance type", "Zone", "Capacity"):
-        table.add_column(heading, justify="right" if heading == "Nodes" else "left")
-    for heading in ("$/h each", "CPU", "Memory", "Pods"):
-        table.add_column(heading, justify="right")
+    pools = sorted({claim.pool for claim in claims})
+    title = f"Nodes to buy from NodePool {pools[0]}" if len(pools) == 1 else "Nodes to buy"
+    table = _table(title, *(["NodePool"] if len(pools) > 1 else []), "Instance type", "Zone", "Capacity")
+    for heading in ("$/h each", "CPU", "Memory", "Pods", "Nodes"):
+        table.add_column(heading, justify="right", no_wrap=True)
     # Copies are one row; the order is that of their first names.
-    rows: Counter[tuple[str, ...]] = Counter(_row(claim) for claim in claims)
-    for row, count in rows.items():
-        table.add_row(str(count), *row)
+    for row, count in Counter(_row(claim) for claim in claims).items():
+        table.add_row(*(row if len(pools) > 1 else row[1:]), str(count))
+    return table
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
     return table
 
 
 def _row(claim: PlannedClaim) -> tuple[str, ...]:
     others = len(claim.instance_types) - 1
-    kind = f"{claim.instance_type} (or {others} more)" if others > 0 else claim.instance_type
-    price = f"{'~' if claim.price_estimated else ''}{_dollars(claim.price):.4f}"
     return (
         claim.pool,
-        kind,
+        f"{claim.instance_type} +{others}" if others > 0 else claim.instance_type,
         claim.zone,
         claim.capacity_type,
-        price,
-        quantity(CPU, claim.requests.get(CPU, 0)),
-        _gib(claim.requests),
+        f"{'~' if claim.price_estimated else ''}{_dollars(claim.price):.4f}",
+        f"{claim.requests.get(CPU, 0) / 1000:g}",
+        f"{claim.requests.get(MEMORY, 0) / 2**30:.1f}Gi",
         str(len(claim.pods)),
     )
 
 
-def _gib(requests: Resources) -> str:
-    return f"{requests.get(MEMORY, 0) / 2**30:.1f} GiB"
-
-
 def _existing(plan: Plan) -> Table:
-    table = Table(title="Onto existing nodes", title_justify="left")
-    table.add_column("Node")
+    table = _table("Onto existing nodes", "Node")
     table.add_column("Pods", justify="right")
     table.add_column("Names")
     for node, pods in sorted(plan.existing.items()):
@@ -134,7 +141,7 @@ def _existing(plan: Plan) -> Table:
 
 
 def _left_over(left: tuple[Unschedulable, ...]) -> Table:
-    table = Table(title="Unschedulable", title_justify="left", show_lines=True)
+    table = _table("Unschedulable")
     table.add_column("Pods")
     table.add_column("Why, per NodePool")
     groups: dict[str, list[str]] = {}
@@ -169,4 +176,6 @@ def _sentence(plan: Plan) -> str:
         f"no plan for the same pods costs less than ${_dollars(cost.lower_bound):.4f}/h (gap {cost.gap:.1%})."
     )
     note = " Prices marked ~ are estimates." if any(claim.price_estimated for claim in plan.claims) else ""
+    if any(len(claim.instance_types) > 1 for claim in plan.claims):
+        note += " +N: the cloud may pick one of N other types as well, if it has none of this one."
     return f"{start}; {bound}{note}{end}"
