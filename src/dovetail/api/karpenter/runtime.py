@@ -46,7 +46,7 @@ def _labels(labels: dict[str, str]) -> Iterator[str]:
         for fault in label_value_faults(value):
             yield f'invalid value "{value}" for label[{key}], {fault}'
         if restricted(key):
-            yield f'invalid key name "{key}" in labels, {_restriction(key)}'
+            yield f'invalid key name "{key}" in labels, {restriction(key)}'
 
 
 def _taints(taints: tuple[Taint, ...]) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _requirement(item: Requirement) -> Iterator[str]:
         supported = " ".join(_OPERATORS)
         yield f"key {item.key} has an unsupported operator {item.operator}, supported operators [{supported}]"
     if restricted(item.key):
-        yield _restriction(item.key)
+        yield restriction(item.key)
     for fault in label_key_faults(item.key):
         yield f"key {item.key} is not a qualified name, {fault}"
     for value in item.values:
@@ -106,7 +106,7 @@ def restricted(key: str) -> bool:
     return key == _HOSTNAME or any(domain == name or domain.endswith(f".{name}") for name in _DOMAINS)
 
 
-def _restriction(key: str) -> str:
+def restriction(key: str) -> str:
     return (
         f"using label {key} is not allowed as it might interfere with the internal provisioning logic; "
         f"specify a well known label: [{' '.join(sorted(_WELL_KNOWN))}], "
