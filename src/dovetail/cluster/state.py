@@ -17,7 +17,7 @@ from dovetail.base.errors import NotFound
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
 from dovetail.cluster.problem import ClusterObjects
-from dovetail.kube.client import Client
+from dovetail.kube.client import Client, EventType
 
 T = TypeVar("T", bound=Object)
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -193,7 +193,7 @@ class State:
                 if claim is not None:
                     self.apply("DELETED", claim)
 
-    def apply(self, change: ChangeType, obj: Object) -> None:
+    def apply(self, change: EventType, obj: Object) -> None:
         """Take in one event of a watch."""
         if self._foreign(obj):
             return
@@ -201,7 +201,7 @@ class State:
             self._expected.pop(obj.metadata.name, None)
         self._store(change, obj)
 
-    def _store(self, change: ChangeType, obj: Object) -> None:
+    def _store(self, change: EventType, obj: Object) -> None:
         kind = type(obj)
         store = self._stores[kind]
         new = None if change == "DELETED" else obj

@@ -1,0 +1,89 @@
+"""Which pods Dovetail buys nodes for, and why it ignores the others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dovetail.api.core import NodeSelectorTerm, Pod
+from dovetail.api.karpenter.runtime import restricted, restriction
+from dovetail.api.meta import condition
+from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.disrupt.pods import blocks_fully, do_not_disrupt, owned_by, reschedulable
+from dovetail.model import labels
+from dovetail.model.volumes import VolumeIndex, ignored_reason
+
+NOT_FOR_US = (
+    "configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)"
+)
+MATCH_FIELDS = "node selector term with matchFields is not supported"
+
+
+def provisionable(pod: Pod) -> bool:
+    """True iff the scheduler found no node for the pod and waits for one.
+
+    Pods that it has not looked at yet, that are gated, that preempt others, or that belong to a DaemonSet or
+    to a node (mirror pods) are not.
+    """
+    scheduled = condition(pod.status.conditions, "PodScheduled")
+    return (
+        scheduled is not None
+        and scheduled.status == "False"
+        and scheduled.reason == "Unschedulable"
+        and not pod.spec.node_name
+        and not pod.status.nominated_node_name
+        and not pod.terminal
+        and not pod.deleting
+        and not owned_by(pod, "DaemonSet")
+        and not owned_by(pod, "Node")
+    )
+
+
+def opted_out(pod: Pod) -> bool:
+    """True iff every alternative of the pod's required node affinity keeps it off nodes of any pool."""
+    terms = _required_terms(pod)
+    return bool(terms) and all(
+        any(
+            item.key == labels.NODEPOOL and item.operator == "DoesNotExist" for item in term.match_expressions
+        )
+        for term in terms
+    )
+
+
+def ignored(pod: Pod, volumes: VolumeIndex) -> str:
+    """Why the pod is left out of every plan; "" for a pod that is not."""
+    if opted_out(pod):
+        return NOT_FOR_US
+    return "; ".join((*_selector_faults(pod), *_volume_faults(pod, volumes)))
+
+
+def moves_with_node(pod: Pod, pdbs: Sequence[PodDisruptionBudget], now: int) -> bool:
+    """True iff the pod of a node that is going away needs a place elsewhere now (`now` in nanoseconds).
+
+    Pods that may not be evicted yet stay where they are, and nothing is bought for them.
+    """
+    if not reschedulable(pod):
+        return False
+    return not do_not_disrupt(pod, now) and not any(blocks_fully(budget, pod) for budget in pdbs)
+
+
+def _selector_faults(pod: Pod) -> Iterator[str]:
+    for key in sorted(pod.spec.node_selector):
+        if restricted(key):
+            yield restriction(key)
+    for term in _required_terms(pod):
+        if term.match_fields:
+            yield MATCH_FIELDS
+        for item in term.match_expressions:
+            if item.key != labels.NODEPOOL and restricted(item.key):
+                yield restriction(item.key)
+
+
+def _volume_faults(pod: Pod, volumes: VolumeIndex) -> Iterator[str]:
+    reason = ignored_reason(pod, volumes)
+    if reason:
+        yield reason
+
+
+def _required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    return affinity.required.node_selector_terms if affinity and affinity.required else ()

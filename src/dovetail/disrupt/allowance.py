@@ -1,0 +1,50 @@
+"""How many nodes of each pool a method may still take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import is_true
+from dovetail.disrupt.budgets import allowed_disruptions
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import Note
+
+
+def allowances(pools: Iterable[NodePool], views: Sequence[NodeView], reason: str, now: int) -> dict[str, int]:
+    """Pool name -> nodes that may be disrupted for the reason at `now`, on top of those that are."""
+    counted = [
+        view
+        for view in views
+        if view.initialized and not is_true(view.claim.status.conditions, "InstanceTerminating")
+    ]
+    answer = {}
+    for pool in pools:
+        own = [view for view in counted if view.pool_name == pool.metadata.name]
+        used = sum(not view.ready or view.going or view.queued for view in own)
+        budgets = pool.spec.disruption.budgets
+        answer[pool.metadata.name] = allowed_disruptions(budgets, reason, len(own), used, now)
+    return answer
+
+
+def within(
+    candidates: Iterable[NodeView], allowed: Mapping[str, int]
+) -> tuple[tuple[NodeView, ...], tuple[str, ...]]:
+    """The first candidates that the budgets allow, and the names of the pools whose budgets refused one."""
+    left = dict(allowed)
+    taken, refused = [], set()
+    for view in candidates:
+        if left.get(view.pool_name, 0) > 0:
+            left[view.pool_name] -= 1
+            taken.append(view)
+        else:
+            refused.add(view.pool_name)
+    return tuple(taken), tuple(sorted(refused))
+
+
+def blocked_notes(refused: Iterable[str], allowed: Mapping[str, int], reason: str) -> tuple[Note, ...]:
+    """One note for each pool whose budgets allow no disruption at all."""
+    text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
+    return tuple(
+        Note(pool, "DisruptionBlocked", text, on_pool=True) for pool in refused if allowed.get(pool, 0) == 0
+    )

@@ -1,0 +1,110 @@
+"""Nodes as candidates for disruption, and what blocks them, in the words of the events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import is_true
+from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.disrupt.pods import (
+    budget_allows,
+    budgets_of,
+    do_not_disrupt,
+    evictable,
+    eviction_cost,
+    reschedulable,
+)
+from dovetail.model import labels
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One managed machine at one moment. `price` is what it costs now (nano-dollars/h), None if unknown."""
+
+    claim: NodeClaim
+    node: Node | None
+    pool: NodePool | None
+    pods: tuple[Pod, ...] = ()
+    nominated: bool = False
+    going: bool = False  # deleting, or marked for deletion
+    queued: bool = False  # a command disrupts it already
+    price: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The node's name, or the claim's while there is no node."""
+        return self.node.metadata.name if self.node else self.claim.metadata.name
+
+    @property
+    def pool_name(self) -> str:
+        return self.claim.metadata.labels.get(labels.NODEPOOL, "")
+
+    @property
+    def initialized(self) -> bool:
+        return self.node is not None and self.node.metadata.labels.get(labels.INITIALIZED) == "true"
+
+    @property
+    def ready(self) -> bool:
+        return self.node is not None and is_true(self.node.status.conditions, "Ready")
+
+    @property
+    def empty(self) -> bool:
+        """True iff no pod that would have to go elsewhere has a positive eviction cost."""
+        return not any(reschedulable(pod) and eviction_cost(pod) > 0 for pod in self.pods)
+
+    def disruption_cost(self) -> float:
+        """What evicting its pods costs, at least 0."""
+        return sum(max(0.0, eviction_cost(pod)) for pod in self.pods if reschedulable(pod))
+
+    def rank(self) -> tuple[float, str]:
+        """Sorts what saves most per disrupted pod first."""
+        return (-(self.price or 0) / (1 + self.disruption_cost()), self.name)
+
+
+def blocker(view: NodeView, pdbs: Sequence[PodDisruptionBudget], now: int) -> str:
+    """Why the node may not be disrupted voluntarily at `now` (ns); "" when nothing stands against it."""
+    return _machine_blocker(view) or _pool_blocker(view) or _pod_blocker(view, pdbs, now)
+
+
+def _machine_blocker(view: NodeView) -> str:
+    node = view.node
+    if node is None:
+        return "Nodeclaim does not have an associated node"
+    if view.going or view.queued:
+        return "Node is deleting or marked for deletion"
+    if not view.initialized:
+        return "Node isn't initialized"
+    if view.nominated:
+        return "Node is nominated for a pending pod"
+    for marks in (node.metadata.annotations, view.claim.metadata.annotations):
+        if marks.get(labels.DO_NOT_DISRUPT) == "true":
+            return f'Disruption is blocked through the "{labels.DO_NOT_DISRUPT}" annotation'
+    return ""
+
+
+def _pool_blocker(view: NodeView) -> str:
+    if not view.pool_name:
+        return f'Node does not have label "{labels.NODEPOOL}"'
+    if view.pool is None:
+        return f"NodePool not found (NodePool={view.pool_name})"
+    return ""
+
+
+def _pod_blocker(view: NodeView, pdbs: Sequence[PodDisruptionBudget], now: int) -> str:
+    for pod in view.pods:
+        if do_not_disrupt(pod, now):
+            return f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
+    for pod in view.pods:
+        if not evictable(pod):
+            continue
+        found = budgets_of(pod, pdbs)
+        names = " ".join(sorted(budget.key for budget in found))
+        if len(found) > 1:
+            return f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{names}])"
+        if found and not budget_allows(found[0], pod):
+            return f"Pdb prevents pod evictions (PodDisruptionBudget=[{names}])"
+    return ""

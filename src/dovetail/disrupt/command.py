@@ -1,0 +1,45 @@
+"""Decisions of disruption as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.disrupt.candidates import NodeView
+
+EMPTY = "Empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Delete these nodes, for this reason. Candidates are in the order in which they were chosen."""
+
+    reason: str
+    candidates: tuple[NodeView, ...]
+
+    @property
+    def savings(self) -> int:
+        """Nano-dollars per hour that the candidates cost."""
+        return sum(view.price or 0 for view in self.candidates)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all claims and nodes that it deletes."""
+        claims = [view.claim.metadata.name for view in self.candidates]
+        return (*claims, *(view.node.metadata.name for view in self.candidates if view.node))
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to tell the user about a node (and its claim) or a pool: becomes an event."""
+
+    subject: str  # name of the claim or of the pool
+    reason: str  # of the event: DisruptionBlocked, Unconsolidatable
+    message: str
+    on_pool: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a method answers: a command or None, and the notes it made on the way."""
+
+    command: Command | None
+    notes: tuple[Note, ...] = ()

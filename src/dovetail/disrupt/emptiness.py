@@ -1,0 +1,61 @@
+"""Emptiness: nodes without pods that would have to move are deleted, all that the budgets allow at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import is_true
+from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.disrupt.allowance import allowances, blocked_notes, within
+from dovetail.disrupt.candidates import NodeView, blocker
+from dovetail.disrupt.command import EMPTY, Command, Decision, Note
+from dovetail.units.duration import parse_nillable
+
+
+def decide(
+    views: Sequence[NodeView], pools: Sequence[NodePool], pdbs: Sequence[PodDisruptionBudget], now: int
+) -> Decision:
+    """One command with every empty node that nothing blocks, dearest first, within the pools' budgets."""
+    notes = []
+    empty = []
+    for view in views:
+        reason = blocker(view, pdbs, now)
+        if reason:
+            notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", reason))
+        elif not _enabled(view):
+            message = f'NodePool "{view.pool_name}" has consolidation disabled'
+            notes.append(Note(view.claim.metadata.name, "Unconsolidatable", message))
+        elif view.empty and is_true(view.claim.status.conditions, "Consolidatable"):
+            empty.append(view)
+    empty.sort(key=NodeView.rank)
+    allowed = allowances(pools, views, EMPTY, now)
+    taken, refused = within(empty, allowed)
+    notes += blocked_notes(refused, allowed, EMPTY)
+    return Decision(Command(EMPTY, taken) if taken else None, tuple(notes))
+
+
+def validate(
+    command: Command,
+    views: Sequence[NodeView],
+    pools: Sequence[NodePool],
+    pdbs: Sequence[PodDisruptionBudget],
+    now: int,
+) -> Command | None:
+    """What is left of a command after the quiet period: nodes that are still empty, allowed and unblocked."""
+    fresh = {view.claim.metadata.uid: view for view in views}
+    still = [
+        view
+        for old in command.candidates
+        if (view := fresh.get(old.claim.metadata.uid)) is not None
+        and not blocker(view, pdbs, now)
+        and _enabled(view)
+        and view.empty
+        and is_true(view.claim.status.conditions, "Consolidatable")
+    ]
+    taken, _ = within(still, allowances(pools, views, command.reason, now))
+    return Command(command.reason, taken) if taken else None
+
+
+def _enabled(view: NodeView) -> bool:
+    return view.pool is not None and parse_nillable(view.pool.spec.disruption.consolidate_after) is not None

@@ -1,0 +1,104 @@
+"""What a pod means to the disruption of its node: does it move, does it block, what does evicting it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.api.core import Pod, Taint
+from dovetail.api.meta import condition
+from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.model import labels
+from dovetail.model.selector import Selector
+from dovetail.model.taints import untolerated
+from dovetail.units.duration import parse_duration
+from dovetail.units.timestamp import parse_rfc3339
+
+DISRUPTED = Taint(key=labels.DISRUPTED_TAINT, effect="NoSchedule")
+_COST_PER_DELETION_COST = 1 / 2**27
+_COST_PER_PRIORITY = 1 / 2**25
+
+
+def owned_by(pod: Pod, kind: str) -> bool:
+    """True iff an owner of that kind (DaemonSet; Node for mirror pods) made the pod."""
+    return any(owner.kind == kind for owner in pod.metadata.owner_references)
+
+
+def reschedulable(pod: Pod) -> bool:
+    """True iff the pod comes back elsewhere when its node goes.
+
+    A StatefulSet's pod does so even while it terminates: its successor has the same name and the same needs.
+    """
+    if pod.terminal or owned_by(pod, "DaemonSet") or owned_by(pod, "Node"):
+        return False
+    return not pod.deleting or owned_by(pod, "StatefulSet")
+
+
+def evictable(pod: Pod) -> bool:
+    """True iff draining the node would evict the pod."""
+    if pod.terminal or pod.deleting or owned_by(pod, "Node"):
+        return False
+    return bool(untolerated((DISRUPTED,), pod.spec.tolerations))
+
+
+def do_not_disrupt(pod: Pod, now: int) -> bool:
+    """True iff the pod's annotation blocks voluntary disruption at `now` (nanoseconds).
+
+    "true" always does; a positive duration does that long after the start. Anything else is ignored.
+    """
+    text = pod.metadata.annotations.get(labels.DO_NOT_DISRUPT, "")
+    if not text or pod.terminal or pod.deleting:
+        return False
+    if text == "true":
+        return True
+    if do_not_disrupt_error(pod):
+        return False
+    if not pod.status.start_time:
+        return True
+    return now < parse_rfc3339(pod.status.start_time) + parse_duration(text)
+
+
+def do_not_disrupt_error(pod: Pod) -> str:
+    """What is wrong with the annotation's value; "" where nothing is."""
+    text = pod.metadata.annotations.get(labels.DO_NOT_DISRUPT, "")
+    if text in ("", "true"):
+        return ""
+    try:
+        return "" if parse_duration(text) > 0 else f"duration must be positive, got {text!r}"
+    except ValueError as error:
+        return str(error)
+
+
+def budgets_of(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> tuple[PodDisruptionBudget, ...]:
+    """The PodDisruptionBudgets that select the pod."""
+    return tuple(
+        budget
+        for budget in pdbs
+        if budget.metadata.namespace == pod.metadata.namespace
+        and Selector.read(budget.spec.selector).matches(pod.metadata.labels)
+    )
+
+
+def budget_allows(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """True iff the budget lets this pod be evicted now."""
+    if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+        ready = condition(pod.status.conditions, "Ready")
+        if ready is None or ready.status != "True":
+            return True
+    return budget.status.disruptions_allowed > 0
+
+
+def blocks_fully(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """True iff the budget selects the pod and can never allow an eviction, whatever the pods do."""
+    spec = budget.spec
+    never = spec.max_unavailable in (0, "0", "0%") or spec.min_available == "100%"
+    return never and bool(budgets_of(pod, (budget,)))
+
+
+def eviction_cost(pod: Pod) -> float:
+    """1 for an ordinary pod, more for dear ones, -10 to 10: from the deletion cost and the priority."""
+    try:
+        deletion = int(pod.metadata.annotations.get(labels.POD_DELETION_COST, "0"))
+    except ValueError:
+        deletion = 0
+    cost = 1 + deletion * _COST_PER_DELETION_COST + pod.spec.priority * _COST_PER_PRIORITY
+    return max(-10.0, min(10.0, cost))
