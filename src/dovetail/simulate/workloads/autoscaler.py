@@ -85,11 +85,13 @@ class HorizontalPodAutoscalers(Controller):
         current = deployment.spec.replicas
         usage, target = self._serving.usage(deployment.key), _cpu_target(autoscaler)
         pods = active(pods_of(self.view, deployment))
-        if usage is None or target is None or not pods:
-            return current
         serving = sum(ready(pod) for pod in pods)
+        if usage is None or target is None or not serving:
+            return current
         unready = len(pods) - serving
-        return recommend(current, [usage] * serving, cpu_request(pods[0]), unready=unready, target=target)
+        return recommend(
+            current, [usage // serving] * serving, cpu_request(pods[0]), unready=unready, target=target
+        )
 
     def _record(self, key: str, fields: dict[str, object]) -> None:
         """Write a record only when something changed since the last one."""

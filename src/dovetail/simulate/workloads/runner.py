@@ -12,7 +12,7 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import ApiError
 from dovetail.base.eventlog import EventLog
 from dovetail.kube.client import Client, EventType
-from dovetail.simulate.follow import follow
+from dovetail.kube.informer import Informer
 from dovetail.simulate.traffic import Curve
 from dovetail.simulate.workloads.autoscaler import HorizontalPodAutoscalers
 from dovetail.simulate.workloads.base import Controller, Means
@@ -68,7 +68,7 @@ class Workloads:
         means = self._means
         async with asyncio.TaskGroup() as tasks:
             for kind in _WATCHED:
-                tasks.create_task(follow(means.client, kind, self._on_event))
+                tasks.create_task(Informer(means.client, kind, self._on_event).run())
             tasks.create_task(self._worker(tasks))
             tasks.create_task(self._serving.run())
             tasks.create_task(self._autoscalers.run())
@@ -80,8 +80,8 @@ class Workloads:
             view.forget(obj)
         else:
             before = view.get(type(obj), obj.key)
-            if not view.learn(obj):
-                return
+            # What a controller wrote itself is known by now, but nobody has worked on it yet: go on.
+            view.learn(obj)
             if isinstance(obj, Node) and isinstance(before, Node) and not matters(before, obj):
                 return
         if isinstance(obj, Node):

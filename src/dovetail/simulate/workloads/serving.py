@@ -43,7 +43,7 @@ def cpu_capacity(pod: Pod) -> int:
 
 @dataclass(slots=True)
 class _Meter:
-    """One service's last steps. `usages` holds at most a window; the sums restart with every record."""
+    """One service's last steps. `usages` (all pods') holds a window at most; the sums restart per record."""
 
     usages: list[int] = field(default_factory=list)
     steps: int = 0
@@ -61,7 +61,7 @@ class Serving:
         self._meters = {curve.deployment: _Meter() for curve in self._curves}
 
     def usage(self, deployment: str) -> int | None:
-        """Milli-CPU per ready pod over the last window; None without traffic, or before the first step."""
+        """Milli-CPU of all ready pods, mean of the last window; None without traffic or at the very start."""
         meter = self._meters.get(deployment)
         if meter is None or not meter.usages:
             return None
@@ -80,7 +80,7 @@ class Serving:
         level = load(curve, self._seed, self._means.clock.now())
         result = share(level, curve.cost, len(pods), cpu_capacity(pods[0]) if pods else 0)
         meter = self._meters[curve.deployment]
-        meter.usages = [*meter.usages, result.usage][-_WINDOW:]
+        meter.usages = [*meter.usages, result.usage * len(pods)][-_WINDOW:]
         meter.steps += 1
         meter.load += level
         meter.over += result.over * STEP
