@@ -44,9 +44,10 @@ class JsonlLog:
         return self._hash.hexdigest()
 
     def close(self) -> None:
-        """Close the file, if there is one; recording after that is an error of the caller."""
+        """Close the file, if there is one; later records are kept in memory only."""
         if self._file is not None:
             self._file.close()
+            self._file = None
 
     def __enter__(self) -> JsonlLog:
         return self

@@ -12,7 +12,7 @@ from dovetail.base.streams import stream
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.simulate.document import suggest
-from dovetail.simulate.kubelet.machine import Machine, node_name
+from dovetail.simulate.kubelet.machine import Machine, NodeNames
 from dovetail.simulate.schema import NodeGroup
 
 _GROUP = "eks.amazonaws.com/nodegroup"
@@ -32,10 +32,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where groups live: the region, its types by name, and the seed for names."""
+    """Where groups live: the region, its types by name, and what names come from."""
 
     region: str
     types: Mapping[str, InstanceType]
+    names: NodeNames
     seed: int
     source: str = ""  # the scenario file, for messages
 
@@ -92,7 +93,7 @@ def _offering(group: NodeGroup, kind: InstanceType, zone: str, place: Place, pat
 def _member(group: NodeGroup, kind: InstanceType, offering: Offering, place: Place, index: int) -> Member:
     draws = stream(place.seed, f"node group {group.name} {index}", "instance id")
     provider_id = f"aws:///{offering.zone}/i-{draws.getrandbits(68):017x}"
-    name = node_name(provider_id, region=place.region, seed=place.seed)
+    name = place.names.draw(provider_id)
     cloud = {key: value for key, value in kind.requirements.labels().items() if key in _CLOUD_LABELS}
     zone = {
         key: value

@@ -16,6 +16,7 @@ from dovetail.base.errors import InputError
 from dovetail.simulate.document import Document, suggest
 from dovetail.simulate.latency import Distribution
 from dovetail.simulate.schema import API_VERSION, KIND, ScenarioFile
+from dovetail.simulate.trace import Visit, read_trace, visits
 from dovetail.simulate.traffic import Curve, curve, second_of_day
 from dovetail.units.duration import parse_duration
 
@@ -53,6 +54,7 @@ class Scenario:
     latencies: Mapping[str, Distribution]  # by the field names of schema.Latencies
     curves: tuple[Curve, ...] = ()
     manifests: tuple[Manifest, ...] = ()
+    visits: tuple[Visit, ...] = ()  # pods of the trace
     assumptions: tuple[Assumption, ...] = field(default=())
 
     @property
@@ -69,8 +71,11 @@ class Scenario:
         return replace(self, seed=seed)
 
 
-def load(path: Path) -> Scenario:
-    """Read a scenario folder (or its scenario.yaml); raises InputError for anything that is wrong."""
+def load(path: Path, *, trace: Path | None = None) -> Scenario:
+    """Read a scenario folder (or its scenario.yaml); raises InputError for anything that is wrong.
+
+    `trace` replaces the file that the scenario's `trace` section names.
+    """
     folder = path.parent if path.name == FILE_NAME else path
     document = Document.read(_find(folder))
     _check_head(document)
@@ -87,6 +92,7 @@ def load(path: Path) -> Scenario:
         latencies=_latencies(document, file),
         curves=_curves(document, file),
         manifests=_manifests(folder),
+        visits=_visits(document, file, trace),
     )
     return replace(scenario, assumptions=_assumptions(scenario, document))
 
@@ -210,6 +216,23 @@ def _manifests(folder: Path) -> tuple[Manifest, ...]:
     return load_manifests(paths) if paths else ()
 
 
+def _visits(document: Document, file: ScenarioFile, given: Path | None) -> tuple[Visit, ...]:
+    if file.trace is None:
+        if given is not None:
+            raise document.error(
+                "the scenario plays no trace", remedy="leave --trace out, or add a `trace` section"
+            )
+        return ()
+    path = given
+    if path is None:
+        if not file.trace.file:
+            raise document.error(
+                "the scenario does not say which trace", "trace", remedy="give it with --trace FILE.csv.gz"
+            )
+        path = Path(document.source).parent / file.trace.file
+    return visits(file.trace, read_trace(path), source=document.source)
+
+
 def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ...]:
     given = document.value.get("latencies") or {}
     found = [
@@ -231,4 +254,5 @@ def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ..
             "scenario" if "workPerSecond" in (document.value.get("settings") or {}) else "default",
         )
     )
+    found.append(Assumption("spot prices", "estimated per family and zone, not published ones", "default"))
     return tuple(found)

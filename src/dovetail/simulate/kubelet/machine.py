@@ -30,9 +30,8 @@ class Machine:
     allocatable: Resources = field(default_factory=dict)
 
 
-def from_claim(instance: Instance, claim: NodeClaim, *, region: str, seed: int) -> Machine:
+def from_claim(instance: Instance, claim: NodeClaim, *, name: str, seed: int) -> Machine:
     """The machine of an instance launched for a claim: it registers with the claim's labels and taints."""
-    name = node_name(instance.provider_id, region=region, seed=seed)
     extra = _unexpected_memory(instance.instance_type, instance.capacity, seed)
     return Machine(
         provider_id=instance.provider_id,
@@ -44,12 +43,23 @@ def from_claim(instance: Instance, claim: NodeClaim, *, region: str, seed: int) 
     )
 
 
-def node_name(provider_id: str, *, region: str, seed: int) -> str:
-    """A private DNS name, such as ip-10-0-37-202.ap-northeast-2.compute.internal."""
-    draws = stream(seed, provider_id, "private address")
-    domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
-    parts = (draws.randrange(256), draws.randrange(256), draws.randrange(4, 255))
-    return "ip-10-{}-{}-{}.{}".format(*parts, domain)
+class NodeNames:
+    """Private DNS names, such as ip-10-0-37-202.ap-northeast-2.compute.internal, each given once."""
+
+    def __init__(self, region: str, seed: int) -> None:
+        self._domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
+        self._seed = seed
+        self._taken: set[str] = set()
+
+    def draw(self, provider_id: str) -> str:
+        """The name of an instance; asked once per instance."""
+        draws = stream(self._seed, provider_id, "private address")
+        while True:
+            parts = (draws.randrange(256), draws.randrange(256), draws.randrange(4, 255))
+            name = "ip-10-{}-{}-{}.{}".format(*parts, self._domain)
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
 
 
 def _unexpected_memory(instance_type: str, capacity: Resources, seed: int) -> Resources:

@@ -1,0 +1,80 @@
+"""A whole cluster in virtual time: API server, cloud, nodes, scheduler, workloads, and Dovetail itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from dovetail.api.admission import admit
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import Clock
+from dovetail.base.eventlog import EventLog
+from dovetail.cloud.provider import Instance
+from dovetail.kube.memory.server import MemoryServer
+from dovetail.simulate.apply import apply
+from dovetail.simulate.kubelet.kubelets import Kubelets
+from dovetail.simulate.kubelet.machine import NodeNames, from_claim
+from dovetail.simulate.kubelet.node import NodeOptions
+from dovetail.simulate.nodegroup import Place, members, start
+from dovetail.simulate.observer import Observer
+from dovetail.simulate.scenario import Scenario
+from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.simulate.surroundings import simulated_cloud
+from dovetail.simulate.trace import play
+from dovetail.simulate.workloads.runner import Workloads
+from dovetail.units.duration import parse_duration
+
+
+class Cluster:
+    """Composes the parts of one scenario. `prepare`, then `run`."""
+
+    def __init__(self, scenario: Scenario, clock: Clock, log: EventLog) -> None:
+        self._scenario = scenario
+        self._clock = clock
+        self._log = log
+        self._names = NodeNames(scenario.file.region, scenario.seed)
+        self.cloud = simulated_cloud(scenario, clock, log)
+        self.server = MemoryServer(clock, admit=admit, seed=scenario.seed)
+        self.server.observe(Observer(log).observe)
+        taints = {taint.key: parse_duration(taint.after) for taint in scenario.file.startup_taints}
+        self._kubelets = Kubelets(
+            self.server.client("kubelet"), clock, NodeOptions(scenario.seed, scenario.latencies, taints)
+        )
+        self._scheduler = Scheduler(self.server.client("scheduler"), clock, scenario.seed)
+        self._workloads = Workloads(
+            self.server.client("workloads"), clock, log, seed=scenario.seed, curves=scenario.curves
+        )
+        self.cloud.on_started(self._switch_on)
+        self.cloud.on_terminated(lambda instance: self._kubelets.switch_off(instance.provider_id))
+
+    async def prepare(self) -> None:
+        """Everything that is there before the first moment; raises InputError for what cannot be."""
+        apply(self.server, self._scenario.manifests)
+        file = self._scenario.file
+        types = {item.name: item for item in self.cloud.instance_types(None)}
+        place = Place(file.region, types, self._names, self._scenario.seed, self._scenario.source)
+        groups = [members(group, place, path=f"nodeGroups[{i}]") for i, group in enumerate(file.node_groups)]
+        for group in groups:
+            for machine in start(group, self._log):
+                await self._kubelets.join(machine)
+
+    async def run(self) -> None:
+        """All parts, for ever; the first that fails ends it."""
+        async with asyncio.TaskGroup() as tasks:
+            for name, part in self._parts():
+                tasks.create_task(part, name=name)
+
+    def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        yield "garbage collection", self.server.run_gc()
+        yield "disruption budgets", self.server.run_disruption()
+        yield "kubelets", self._kubelets.run()
+        yield "scheduler", self._scheduler.run()
+        yield "workloads", self._workloads.run()
+        if self._scenario.visits and self._scenario.file.trace is not None:
+            namespace = self._scenario.file.trace.namespace
+            yield "trace", play(self.server.client("trace"), self._clock, self._scenario.visits, namespace)
+
+    def _switch_on(self, instance: Instance, claim: NodeClaim) -> None:
+        name = self._names.draw(instance.provider_id)
+        self._kubelets.switch_on(from_claim(instance, claim, name=name, seed=self._scenario.seed))

@@ -1,0 +1,78 @@
+"""Playing a scenario from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from dovetail.base.clock import SECOND
+from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.cluster import Cluster
+from dovetail.simulate.figures import Summary
+from dovetail.simulate.log import JsonlLog, Record
+from dovetail.simulate.progress import Meter, Progress
+from dovetail.simulate.scenario import Scenario
+from dovetail.simulate.summary import Run, summarize
+
+# How often progress is told, in virtual time. It is the same whether anybody listens or not.
+_STEP = 5 * SECOND
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A simulation that has been played. `records` is the event log; instants are nanoseconds."""
+
+    scenario: Scenario
+    records: Sequence[Record]
+    start: int
+    end: int
+    sha256: str
+    wall_seconds: float
+    summary: Summary
+
+
+def simulate(scenario: Scenario, *, events: Path | None = None, listener: Listener | None = None) -> Result:
+    """Play a scenario; the same scenario and seed give the same records, byte for byte.
+
+    `events` is a file for the log as it grows. Raises InputError for what only shows once the cluster is
+    put together, such as an instance type that the region does not have.
+    """
+    begun = time.perf_counter()
+    records, sha256 = run_virtual(partial(_play, scenario, events, listener), start=scenario.start)
+    wall = time.perf_counter() - begun
+    end = scenario.start + scenario.duration
+    run = Run(
+        scenario=scenario.file.name,
+        seed=scenario.seed,
+        start=scenario.start,
+        end=end,
+        sha256=sha256,
+        wall_seconds=wall,
+        assumptions=tuple(str(item) for item in scenario.assumptions),
+    )
+    return Result(scenario, records, scenario.start, end, sha256, wall, summarize(records, run))
+
+
+async def _play(
+    scenario: Scenario, events: Path | None, listener: Listener | None, clock: VirtualClock
+) -> tuple[tuple[Record, ...], str]:
+    end = scenario.start + scenario.duration
+    meter = Meter(scenario.start, end)
+    with JsonlLog(clock, events) as log:
+        cluster = Cluster(scenario, clock, log)
+        await cluster.prepare()
+        running = asyncio.get_running_loop().create_task(cluster.run(), name="cluster")
+        while clock.now() < end:
+            await clock.sleep(min(_STEP, end - clock.now()))
+            if listener is not None:
+                listener(meter.read(log.records, clock.now()))
+        # Taken before the parts are cancelled: what they write while they stop is no history.
+        history = (tuple(log.records), log.sha256())
+        running.cancel()
+    return history

@@ -1,0 +1,78 @@
+"""The simulated cloud of a scenario: its account, its shortages, its latencies."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from dovetail.base.clock import Clock
+from dovetail.base.errors import InputError
+from dovetail.base.eventlog import EventLog
+from dovetail.cloud import catalog
+from dovetail.cloud.simulated import Account, Delays, Limit, SecurityGroup, SimulatedCloud, Subnet
+from dovetail.simulate.document import suggest
+from dovetail.simulate.scenario import Scenario
+from dovetail.simulate.schema import Shortage
+from dovetail.simulate.traffic import DAY, second_of_day
+
+_SECOND = 1_000_000_000
+
+
+def simulated_cloud(scenario: Scenario, clock: Clock, log: EventLog) -> SimulatedCloud:
+    """Raises InputError for a region or a zone that does not exist."""
+    return SimulatedCloud(
+        clock,
+        scenario.seed,
+        log,
+        region=scenario.file.region,
+        account=_account(scenario),
+        limits=[_limit(shortage, scenario) for shortage in scenario.file.shortages],
+        delays=Delays(launch=scenario.latencies["launch"], terminate=scenario.latencies["terminate"]),
+    )
+
+
+def _account(scenario: Scenario) -> Account:
+    file = scenario.file
+    try:
+        zones = catalog.zones(file.region)
+    except InputError as error:
+        raise InputError(error.message, source=scenario.source, path="region", remedy=error.remedy) from None
+    usual = Account.usual(file.region, file.cluster.name, file.cluster.version)
+    subnets = []
+    for i, subnet in enumerate(file.cluster.subnets):
+        if subnet.zone not in zones:
+            raise InputError(
+                f"{file.region} has no zone {subnet.zone!r}{suggest(subnet.zone, tuple(zones))}",
+                source=scenario.source,
+                path=f"cluster.subnets[{i}].zone",
+            )
+        subnets.append(
+            Subnet(subnet.id, subnet.zone, zones[subnet.zone], dict(subnet.tags), subnet.free_addresses)
+        )
+    groups = tuple(
+        SecurityGroup(group.id, group.name, dict(group.tags)) for group in file.cluster.security_groups
+    )
+    return Account(
+        file.region,
+        file.cluster.version,
+        tuple(subnets) or usual.subnets,
+        groups or usual.security_groups,
+    )
+
+
+def _limit(shortage: Shortage, scenario: Scenario) -> Limit:
+    """The first time that the window is open after the start: one that ended before is tomorrow's."""
+    local = datetime.fromtimestamp(scenario.start // _SECOND, ZoneInfo(scenario.file.timezone))
+    midnight = scenario.start - (local.hour * 3600 + local.minute * 60 + local.second) * _SECOND
+    since, until = second_of_day(shortage.from_), second_of_day(shortage.until)
+    length = (until - since) % DAY or DAY
+    begin = midnight + since * _SECOND
+    if begin + length * _SECOND <= scenario.start:
+        begin += DAY * _SECOND
+    return Limit(
+        since=begin,
+        until=begin + length * _SECOND,
+        instance_types=shortage.instance_types,
+        zones=shortage.zones,
+        capacity_types=shortage.capacity_types,
+    )
