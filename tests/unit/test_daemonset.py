@@ -8,7 +8,15 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Node, NodeSpec, Pod, PodTemplateSpec, Taint
 from dovetail.api.meta import Meta
 from dovetail.model.labels import DISRUPTED_TAINT, UNREGISTERED_TAINT
-from dovetail.simulate.workloads.daemonset import Coverage, Fit, daemon_spec, decide, fit, matters, node_of
+from dovetail.simulate.workloads.daemonset import (
+    Coverage,
+    Fit,
+    daemon_spec,
+    decide,
+    fit,
+    node_matters,
+    node_of,
+)
 from dovetail.simulate.workloads.statefulset import REVISION_LABEL
 
 IO = "node.kubernetes.io/"
@@ -83,7 +91,15 @@ def test_fit(why: str, spec: dict[str, object], where: Node, expected: Fit) -> N
     assert fit(template(spec), where) == expected, why
 
 
-def daemon(name: str, where: str, *, revision: str = "r1", phase: str = "Running", bound: bool = True) -> Pod:
+def daemon(
+    name: str,
+    where: str,
+    *,
+    revision: str = "r1",
+    phase: str = "Running",
+    bound: bool = True,
+    ready: bool = True,
+) -> Pod:
     made = Pod(
         metadata=Meta(name=name, uid=name, labels={REVISION_LABEL: revision}),
         spec=daemon_spec(template({}), where),
@@ -91,12 +107,14 @@ def daemon(name: str, where: str, *, revision: str = "r1", phase: str = "Running
     document = {
         "metadata": {"name": name, "uid": name, "labels": {REVISION_LABEL: revision}},
         "spec": {"nodeName": where},
-        "status": {"phase": phase},
+        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]},
     }
     return decode(document, Pod) if bound else made
 
 
 A, B, OLD = daemon("a", "n1"), daemon("b", "n2"), daemon("old", "n1", revision="r0")
+OLD2 = daemon("old", "n2", revision="r0")
+BROKEN = daemon("broken", "n1", revision="r0", ready=False)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +133,8 @@ A, B, OLD = daemon("a", "n1"), daemon("b", "n2"), daemon("old", "n1", revision="
         ("may stay, is not made", {"n1": STAY, "n2": STAY}, [A], Coverage((), ())),
         ("finished pods are made anew", {"n1": RUN}, [daemon("f", "n1", phase="Failed")], None),
         ("outdated pods go when all are there", {"n1": RUN, "n2": RUN}, [OLD, B], Coverage((), (OLD,))),
+        ("one at a time", {"n1": RUN, "n2": RUN}, [daemon("x", "n1", ready=False), OLD2], Coverage((), ())),
+        ("broken outdated pods do not wait", {"n1": RUN, "n2": RUN}, [BROKEN, B], Coverage((), (BROKEN,))),
         ("outdated pods wait for the others", {"n1": RUN, "n2": RUN}, [OLD], Coverage(("n2",), ())),
     ],
 )
@@ -134,6 +154,6 @@ def test_pods_are_pinned_and_keep_their_preferences() -> None:
 
 
 def test_only_labels_and_taints_matter() -> None:
-    assert not matters(node(), node())
-    assert matters(node(), node(zone="a"))
-    assert matters(node(), node(("x", "NoSchedule")))
+    assert not node_matters(node(), node())
+    assert node_matters(node(), node(zone="a"))
+    assert node_matters(node(), node(("x", "NoSchedule")))

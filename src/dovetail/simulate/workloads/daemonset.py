@@ -26,9 +26,9 @@ from dovetail.api.core import (
 from dovetail.api.workloads import DaemonSet
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.taints import HARD_EFFECTS, NO_EXECUTE, NO_SCHEDULE, untolerated
-from dovetail.simulate.workloads.base import Controller
+from dovetail.simulate.workloads.base import Controller, Means
 from dovetail.simulate.workloads.names import template_hash
-from dovetail.simulate.workloads.pods import from_template
+from dovetail.simulate.workloads.pods import from_template, ready
 from dovetail.simulate.workloads.statefulset import REVISION_LABEL
 
 # What the real controller lets every daemon pod tolerate: a node in trouble still needs its daemons.
@@ -94,7 +94,8 @@ class Coverage:
 def decide(fits: Mapping[str, Fit], pods: Iterable[Pod], revision: str) -> Coverage:
     """One pod per node of `fits` (by node name); of several the oldest known stays.
 
-    An outdated pod goes when every covered node has its pod, one at a time: maxUnavailable is 1.
+    Once every covered node has its pod, outdated ones go: those that are not ready at once, the others one
+    at a time while all are ready (maxUnavailable is 1).
     """
     kept: dict[str, Pod] = {}
     delete: list[Pod] = []
@@ -106,9 +107,9 @@ def decide(fits: Mapping[str, Fit], pods: Iterable[Pod], revision: str) -> Cover
             kept[node] = pod
     create = tuple(name for name, verdict in fits.items() if verdict.run and name not in kept)
     if not create and not delete:
-        outdated = (pod for pod in kept.values() if pod.metadata.labels.get(REVISION_LABEL) != revision)
-        stale = next(outdated, None)
-        delete = [] if stale is None else [stale]
+        outdated = [pod for pod in kept.values() if pod.metadata.labels.get(REVISION_LABEL) != revision]
+        broken = [pod for pod in outdated if not ready(pod)]
+        delete = broken or (outdated[:1] if all(ready(pod) for pod in kept.values()) else [])
     return Coverage(create=create, delete=tuple(delete))
 
 
@@ -124,7 +125,7 @@ def node_of(pod: Pod) -> str:
     return ""
 
 
-def matters(before: Node, after: Node) -> bool:
+def node_matters(before: Node, after: Node) -> bool:
     """True iff the change may alter which daemons the node runs."""
     return before.spec.taints != after.spec.taints or before.metadata.labels != after.metadata.labels
 
@@ -134,6 +135,21 @@ class DaemonSets(Controller):
 
     kind = DaemonSet
 
+    def __init__(self, means: Means) -> None:
+        super().__init__(means)
+        # (revision, node) -> (the node's labels and taints, the verdict on them).
+        self._fits: dict[tuple[str, str], tuple[object, object, Fit]] = {}
+
+    def _fit(self, template: PodTemplateSpec, revision: str, node: Node) -> Fit:
+        """`fit`, remembered while nothing of the node changes that it depends on."""
+        labels, taints = node.metadata.labels, node.spec.taints
+        known = self._fits.get((revision, node.metadata.name))
+        if known is not None and (known[0], known[1]) == (labels, taints):
+            return known[2]
+        verdict = fit(template, node)
+        self._fits[(revision, node.metadata.name)] = (labels, taints, verdict)
+        return verdict
+
     async def sync(self, key: str) -> None:
         daemon_set = self.view.get(DaemonSet, key)
         if daemon_set is None or self.view.is_deleting(daemon_set):
@@ -141,7 +157,7 @@ class DaemonSets(Controller):
         template = daemon_set.spec.template
         revision = template_hash(template)
         leaving = {node_of(pod) for pod in self.view.leaving(daemon_set, Pod)}
-        fits = {node.metadata.name: fit(template, node) for node in self.view.all(Node)}
+        fits = {node.metadata.name: self._fit(template, revision, node) for node in self.view.all(Node)}
         # A node whose pod is still stopping gets its next one when that has gone.
         fits = {name: Fit(False, item.stay) if name in leaving else item for name, item in fits.items()}
         coverage = decide(fits, self.view.owned(daemon_set, Pod), revision)

@@ -18,6 +18,11 @@ def ready(pod: Pod) -> bool:
     return pod.status.phase == "Running" and is_true(pod.status.conditions, "Ready") and not pod.deleting
 
 
+def standing(pod: Pod) -> tuple[bool, bool, bool]:
+    """All of a pod that its controller looks at: (finished, leaving, ready)."""
+    return pod.terminal, pod.deleting, ready(pod)
+
+
 def owner_reference(owner: Object) -> OwnerReference:
     """The reference that makes `owner` the controller of a child."""
     return OwnerReference(

@@ -95,7 +95,9 @@ class ReplicaSets(Controller):
             if pod.status.phase == "Failed":  # such as rejected by the kubelet: it will never run
                 await self.remove(pod)
         pods = active(self.view.owned(replica_set, Pod))
-        scale = decide(replica_set.spec.replicas, pods, self._related(replica_set, pods), self.clock.now())
+        wanted = replica_set.spec.replicas
+        related = self._related(replica_set, pods) if wanted < len(pods) else pods
+        scale = decide(wanted, pods, related, self.clock.now())
         for _ in range(scale.create):
             name = self.names.child(f"ReplicaSet {key}", replica_set.metadata.name)
             await self.create(from_template(replica_set, replica_set.spec.template, name))

@@ -17,11 +17,12 @@ from dovetail.simulate.traffic import Curve
 from dovetail.simulate.workloads.autoscaler import HorizontalPodAutoscalers
 from dovetail.simulate.workloads.base import Controller, Means
 from dovetail.simulate.workloads.cronjob import CronJobs
-from dovetail.simulate.workloads.daemonset import DaemonSets, matters
+from dovetail.simulate.workloads.daemonset import DaemonSets, node_matters
 from dovetail.simulate.workloads.deployment import Deployments
 from dovetail.simulate.workloads.job import Jobs
 from dovetail.simulate.workloads.names import Names
 from dovetail.simulate.workloads.podgc import collect_orphans
+from dovetail.simulate.workloads.pods import standing
 from dovetail.simulate.workloads.replicaset import ReplicaSets
 from dovetail.simulate.workloads.serving import Serving
 from dovetail.simulate.workloads.statefulset import StatefulSets
@@ -43,6 +44,15 @@ _WATCHED: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
     Pod,
 )
+
+
+def _matters(before: Object, after: Object) -> bool:
+    """False for the many changes that no controller would act on."""
+    if isinstance(before, Node) and isinstance(after, Node):
+        return node_matters(before, after)
+    if isinstance(before, Pod) and isinstance(after, Pod):
+        return before.metadata.uid != after.metadata.uid or standing(before) != standing(after)
+    return True
 
 
 class Workloads:
@@ -82,7 +92,7 @@ class Workloads:
             before = view.get(type(obj), obj.key)
             # What a controller wrote itself is known by now, but nobody has worked on it yet: go on.
             view.learn(obj)
-            if isinstance(obj, Node) and isinstance(before, Node) and not matters(before, obj):
+            if before is not None and not _matters(before, obj):
                 return
         if isinstance(obj, Node):
             for daemon_set in view.all(DaemonSet):
