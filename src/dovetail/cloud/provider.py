@@ -9,6 +9,7 @@ from typing import Protocol
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
 
 
@@ -29,6 +30,45 @@ class Instance:
     labels: dict[str, str] = field(default_factory=dict)  # every label that the launch decided
     capacity: Resources = field(default_factory=dict)
     allocatable: Resources = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSubnet:
+    """A subnet that a node class selects."""
+
+    id: str
+    zone: str
+    zone_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSecurityGroup:
+    """A security group that a node class selects."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedImage:
+    """A machine image that a node class selects; `requirements` say which types it boots on."""
+
+    id: str
+    name: str
+    requirements: Requirements = field(default_factory=Requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClassResolution:
+    """What the selectors of a node class match at this moment."""
+
+    subnets: tuple[ResolvedSubnet, ...] = ()  # most free addresses first, then by id
+    security_groups: tuple[ResolvedSecurityGroup, ...] = ()  # by id
+    images: tuple[ResolvedImage, ...] = ()  # newest first
+    # Tag keys that exist on the account's subnets and groups, sorted: for hints when nothing matches.
+    subnet_tag_keys: tuple[str, ...] = ()
+    security_group_tag_keys: tuple[str, ...] = ()
+    unsupported_alias: str = ""  # why the alias has no images for this Kubernetes version; '' when it has
 
 
 class Provider(Protocol):
@@ -56,3 +96,6 @@ class Provider(Protocol):
 
     async def list(self) -> Sequence[Instance]:
         """Every instance of this cluster, terminated ones excepted."""
+
+    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
+        """What the class's selectors match. Nothing matching is an answer, not an error."""

@@ -1,0 +1,182 @@
+"""The account around a simulated cluster, and what the selectors of a node class match in it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
+from dovetail.cloud import catalog
+from dovetail.cloud.provider import (
+    NodeClassResolution,
+    ResolvedImage,
+    ResolvedSecurityGroup,
+    ResolvedSubnet,
+)
+from dovetail.model import labels
+from dovetail.model.requirement import Requirement, Requirements
+
+DISCOVERY = "karpenter.sh/discovery"
+_GPU_COUNT = labels.AWS + "instance-gpu-count"
+_ACCELERATOR_COUNT = labels.AWS + "instance-accelerator-count"
+_PLENTY = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subnet:
+    """A subnet; an instance takes one of its addresses (those of pods are not counted)."""
+
+    id: str
+    zone: str
+    zone_id: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    free_addresses: int = _PLENTY
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityGroup:
+    id: str
+    name: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of the account's own; the published ones exist without being listed."""
+
+    id: str
+    name: str
+    arch: str = "amd64"
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What exists before the first node. `version` is that of Kubernetes, such as "1.33"."""
+
+    region: str
+    version: str = "1.33"
+    subnets: tuple[Subnet, ...] = ()
+    security_groups: tuple[SecurityGroup, ...] = ()
+    images: tuple[Image, ...] = ()
+
+    @staticmethod
+    def usual(region: str, cluster: str, version: str = "1.33") -> Account:
+        """A subnet in every zone and one security group, tagged karpenter.sh/discovery: CLUSTER.
+
+        Raises InputError for an unknown region.
+        """
+        tags = {DISCOVERY: cluster}
+        subnets = tuple(
+            Subnet(_identifier("subnet", region, zone, cluster), zone, zone_id, tags)
+            for zone, zone_id in catalog.zones(region).items()
+        )
+        group = SecurityGroup(_identifier("sg", region, cluster), f"{cluster}-nodes", tags)
+        return Account(region, version, subnets, (group,))
+
+
+def resolve(node_class: EC2NodeClass, account: Account, taken: Mapping[str, int]) -> NodeClassResolution:
+    """What the class's selectors match; `taken` counts addresses in use per subnet id."""
+    spec = node_class.spec
+    subnets = [
+        subnet
+        for subnet in account.subnets
+        if any(_selects(term, subnet.id, "", subnet.tags) for term in spec.subnet_selector_terms)
+    ]
+    subnets.sort(key=lambda subnet: (taken.get(subnet.id, 0) - subnet.free_addresses, subnet.id))
+    groups = [
+        group
+        for group in account.security_groups
+        if any(
+            _selects(term, group.id, group.name, group.tags) for term in spec.security_group_selector_terms
+        )
+    ]
+    unsupported = _unsupported(spec.ami_selector_terms, account.version)
+    return NodeClassResolution(
+        subnets=tuple(ResolvedSubnet(subnet.id, subnet.zone, subnet.zone_id) for subnet in subnets),
+        security_groups=tuple(
+            ResolvedSecurityGroup(group.id, group.name) for group in sorted(groups, key=lambda item: item.id)
+        ),
+        images=() if unsupported else _images(spec.ami_selector_terms, account),
+        subnet_tag_keys=_tag_keys(subnet.tags for subnet in account.subnets),
+        security_group_tag_keys=_tag_keys(group.tags for group in account.security_groups),
+        unsupported_alias=unsupported,
+    )
+
+
+def _selects(term: SelectorTerm, identifier: str, name: str, tags: Mapping[str, str]) -> bool:
+    """Fields of a term are ANDed; a term without any selects nothing. Values may be globs."""
+    if not (term.id or term.name or term.tags):
+        return False
+    return (
+        (not term.id or term.id == identifier)
+        and (not term.name or fnmatchcase(name, term.name))
+        and all(_tagged(tags, key, value) for key, value in term.tags.items())
+    )
+
+
+def _tagged(tags: Mapping[str, str], key: str, value: str) -> bool:
+    return any(fnmatchcase(found, key) and fnmatchcase(text, value) for found, text in tags.items())
+
+
+def _tag_keys(tags: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+    return tuple(sorted({key for item in tags for key in item}))
+
+
+def _unsupported(terms: tuple[SelectorTerm, ...], version: str) -> str:
+    minor = tuple(int(part) for part in version.split(".")[:2])
+    for term in terms:
+        family = term.alias.partition("@")[0]
+        if family == "al2" and minor >= (1, 33):
+            return f"alias {term.alias} has no images for Kubernetes {version}: AL2 ends with 1.32"
+        if family == "windows2025" and minor < (1, 35):
+            return f"alias {term.alias} has no images for Kubernetes {version}: they begin with 1.35"
+    return ""
+
+
+def _images(terms: tuple[SelectorTerm, ...], account: Account) -> tuple[ResolvedImage, ...]:
+    found: dict[str, ResolvedImage] = {}
+    for term in terms:
+        if term.alias:
+            chosen = _published(term.alias, account)
+        elif term.id or term.ssm_parameter:
+            # Any image that is named outright exists.
+            identifier = term.id or _identifier("ami", account.region, term.ssm_parameter)
+            chosen = [ResolvedImage(identifier, identifier)]
+        else:
+            chosen = [
+                ResolvedImage(image.id, image.name, _on(image.arch))
+                for image in account.images
+                if _selects(term, image.id, image.name, image.tags)
+            ]
+        for image in chosen:
+            found.setdefault(image.id, image)
+    return tuple(found.values())
+
+
+def _published(alias: str, account: Account) -> list[ResolvedImage]:
+    """The images behind an alias: per architecture a standard one, and those with drivers."""
+    family, _, release = alias.partition("@")
+    architectures = ("amd64",) if family.startswith("windows") else ("amd64", "arm64")
+    variants = {"standard": ("DoesNotExist", "DoesNotExist"), "nvidia": ("Exists", "")}
+    images = []
+    for arch in architectures:
+        neuron = {"neuron": ("", "Exists")} if arch == "amd64" else {}
+        for variant, (gpu, accelerator) in {**variants, **neuron}.items():
+            wanted = [Requirement.new(_GPU_COUNT, gpu)] if gpu else []
+            wanted += [Requirement.new(_ACCELERATOR_COUNT, accelerator)] if accelerator else []
+            name = f"{family}-{account.version}-{arch}-{variant}-{release}"
+            identifier = _identifier("ami", account.region, name)
+            images.append(ResolvedImage(identifier, name, _on(arch).add(*wanted)))
+    return images
+
+
+def _on(arch: str) -> Requirements:
+    return Requirements.of((Requirement.new(labels.ARCH, "In", (arch,)),))
+
+
+def _identifier(prefix: str, *parts: str) -> str:
+    """An id such as AWS gives, the same whenever it is asked for."""
+    return f"{prefix}-0{hashlib.sha256('/'.join(parts).encode()).hexdigest()[:16]}"

@@ -1,0 +1,267 @@
+"""Instances of a simulated cloud: launched after a while, billed, terminated after a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import condition
+from dovetail.base.clock import Clock
+from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
+from dovetail.base.eventlog import EventLog
+from dovetail.base.streams import stream
+from dovetail.cloud import catalog
+from dovetail.cloud.provider import Instance, NodeClassResolution, ResolvedImage
+from dovetail.cloud.simulated.account import Account, resolve
+from dovetail.cloud.simulated.delays import Delays
+from dovetail.cloud.simulated.fleet import Candidate, Request, attempts, candidates
+from dovetail.cloud.simulated.pools import Limit, Pool, Pools, UnavailableOfferings
+from dovetail.cloud.simulated.types import TypeView
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import amounts
+
+NO_CAPACITY = "InsufficientInstanceCapacity"
+NO_ADDRESS = "InsufficientFreeAddressesInSubnet"
+_SHOWN_REFUSALS = 5
+
+
+@dataclass(slots=True)
+class _Machine:
+    instance: Instance
+    claim: NodeClaim
+    subnet: str
+    pool: Pool
+    ending: asyncio.Task[None] | None = None  # set iff termination was asked for
+
+
+class SimulatedCloud:
+    """Implements `cloud.provider.Provider` in the time of the clock it is given.
+
+    `types` replaces the catalogue (then node classes do not shape the types). Every draw is keyed by the
+    claim or the instance it is for, so that one launch never shifts another's luck.
+    """
+
+    node_class_kinds = ((EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),)
+
+    def __init__(
+        self,
+        clock: Clock,
+        seed: int,
+        log: EventLog,
+        *,
+        region: str,
+        types: tuple[InstanceType, ...] | None = None,
+        account: Account | None = None,
+        limits: Iterable[Limit] = (),
+        delays: Delays | None = None,
+    ) -> None:
+        self._clock = clock
+        self._seed = seed
+        self._log = log
+        self._region = region
+        self._account = account or Account.usual(region, "demo")
+        self._delays = delays or Delays()
+        self._pools = Pools(limits)
+        self._unavailable = UnavailableOfferings()
+        self._view = TypeView(self._catalogued if types is None else lambda _: types)
+        self._machines: dict[str, _Machine] = {}  # by provider id, in order of launch
+        self._launches: Counter[str] = Counter()  # calls per claim: a second call is another instance
+        self._addresses: Counter[str] = Counter()  # in use, per subnet id
+        self._started: list[Callable[[Instance, NodeClaim], None]] = []
+        self._terminated: list[Callable[[Instance], None]] = []
+
+    def on_started(self, callback: Callable[[Instance, NodeClaim], None]) -> None:
+        """Called right after an instance came into being, before `create` returns."""
+        self._started.append(callback)
+
+    def on_terminated(self, callback: Callable[[Instance], None]) -> None:
+        """Called once an instance is gone."""
+        self._terminated.append(callback)
+
+    def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
+        """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
+        return self._view.types(node_class, self._unavailable.active(self._clock.now()))
+
+    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
+        """See the port."""
+        return resolve(node_class, self._account, self._addresses)
+
+    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+        """See the port."""
+        _check_ready(node_class)
+        name = claim.metadata.name
+        self._launches[name] += 1
+        call = f"{name}/{self._launches[name]}"
+        request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))
+        try:
+            found = candidates(self.instance_types(node_class), request)
+        except InsufficientCapacity as error:
+            self._failed(name, NO_CAPACITY, str(error))
+            raise
+        await self._clock.sleep(self._delays.launch.draw(self._seed, call, "launch delay"))
+        resolution = resolve(node_class, self._account, self._addresses)
+        found = _reachable(found, resolution)
+        chosen, subnet = self._allocate(found, call, name, resolution)
+        instance = self._instance(chosen, call, claim, resolution)
+        self._machines[instance.provider_id] = _Machine(instance, claim, subnet, chosen.pool)
+        self._pools.take(chosen.pool)
+        self._addresses[subnet] += 1
+        self._log.record(
+            "instance.started",
+            instance=instance.provider_id,
+            claim=name,
+            instanceType=instance.instance_type,
+            zone=instance.zone,
+            capacityType=instance.capacity_type,
+            price=instance.price,
+            estimated=chosen.offering.estimated,
+        )
+        for callback in self._started:
+            callback(instance, claim)
+        return instance
+
+    async def delete(self, provider_id: str) -> None:
+        """See the port. The bill runs until the instance is gone."""
+        machine = self._machine(provider_id)
+        if machine.ending is None:
+            machine.instance = replace(machine.instance, terminating=True)
+            machine.ending = asyncio.get_running_loop().create_task(
+                self._end(machine), name=f"cloud: terminate {provider_id}"
+            )
+
+    async def get(self, provider_id: str) -> Instance:
+        """See the port."""
+        return self._machine(provider_id).instance
+
+    async def list(self) -> Sequence[Instance]:
+        """See the port; in order of launch."""
+        return [machine.instance for machine in self._machines.values()]
+
+    def _machine(self, provider_id: str) -> _Machine:
+        machine = self._machines.get(provider_id)
+        if machine is None:
+            raise InstanceNotFound(f"there is no instance {provider_id}")
+        return machine
+
+    async def _end(self, machine: _Machine) -> None:
+        provider_id = machine.instance.provider_id
+        await self._clock.sleep(self._delays.terminate.draw(self._seed, provider_id, "termination delay"))
+        del self._machines[provider_id]
+        self._pools.give_back(machine.pool)
+        self._addresses[machine.subnet] -= 1
+        self._log.record("instance.terminated", instance=provider_id)
+        for callback in self._terminated:
+            callback(machine.instance)
+
+    def _allocate(
+        self, found: tuple[Candidate, ...], call: str, claim: str, resolution: NodeClassResolution
+    ) -> tuple[Candidate, str]:
+        """The first offering that gives an instance, and its subnet; those that refuse are avoided for now.
+
+        Raises InsufficientCapacity when all refuse.
+        """
+        now = self._clock.now()
+        refused: dict[Pool, str] = {}
+        try:
+            for candidate in attempts(found, self._seed, call, lambda pool: self._pools.room(pool, now)):
+                subnet = self._subnet(candidate.offering.zone, resolution)
+                if not subnet:
+                    refused[candidate.pool] = NO_ADDRESS
+                elif self._pools.room(candidate.pool, now) == 0:
+                    refused[candidate.pool] = NO_CAPACITY
+                else:
+                    return candidate, subnet
+        finally:
+            self._unavailable.mark(refused, now)
+        reason = next(iter(refused.values()))
+        message = _refusals(refused)
+        self._failed(claim, reason, message)
+        raise InsufficientCapacity(message)
+
+    def _subnet(self, zone: str, resolution: NodeClassResolution) -> str:
+        """The class's subnet of the zone with the most free addresses; '' when none has one."""
+        free = {
+            subnet.id: subnet.free_addresses - self._addresses[subnet.id] for subnet in self._account.subnets
+        }
+        # The resolution is sorted by free addresses already.
+        return next((one.id for one in resolution.subnets if one.zone == zone and free[one.id] > 0), "")
+
+    def _instance(
+        self, chosen: Candidate, call: str, claim: NodeClaim, resolution: NodeClassResolution
+    ) -> Instance:
+        kind, offering = chosen.instance_type, chosen.offering
+        digits = stream(self._seed, call, "instance id").getrandbits(64)
+        return Instance(
+            provider_id=f"aws:///{offering.zone}/i-0{digits:016x}",
+            instance_type=kind.name,
+            zone=offering.zone,
+            capacity_type=offering.capacity_type,
+            price=offering.price,
+            image_id=_image(kind, resolution.images),
+            created=self._clock.now(),
+            claim=claim.metadata.name,
+            reservation_id=offering.reservation_id,
+            labels={
+                **_single(kind.requirements),
+                **_single(offering.requirements),
+                labels.REGION: self._region,
+            },
+            capacity=kind.capacity,
+            allocatable=kind.allocatable(),
+        )
+
+    def _failed(self, claim: str, reason: str, message: str) -> None:
+        self._log.record("instance.launchFailed", claim=claim, reason=reason, message=message)
+
+    def _catalogued(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
+        if node_class is None:
+            return catalog.instance_types(self._region)
+        subnets = resolve(node_class, self._account, {}).subnets
+        zones = {subnet.zone: subnet.zone_id for subnet in subnets}
+        return catalog.instance_types(self._region, node_class, zones=zones)
+
+
+def _check_ready(node_class: EC2NodeClass) -> None:
+    if node_class.deleting:
+        raise InsufficientCapacity(f"node class {node_class.metadata.name} is terminating")
+    ready = condition(node_class.status.conditions, "Ready")
+    if ready is None or ready.status == "Unknown":
+        raise CreateFailed("NodeClass readiness is unknown", reason="NodeClassReadinessUnknown")
+    if ready.status == "False":
+        raise NodeClassNotReady(ready.message)
+
+
+def _reachable(found: tuple[Candidate, ...], resolution: NodeClassResolution) -> tuple[Candidate, ...]:
+    """The candidates in zones where the class has a subnet."""
+    zones = {subnet.zone for subnet in resolution.subnets}
+    kept = tuple(candidate for candidate in found if candidate.offering.zone in zones)
+    if not kept:
+        wanted = ", ".join(sorted({candidate.offering.zone for candidate in found}))
+        raise CreateFailed(f"the node class has no subnet in {wanted}", reason="SubnetResolutionFailed")
+    return kept
+
+
+def _single(requirements: Requirements) -> dict[str, str]:
+    """Labels that have exactly one possible value, the empty one included."""
+    return {
+        item.key: next(iter(item.values))
+        for item in requirements
+        if not item.complement and len(item.values) == 1
+    }
+
+
+def _image(kind: InstanceType, images: tuple[ResolvedImage, ...]) -> str:
+    return next((image.id for image in images if not kind.requirements.intersects(image.requirements)), "")
+
+
+def _refusals(refused: dict[Pool, str]) -> str:
+    shown = [f"{reason}: {kind} in {zone} ({how})" for (how, kind, zone), reason in refused.items()]
+    rest = len(shown) - _SHOWN_REFUSALS
+    more = f"; and {rest} more" if rest > 0 else ""
+    return f"with fleet error(s), {'; '.join(shown[:_SHOWN_REFUSALS])}{more}"

@@ -1,0 +1,132 @@
+"""Which offerings a fleet request asks for, and in what order they are tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.base.errors import CreateFailed, InsufficientCapacity
+from dovetail.cloud.simulated.fleet import MOST_TYPES, Request, attempts, candidates, depth
+from dovetail.model import labels
+from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
+from dovetail.model.requirement import Requirement, Requirements
+
+
+def offering(zone: str, capacity_type: str, price: float, **more: Any) -> Offering:
+    """An offering at `price` dollars per hour."""
+    terms = (
+        Requirement.new(labels.ZONE, "In", (zone,)),
+        Requirement.new(labels.CAPACITY_TYPE, "In", (capacity_type,)),
+    )
+    return Offering(zone, capacity_type, round(price * NANO_DOLLARS), Requirements.of(terms), **more)
+
+
+def kind(name: str, *offerings: Offering, cpu: int = 4000, **capacity: int) -> InstanceType:
+    """A type with these offerings."""
+    return InstanceType(
+        name=name,
+        requirements=Requirements.of((Requirement.new(labels.INSTANCE_TYPE, "In", (name,)),)),
+        offerings=offerings,
+        capacity={"cpu": cpu, "memory": 1 << 33, "pods": 58, **capacity},
+    )
+
+
+", 0.2),
+    offering("a", "spot", 0.08),
+    cpu=2000,
+)
+LARGE = kind("large", offering("a", "on-demand", 0.4), offering("b", "spot", 0.1), cpu=8000)
+OWN: dict[str, Any] = {"types": (SMALL, LARGE), "account": account()}
+
+
+def test_it_is_a_pro
+
+class TestFleet:
+    """Which offerings a request asks for, and in what order."""
+
+    def ask(
+        self, types: list[InstanceType], cpu: int = 1000, **allowed: tuple[str, ...]
+    ) -> list[tuple[str, str, str]]:
+        keys = {"capacity_type": labels.CAPACITY_TYPE, "zone": labels.ZONE}
+        terms = Requirements.of(Requirement.new(keys[key], "In", values) for key, values in allowed.items())
+        return [one.pool for one in candidates(types, Request(terms, {"cpu": cpu}))]
+
+    def test_only_what_fits_and_is_available(self) -> None:
+        dear = kind("dear", offering("a", "on-demand", 1.0, available=False), cpu=32_000)
+        assert self.ask([SMALL, LARGE, dear], 3000, capacity_type=("on-demand",)) == [
+            ("on-demand", "large", "a")
+        ]
+        with pytest.raises(InsufficientCapacity):
+            self.ask([SMALL, LARGE, dear], 9000)
+
+    def test_spot_before_on_demand(self) -> None:
+        assert {pool[0] for pool in self.ask([SMALL, LARGE])} == {"spot"}
+        assert {pool[0] for pool in self.ask([SMALL, LARGE], capacity_type=("on-demand",))} == {"on-demand"}
+
+    def test_reserved_before_all_and_the_roomiest_per_zone(self) -> None:
+        held = [
+            offering("a", "reserved", 0.00001, reservation_id=name, reservation_capacity=left)
+            for name, left in (("cr-1", 1), ("cr-2", 5))
+        ]
+        both = kind("both", offering("a", "spot", 0.01), *held)
+        found = candidates([SMALL, both], Request(Requirements(), {}))
+        assert [(one.pool, one.offering.reservation_id) for one in found] == [
+            (("reserved", "both", "a"), "cr-2")
+        ]
+
+    def test_exotic_types_only_when_there_is_nothing_else(self) -> None:
+        metal = kind("m5.metal", offering("a", "on-demand", 0.01))
+        gpu = kind("g5.large", offering("a", "on-demand", 0.01), **{"nvidia.com/gpu": 1})
+        assert self.ask([metal, gpu, SMALL], capacity_type=("on-demand",)) == [
+            ("on-demand", "small", "a"),
+            ("on-demand", "small", "b"),
+        ]
+        assert [pool[1] for pool in self.ask([metal, gpu])] == ["g5.large", "m5.metal"]
+
+    def test_spot_dearer_than_on_demand_is_left_out_when_both_are_allowed(self) -> None:
+        dear = kind("dear", offering("a", "spot", 0.3), offering("b", "spot", 0.15))
+        assert self.ask([SMALL, dear]) == [("spot", "small", "a"), ("spot", "dear", "b")]
+        assert len(self.ask([SMALL, dear], capacity_type=("spot",))) == 3
+
+    def test_min_values_keep_exotic_and_dear_ones(self) -> None:
+        dear = kind("dear.metal", offering("a", "spot", 0.3))
+        varied = Requirements.of((Requirement.new(labels.INSTANCE_TYPE, "Exists", (), 2),))
+        found = candidates([SMALL, dear], Request(varied, {}))
+        assert [one.pool[1] for one in found] == ["small", "dear.metal"]
+
+    def test_too_little_variety_is_told(self) -> None:
+        varied = Requirements.of((Requirement.new(labels.INSTANCE_TYPE, "Exists", (), 3),))
+        with pytest.raises(CreateFailed, match="minValues") as caught:
+            candidates([SMALL, LARGE], Request(varied, {}))
+        assert caught.value.reason == "InstanceTypeResolutionFailed"
+
+    def test_at_most_sixty_types_the_cheapest(self) -> None:
+        many = [kind(f"t{i:03}", offering("a", "on-demand", 1 - i / 1000)) for i in range(100)]
+        found = self.ask(many)
+        assert len(found) == MOST_TYPES
+        assert found[0][1] == "t099"
+        assert found[-1][1] == "t040"
+
+    def test_on_demand_goes_to_the_lowest_price(self) -> None:
+        found = candidates(
+            [LARGE, SMALL],
+            Request(Requirements.of((Requirement.new(labels.CAPACITY_TYPE, "In", ("on-demand",)),)), {}),
+        )
+        prices = [one.offering.price for one in attempts(found, 1, "claim", lambda _: None)]
+        assert prices == sorted(prices)
+        first = {next(attempts(found, seed, "claim", lambda _: None)).offering.zone for seed in range(20)}
+        assert first == {"a", "b"}, "zones of one price take turns"
+
+    def test_spot_weighs_price_and_depth(self) -> None:
+        pools = [kind(f"t{i:02}", offering("a", "spot", 0.1 + i / 1000)) for i in range(30)]
+        found = candidates(pools, Request(Requirements(), {}))
+        order = list(attempts(found, 7, "claim", lambda _: None))
+        assert len(order) == len(found)
+        deepest = max(depth(7, one.pool) for one in found)
+        enough = [one for one in found if 2 * depth(7, one.pool) >= deepest]
+        assert order[0] is min(enough, key=lambda one: one.offering.price)
+        shallow = next(attempts(found, 7, "claim", lambda pool: 0 if pool == order[0].pool else None))
+        assert shallow is not order[0]
+
+
