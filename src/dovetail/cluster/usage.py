@@ -1,0 +1,29 @@
+"""What the nodes of a pool add up to, and whether that breaks its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dovetail.cluster.nodes import Machine, capacity
+from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, add
+
+NODES = "nodes"
+BASE: Resources = {CPU: 0, MEMORY: 0, PODS: 0, EPHEMERAL_STORAGE: 0, NODES: 0}
+
+
+def usage_by_pool(machines: Iterable[Machine]) -> dict[str, dict[str, int]]:
+    """Pool name -> capacity of these machines, `nodes` included; give it those that are to count."""
+    found: dict[str, dict[str, int]] = {}
+    for machine in machines:
+        if machine.pool:
+            used = found.get(machine.pool, dict(BASE))
+            found[machine.pool] = add(used, {**capacity(machine), NODES: 1})
+    return found
+
+
+def exceeded(usage: Resources, limits: Resources) -> tuple[str, int, int] | None:
+    """The first resource whose use is above its limit, with both; being equal is fine."""
+    for name in sorted(limits):
+        if usage.get(name, 0) > limits[name]:
+            return name, usage.get(name, 0), limits[name]
+    return None

@@ -1,0 +1,220 @@
+"""Provisioning: batch pods that fit nowhere, plan, buy what the plan says, tell the pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.workloads import PodDisruptionBudget, StorageClass
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import ApiError
+from dovetail.cluster.problem import build
+from dovetail.cluster.usage import exceeded, usage_by_pool
+from dovetail.controllers.context import Context
+from dovetail.controllers.provisioning.batcher import Batcher, Window
+from dovetail.controllers.provisioning.claims import node_claim
+from dovetail.controllers.provisioning.offers import Offers
+from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable
+from dovetail.model.problem import Budget, Options, Problem
+from dovetail.model.resources import amounts
+from dovetail.model.volumes import VolumeIndex
+from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.solver import solve
+
+FAILED_SCHEDULING_TTL = 5 * MINUTE
+NO_TYPES_TTL = MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisioningOptions:
+    """How plans are made. `work_per_second` None: planning takes no time of the clock."""
+
+    solver: Options = field(default_factory=Options)
+    budget: Budget = field(default_factory=Budget)
+    work_per_second: int | None = None
+    on_plan: Callable[[Problem, Plan], None] | None = None
+
+
+class Provisioner:
+    """One loop: wait for a batch, plan on a frozen view, act. Nothing else buys for pending pods."""
+
+    def __init__(self, context: Context, batcher: Batcher, options: ProvisioningOptions) -> None:
+        self._context = context
+        self._batcher = batcher
+        self._options = options
+        self._offers = Offers()
+
+    async def run(self) -> None:
+        """Provision for ever."""
+        while True:
+            window = await self._batcher.wait()
+            await self._synced()
+            try:
+                await self.provision(window)
+            except ApiError:
+                # The pods are still pending: whatever failed, their triggers come again.
+                await self._context.clock.sleep(SECOND)
+
+    async def provision(self, window: Window) -> None:
+        """Plan once for all pods that wait now, and act on the plan."""
+        pods = await self._pending()
+        if not pods:
+            return
+        self._context.log.record(
+            "batch", opened=window.opened, closed=window.closed, pods=[pod.key for pod in pods]
+        )
+        problem = self._problem(pods)
+        for pool in problem.pools:
+            await self._check_offers(pool.name, problem)
+        plan = await self._solve(problem)
+        await self._act(plan)
+
+    async def _synced(self) -> None:
+        state = self._context.state
+        while not state.synced():
+            await self._context.clock.sleep(SECOND)
+            await state.settle()
+
+    async def _pending(self) -> tuple[Pod, ...]:
+        """Pods without a node, and those that move because their node goes away; events for ignored ones."""
+        state = self._context.state
+        volumes = VolumeIndex(
+            claims={item.key: item for item in state.all(PersistentVolumeClaim)},
+            volumes={item.key: item for item in state.all(PersistentVolume)},
+            classes={item.key: item for item in state.all(StorageClass)},
+        )
+        pending = []
+        for pod in state.pods_on(""):
+            if not provisionable(pod):
+                continue
+            reason = ignored(pod, volumes)
+            if not reason:
+                pending.append(pod)
+            elif not opted_out(pod):
+                await self._failed(pod, reason)
+        return (*pending, *self._moving())
+
+    def _moving(self) -> tuple[Pod, ...]:
+        state, now = self._context.state, self._context.clock.now()
+        pdbs = state.all(PodDisruptionBudget)
+        return tuple(
+            pod
+            for machine in state.machines()
+            if machine.node is not None and state.going(machine)
+            for pod in state.pods_on(machine.node.metadata.name)
+            if moves_with_node(pod, pdbs, now)
+        )
+
+    def _problem(self, pods: tuple[Pod, ...]) -> Problem:
+        state = self._context.state
+        return build(
+            state.objects(),
+            pods,
+            self._context.instance_types,
+            self._options.solver,
+            state.marked(),
+            node_class_kinds=state.node_class_kinds,
+        )
+
+    async def _check_offers(self, name: str, problem: Problem) -> None:
+        pool = next(item for item in problem.pools if item.name == name)
+        message = self._offers.fault(pool, strict_min_values=self._options.solver.strict_min_values)
+        subject = self._context.state.get(NodePool, name)
+        if message and subject is not None:
+            await self._context.recorder.publish(
+                subject, "Warning", "NoCompatibleInstanceTypes", message, ttl=NO_TYPES_TTL
+            )
+
+    async def _solve(self, problem: Problem) -> Plan:
+        plan = solve(problem, self._options.budget)
+        if self._options.on_plan is not None:
+            self._options.on_plan(problem, plan)
+        rate = self._options.work_per_second
+        spent = plan.work * SECOND // rate if rate else 0
+        await self._context.clock.sleep(spent)
+        self._context.log.record(
+            "solve",
+            pods=len(problem.pods),
+            claims=len(plan.claims),
+            work=plan.work,
+            seconds=spent / SECOND,
+            hourly=plan.cost.hourly,
+            lowerBound=plan.cost.lower_bound,
+            unschedulable=len(plan.unschedulable),
+        )
+        return plan
+
+    async def _act(self, plan: Plan) -> None:
+        for name in sorted(plan.existing):
+            await self._nominate(plan.existing[name], name)
+        for planned in plan.claims:
+            await self._buy(planned)
+        for left in plan.unschedulable:
+            pod = self._context.state.get(Pod, left.pod)
+            if pod is not None:
+                await self._failed(pod, left.reason)
+
+    async def _buy(self, planned: PlannedClaim) -> None:
+        """Create the claim, unless its pool went away or is over its limits by now."""
+        state = self._context.state
+        pool = state.get(NodePool, planned.pool)
+        if pool is None or pool.deleting:
+            return
+        over = self._over_limits(pool)
+        if over:
+            await self._all_failed(planned, over)
+            return
+        claim = await self._context.client.create(node_claim(planned, pool))
+        state.expect(claim)
+        await self._nominate(planned.pods, claim.metadata.name)
+
+    def _over_limits(self, pool: NodePool) -> str:
+        state = self._context.state
+        staying = (machine for machine in state.machines() if not state.going(machine))
+        usage = usage_by_pool(staying).get(pool.metadata.name, {})
+        found = exceeded(usage, amounts(pool.spec.limits))
+        if found is None:
+            return ""
+        name, used, limit = found
+        return f"resource usage exceeds limit (Resource={name}, Usage={used}, Limit={limit})"
+
+    async def _nominate(self, pods: tuple[str, ...], name: str) -> None:
+        """Tell the pods where to expect to run; `name` is a node's or, before it comes up, a claim's."""
+        state = self._context.state
+        state.nominate(name)
+        node = state.get(Node, name)
+        claim = state.claim_of(node) if node is not None else state.get(NodeClaim, name)
+        places = []
+        if claim is not None:
+            places.append(f"nodeclaim/{claim.metadata.name}")
+        if node is not None:
+            places.append(f"node/{node.metadata.name}")
+        for key in pods:
+            self._context.log.record(
+                "nominated",
+                pod=key,
+                claim=claim.metadata.name if claim else "",
+                node=node.metadata.name if node else "",
+            )
+            pod = state.get(Pod, key)
+            if pod is not None:
+                message = f"Pod should schedule on: {', '.join(places)}"
+                await self._context.recorder.publish(pod, "Normal", "Nominated", message)
+
+    async def _all_failed(self, planned: PlannedClaim, reason: str) -> None:
+        for key in planned.pods:
+            pod = self._context.state.get(Pod, key)
+            if pod is not None:
+                await self._failed(pod, reason)
+
+    async def _failed(self, pod: Pod, reason: str) -> None:
+        await self._context.recorder.publish(
+            pod,
+            "Warning",
+            "FailedScheduling",
+            f"Failed to schedule pod, {reason}",
+            ttl=FAILED_SCHEDULING_TTL,
+        )

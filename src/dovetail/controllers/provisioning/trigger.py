@@ -1,0 +1,67 @@
+"""What opens a batching window: pods that fit nowhere, and nodes that are about to go away."""
+
+from __future__ import annotations
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.meta import Object
+from dovetail.base.clock import SECOND
+from dovetail.controllers.context import Context
+from dovetail.controllers.provisioning.batcher import Batcher
+from dovetail.controllers.provisioning.pods import provisionable
+from dovetail.controllers.reconciler import Reconciler
+from dovetail.model import labels
+
+REPEAT = 10 * SECOND
+
+
+class PodTrigger:
+    """Triggers for a pod when it becomes provisionable, then every 10 s while it is."""
+
+    def __init__(self, context: Context, batcher: Batcher) -> None:
+        self._state = context.state
+        self._batcher = batcher
+        self.queue = Reconciler("provisioner.trigger.pod", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
+
+    def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
+        """Look at pods when they turn provisionable."""
+        before = isinstance(old, Pod) and provisionable(old)
+        if not before and isinstance(new, Pod) and provisionable(new):
+            self.queue.add(new.key)
+
+    async def reconcile(self, key: str) -> int | None:
+        """Trigger, and come back while the pod still waits."""
+        pod = self._state.get(Pod, key)
+        if pod is None or not provisionable(pod):
+            return None
+        self._batcher.trigger(pod.metadata.uid)
+        return REPEAT
+
+
+class NodeTrigger:
+    """Triggers for a node with the disrupted taint, every 10 s while it is there: its pods need places."""
+
+    def __init__(self, context: Context, batcher: Batcher) -> None:
+        self._state = context.state
+        self._batcher = batcher
+        self.queue = Reconciler("provisioner.trigger.node", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
+
+    def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
+        """Look at nodes when they get the taint."""
+        before = isinstance(old, Node) and disrupted(old)
+        if not before and isinstance(new, Node) and disrupted(new):
+            self.queue.add(new.key)
+
+    async def reconcile(self, key: str) -> int | None:
+        """Trigger, and come back while the node is still there."""
+        node = self._state.get(Node, key)
+        if node is None or not disrupted(node):
+            return None
+        self._batcher.trigger(node.metadata.uid)
+        return REPEAT
+
+
+def disrupted(node: Node) -> bool:
+    """True iff the node carries the taint of a disruption."""
+    return any(taint.key == labels.DISRUPTED_TAINT for taint in node.spec.taints)
