@@ -32,15 +32,15 @@ def kind(name: str, *offerings: Offering, cpu: int = 4000, **capacity: int) -> I
     )
 
 
-", 0.2),
+SMALL = kind(
+    "small",
+    offering("a", "on-demand", 0.2),
+    offering("b", "on-demand", 0.2),
     offering("a", "spot", 0.08),
     cpu=2000,
 )
 LARGE = kind("large", offering("a", "on-demand", 0.4), offering("b", "spot", 0.1), cpu=8000)
-OWN: dict[str, Any] = {"types": (SMALL, LARGE), "account": account()}
 
-
-def test_it_is_a_pro
 
 class TestFleet:
     """Which offerings a request asks for, and in what order."""
@@ -128,5 +128,3 @@ class TestFleet:
         assert order[0] is min(enough, key=lambda one: one.offering.price)
         shallow = next(attempts(found, 7, "claim", lambda pool: 0 if pool == order[0].pool else None))
         assert shallow is not order[0]
-
-
