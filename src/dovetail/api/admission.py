@@ -49,11 +49,12 @@ def admit(document: Document, old: Document | None = None) -> Document:
         return document
     _refuse_unknown(schema, document)
     result: Document = with_defaults(schema, document)
-    for spec in pod_specs(result):
-        default_pod_spec(spec)
     before = None if old is None else with_defaults(schema, old)
     if before is None or not _same_content(result, before):
         _refuse(result, (*_name_causes(result), *validate(schema, result, before)))
+    # After the rules, which told that the parts have their types.
+    for spec in pod_specs(result):
+        default_pod_spec(spec)
     return result
 
 
@@ -77,21 +78,26 @@ def _refuse_unknown(schema: Schema, document: Document) -> None:
 
 
 def _name_causes(document: Document) -> tuple[Cause, ...]:
-    meta = document.get("metadata")
-    name = meta.get("name") if isinstance(meta, dict) else None
-    if not isinstance(name, str) or not name or document["apiVersion"].startswith(_FREE_NAMES):
+    name = _name(document)
+    if not name or document["apiVersion"].startswith(_FREE_NAMES):
         return ()
     return tuple(
         Cause("metadata.name", f'Invalid value: "{name}": {text}') for text in object_name_faults(name)
     )
 
 
+def _name(document: Document) -> str:
+    """The object's name, empty where it has none or the metadata is broken."""
+    meta = document.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    return name if isinstance(name, str) else ""
+
+
 def _refuse(document: Document, causes: tuple[Cause, ...]) -> None:
     if not causes:
         return
     group = document["apiVersion"].rpartition("/")[0]
-    name = document.get("metadata", {}).get("name", "")
     subject = f"{document['kind']}.{group}" if group else document["kind"]
     parts = [f"{cause.field}: {cause.message}" for cause in causes]
     text = parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
-    raise Invalid(f'{subject} "{name}" is invalid: {text}', causes)
+    raise Invalid(f'{subject} "{_name(document)}" is invalid: {text}', causes)
