@@ -1,0 +1,111 @@
+"""`dovetail simulate`: a cluster's day in virtual time, from a scenario folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from dovetail.base.errors import InputError
+from dovetail.cli.simulate_live import live_view
+from dovetail.simulate.run import Result
+from dovetail.simulate.run import simulate as run_simulation
+from dovetail.simulate.scenario import Scenario, load
+from dovetail.simulate.summary import to_json
+from dovetail.simulate.summary_table import summary_table
+from dovetail.units.duration import parse_duration
+from dovetail.views.report.write import write_report
+
+
+def simulate(
+    scenario: Path,
+    *,
+    seed: int | None = None,
+    until: str | None = None,
+    trace: Path | None = None,
+    output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
+    report: Path | None = None,
+    events: Path | None = None,
+) -> None:
+    """Play a scenario in virtual time, with the controllers that run in production.
+
+    A scenario is a folder: scenario.yaml says when, where and with what traffic; the other files are ordinary
+    manifests. The same scenario and seed give the same event log, byte for byte. Progress goes to standard
+    error, the summary to standard output.
+
+    Examples:
+
+    - `dovetail simulate examples/evening-rush --report evening.html`
+    - `dovetail simulate examples/evening-rush --until 1h --seed 7 -o json`
+    - `dovetail simulate examples/pod-trace --trace pods.csv.gz --events log.jsonl`
+
+    Parameters
+    ----------
+    scenario
+        Folder with a scenario.yaml.
+    seed
+        Other luck: latencies, noise and spot capacity are drawn anew. The scenario's own seed by default.
+    until
+        Stop after this much virtual time, such as 90m. The scenario's own duration by default.
+    trace
+        The CSV file of pods for a scenario that plays a trace.
+    output
+        A summary to read, or JSON with every figure.
+    report
+        Write an HTML report to this file: one file that needs nothing else.
+    events
+        Write the event log to this file, one JSON record per line.
+    """
+    plan = _changed(load(scenario, trace=trace), seed, until)
+    _check_target(report, "--report")
+    _check_target(events, "--events")
+    with live_view(plan) as listener:
+        result = run_simulation(plan, events=events, listener=listener)
+    if report is not None:
+        write_report(result, report)
+    _print(result, output)
+    _tell_files(report, events)
+
+
+def _changed(scenario: Scenario, seed: int | None, until: str | None) -> Scenario:
+    if seed is not None:
+        scenario = replace(scenario, seed=seed)
+    if until is None:
+        return scenario
+    try:
+        duration = parse_duration(until)
+    except ValueError as error:
+        raise InputError(str(error), source="--until") from None
+    if duration <= 0:
+        raise InputError(f"{until!r} is not more than 0s", source="--until")
+    return replace(scenario, duration=duration)
+
+
+def _check_target(path: Path | None, flag: str) -> None:
+    """A file that cannot be written is told before the simulation, not after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a folder", source=flag, remedy="name a file in it")
+    if not path.resolve().parent.is_dir():
+        raise InputError(
+            f"there is no folder {path.parent}", source=flag, remedy=f"make it first: mkdir -p {path.parent}"
+        )
+
+
+def _print(result: Result, output: str) -> None:
+    if output == "json":
+        print(json.dumps(to_json(result.summary), indent=2))
+    else:
+        Console().print(summary_table(result.summary))
+
+
+def _tell_files(report: Path | None, events: Path | None) -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for path, what in ((report, "Report"), (events, "Event log")):
+        if path is not None:
+            console.print(f"{what}: {path}", markup=False)

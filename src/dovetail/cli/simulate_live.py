@@ -1,0 +1,99 @@
+"""What a user sees while a simulation runs: a live line on a terminal, an occasional line elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from dovetail.base.clock import HOUR, SECOND
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.simulate.progress import Progress as Moment
+from dovetail.simulate.run import Listener
+from dovetail.simulate.scenario import Scenario
+
+_REFRESH = 0.1  # seconds of real time between updates of the terminal
+_LINE_EVERY = HOUR // 2  # virtual time between lines that are not on a terminal
+
+
+@contextmanager
+def live_view(scenario: Scenario) -> Iterator[Listener]:
+    """A listener that shows progress on standard error for as long as the context lasts."""
+    console = Console(stderr=True, highlight=False)
+    zone = ZoneInfo(scenario.file.timezone)
+    if console.is_terminal:
+        with _bar(scenario, console) as bar:
+            task = bar.add_task(scenario.file.name, total=1.0, **_columns(None, zone))
+            yield _every(
+                _REFRESH, lambda moment: bar.update(task, completed=moment.done, **_columns(moment, zone))
+            )
+            bar.update(task, completed=1.0)
+    else:
+        yield _lines(console, zone)
+
+
+def _bar(scenario: Scenario, console: Console) -> Progress:
+    return Progress(
+        TextColumn(f"[bold]{scenario.file.name}"),
+        BarColumn(bar_width=24),
+        TextColumn("[cyan]{task.fields[clock]}"),
+        TextColumn("{task.fields[nodes]} nodes"),
+        TextColumn("{task.fields[pods]} pods"),
+        TextColumn("[{task.fields[colour]}]{task.fields[pending]} pending"),
+        TextColumn("[green]{task.fields[hourly]}/h"),
+        console=console,
+        refresh_per_second=10,
+    )
+
+
+def _columns(moment: Moment | None, zone: ZoneInfo) -> dict[str, Any]:
+    if moment is None:
+        return {"clock": "--:--", "nodes": 0, "pods": 0, "pending": 0, "hourly": "$0.00", "colour": "dim"}
+    return {
+        "clock": _clock(moment, zone),
+        "nodes": moment.nodes,
+        "pods": moment.pods,
+        "pending": moment.pending,
+        "hourly": f"${moment.hourly / NANO_DOLLARS:.2f}",
+        "colour": "yellow" if moment.pending else "dim",
+    }
+
+
+def _clock(moment: Moment, zone: ZoneInfo) -> str:
+    return datetime.fromtimestamp(moment.now // SECOND, zone).strftime("%H:%M")
+
+
+def _every(seconds: float, show: Callable[[Moment], None]) -> Listener:
+    """Pass on at most one moment per so much real time."""
+    last = 0.0
+
+    def listen(moment: Moment) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= seconds:
+            last = now
+            show(moment)
+
+    return listen
+
+
+def _lines(console: Console, zone: ZoneInfo) -> Listener:
+    upcoming = 0
+
+    def listen(moment: Moment) -> None:
+        nonlocal upcoming
+        if moment.now >= upcoming or moment.done >= 1:
+            upcoming = moment.now - moment.now % _LINE_EVERY + _LINE_EVERY
+            console.print(
+                f"{_clock(moment, zone)}  {moment.nodes:3} nodes  {moment.pods:4} pods  "
+                f"{moment.pending:4} pending  ${moment.hourly / NANO_DOLLARS:.2f}/h",
+                markup=False,
+            )
+
+    return listen

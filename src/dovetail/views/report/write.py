@@ -1,0 +1,35 @@
+"""Writing the report of a simulation to a file."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import InputError
+from dovetail.simulate.run import Result
+from dovetail.views.report.page import Period, render
+
+
+def write_report(result: Result, path: Path) -> None:
+    """One self-contained HTML file; raises InputError when it cannot be written."""
+    file = result.scenario.file
+    local = datetime.fromtimestamp(result.start // SECOND, ZoneInfo(file.timezone))
+    offset = local.utcoffset() or timedelta()
+    period = Period(
+        start=result.start,
+        end=result.end,
+        zone=file.timezone,
+        offset_seconds=round(offset.total_seconds()),
+        region=file.region,
+    )
+    page = render(file.name, period, result.records, result.summary)
+    try:
+        path.write_text(page, "utf-8")
+    except OSError as error:
+        raise InputError(
+            f"cannot write the report: {error.strerror}",
+            source=str(path),
+            remedy="give --report a file in a folder that may be written to",
+        ) from None
