@@ -44,9 +44,8 @@ DOCUMENTS = [
     },
 ]
 
-scalars = (
-    st.none() | st.booleans() | st.integers(-3, 10**12) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
-)
+numbers = st.integers(-3, 10**12) | st.floats(allow_nan=False, allow_infinity=False)
+scalars = st.none() | st.booleans() | numbers | st.text(max_size=8)
 values = st.recursive(
     scalars | st.sampled_from(["100m", "Never", "5m", "@daily", "In", "", "spot", "2", "a/b/c"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
