@@ -206,6 +206,16 @@ def test_a_name_used_twice_is_two_pods() -> None:
     assert not second.waited
 
 
+def test_plans_for_a_pod_that_runs_are_not_its_waiting() -> None:
+    records = log(created(0), bound(1, "n1"), running(3, "n1"), batch(50, 51), nominated(52, "c9"))
+    (wait,) = waits(records, END * SECOND)
+    assert {part: value // SECOND for part, value in wait.parts.items() if value} == {
+        "scheduling": 1,
+        "start": 2,
+    }
+    assert (wait.waited, wait.attempts) == (False, 0)
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_has_advice(part: str) -> None:
     parts = dict.fromkeys(PARTS, SECOND) | {part: 9 * SECOND}

@@ -26,6 +26,7 @@ from dovetail.simulate.waiting import PARTS, Record, Spell, Wait, at_maximum, ex
 
 NANO_DOLLARS = 1_000_000_000
 _WORST = 5
+NO_OWNER = "(no controller)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def _waiting(found: Sequence[Wait]) -> WaitingFigures:
     slowest = sorted(found, key=lambda wait: (-wait.total, wait.created, wait.pod))
     owners: dict[str, list[Wait]] = {}
     for wait in slowest:
-        owners.setdefault(wait.owner or wait.pod, []).append(wait)
+        owners.setdefault(wait.owner or NO_OWNER, []).append(wait)
     count = max(1, len(found))
     return WaitingFigures(
         pods=len(found),

@@ -110,15 +110,12 @@ def _cells(seconds: Iterable[float]) -> list[str]:
 
 
 def _owners(summary: Summary) -> Table:
-    table = _grid("owner", "pods>", "mean>", "longest>", "of the longest")
+    table = _grid("", heading=False)
     for owner in summary.waiting.by_owner[:_OWNERS]:
-        table.add_row(
-            owner.owner,
-            str(owner.pods),
-            f"{owner.mean_seconds:.1f} s",
-            f"{owner.max_seconds:.1f} s",
-            owner.explanation,
-        )
+        count = f"{owner.pods} pods" if owner.pods > 1 else "1 pod"
+        mean = f", {owner.mean_seconds:.1f} s on average" if owner.pods > 1 else ""
+        table.add_row(f"[bold]{owner.owner}[/]: {count}{mean}, {owner.max_seconds:.1f} s at most")
+        table.add_row(Padding(Text(owner.explanation, style="dim"), (0, 0, 0, 2)))
     return table
 
 

@@ -96,7 +96,8 @@ class _Book:
                 self.open[pod.name] = pod
             case "batch":
                 for name in record["pods"]:
-                    if name in self.open:
+                    # A pod that runs may be planned for again, because its node goes away: not its waiting.
+                    if name in self.open and self.open[name].bound is None:
                         self.open[name].batches.append(record["closed"])
             case "instance.started" if record.get("claim"):
                 self.started.setdefault(record["claim"], record["t"])
@@ -111,7 +112,7 @@ class _Book:
         match kind:
             case "pod.unschedulable":
                 pod.unschedulable, pod.message = True, record.get("message", "")
-            case "nominated":
+            case "nominated" if pod.bound is None:
                 pod.nominations.append((record["t"], record.get("claim") or ""))
             case "pod.bound":
                 pod.bound, pod.node = record["t"], record["node"]
@@ -184,7 +185,7 @@ def split(created: int, ended: int, cuts: Iterable[tuple[str, int | None]]) -> d
 
 
 _ADVICE = {
-    "batching": "the planner was collecting pods; a shorter batch window (--batch-idle-duration, "
+    "batching": "until its first batch closed; a shorter batch window (--batch-idle-duration, "
     "--batch-max-duration) saves at most this",
     "blocked": "no pool could take it, round after round; raise the pool's limits or widen its requirements",
     "solve": "planning took that long; a smaller deadline for the solver would cut it, at some cost in price",
