@@ -1,0 +1,47 @@
+"""status.resources and status.nodes of every pool, kept every 5 s."""
+
+from __future__ import annotations
+
+from dovetail.api.codec import encode
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import NotFound
+from dovetail.cluster.usage import BASE, NODES, usage_by_pool
+from dovetail.controllers.context import Context
+from dovetail.controllers.reconciler import every
+from dovetail.model.resources import quantities
+
+PERIOD = 5 * SECOND
+
+
+class NodePoolCounter:
+    """Adds up the capacity of the pool's nodes that stay; writes only what changed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def run(self) -> None:
+        """Count for ever."""
+        await every(self._context.clock, PERIOD, self.count)
+
+    async def count(self) -> None:
+        """Count once."""
+        state = self._context.state
+        if not state.synced():
+            return
+        usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
+        for pool in state.all(NodePool):
+            used = usage.get(pool.metadata.name, dict(BASE))
+            wanted = quantities(used)
+            if wanted == pool.status.resources and used[NODES] == pool.status.nodes:
+                continue
+            # A resource that the last node took with it is removed from the map.
+            gone = dict.fromkeys(pool.status.resources)
+            resources = {**gone, **{name: str(value) for name, value in wanted.items()}}
+            status = encode({"resources": resources, "nodes": used[NODES]})
+            try:
+                await self._context.client.patch(
+                    NodePool, pool.metadata.name, merge={"status": status}, status=True
+                )
+            except NotFound:
+                continue

@@ -1,0 +1,91 @@
+"""Conditions of a NodePool: its rules hold, its class is ready, its nodes register."""
+
+from __future__ import annotations
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object, condition
+from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
+from dovetail.controllers.context import Context
+from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth
+from dovetail.controllers.nodepool.validation import VALIDATION, validation
+from dovetail.controllers.reconciler import Reconciler
+
+CLASS_READY = "NodeClassReady"
+REGISTRATION = "NodeRegistrationHealthy"
+
+
+class NodePoolReadiness:
+    """Writes all conditions of pools, on changes of the pool and of its class."""
+
+    def __init__(self, context: Context, health: RegistrationHealth) -> None:
+        self._context = context
+        self._health = health
+        self.queue = Reconciler("nodepool.readiness", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
+
+    def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
+        """Follow pools, and classes for the pools that refer to them."""
+        if isinstance(new, NodePool):
+            if not isinstance(old, NodePool) or old.metadata.generation != new.metadata.generation:
+                self.queue.add(new.key)
+        elif kind is EC2NodeClass:
+            name = (new or old or Object()).metadata.name
+            for pool in self._context.state.all(NodePool):
+                if pool.spec.template.spec.node_class_ref.name == name:
+                    self.queue.add(pool.key)
+
+    async def reconcile(self, key: str) -> int | None:
+        """Write the conditions, if they changed."""
+        pool = self._context.state.get(NodePool, key)
+        if pool is None or pool.deleting:
+            return None
+        stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
+        node_class = self._context.node_class(pool.spec.template.spec.node_class_ref)
+        generation = node_class.metadata.generation if node_class else 0
+        conditions = validation(pool, pool.status.conditions, stamp)
+        conditions = class_ready(node_class, conditions, stamp)
+        conditions = set_ready(conditions, (VALIDATION, CLASS_READY), stamp)
+        if self._renewed(pool, generation):
+            self._health.reset(pool.metadata.uid)
+            conditions = set_condition(
+                conditions,
+                REGISTRATION,
+                "Unknown",
+                stamp,
+                reason="AwaitingReconciliation",
+                message="object is awaiting reconciliation",
+            )
+        if conditions == pool.status.conditions and generation == pool.status.node_class_observed_generation:
+            return None
+        status = {"conditions": document(conditions), "nodeClassObservedGeneration": generation}
+        await self._context.client.patch(NodePool, key, merge={"status": status}, status=True)
+        return None
+
+    def _renewed(self, pool: NodePool, class_generation: int) -> bool:
+        """True iff the pool or its class changed since its registrations were judged last."""
+        known = condition(pool.status.conditions, REGISTRATION)
+        return (
+            known is None
+            or known.observed_generation != pool.metadata.generation
+            or pool.status.node_class_observed_generation != class_generation
+        )
+
+
+def class_ready(node_class: EC2NodeClass | None, conditions: Conditions, stamp: Stamp) -> Conditions:
+    """NodeClassReady from the class. Pure."""
+    status, reason, message = _verdict(node_class)
+    return set_condition(conditions, CLASS_READY, status, stamp, reason=reason, message=message)
+
+
+def _verdict(node_class: EC2NodeClass | None) -> tuple[str, str, str]:
+    if node_class is None:
+        return "False", "NodeClassNotFound", "NodeClass not found on cluster"
+    if node_class.deleting:
+        return "False", "NodeClassTerminating", "NodeClass is Terminating"
+    ready = condition(node_class.status.conditions, "Ready")
+    if ready is None or ready.status == "Unknown":
+        return "False", "NodeClassReadinessUnknown", "Node Class Readiness Unknown"
+    if ready.status == "False":
+        return "False", ready.reason, ready.message
+    return "True", "", ""
