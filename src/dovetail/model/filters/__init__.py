@@ -5,12 +5,19 @@ its message.
 """
 
 from dovetail.model.filters.reason import Reason
-from dovetail.model.filters.verdict import check, examine, feasible_nodes, unschedulable_message
+from dovetail.model.filters.verdict import (
+    Placement,
+    check,
+    examine,
+    feasible_nodes,
+    unschedulable_message,
+)
 from dovetail.model.filters.view import ClusterView, NodeView, PodFacts
 
 __all__ = [
     "ClusterView",
     "NodeView",
+    "Placement",
     "PodFacts",
     "Reason",
     "check",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 
 from dovetail.api.core import Pod
 from dovetail.model.filters.fit import fit
@@ -45,17 +45,19 @@ class Placement:
 
     def examine(self, node: NodeView) -> Reasons:
         """What the first filter that refuses says; nothing when all let the pod pass."""
-        return next(filter(None, self._answers(node)), ())
+        return self.alone(node) or self.together(node)
 
-    def _answers(self, node: NodeView) -> Iterator[Reasons]:
+    def alone(self, node: NodeView) -> Reasons:
+        """The filters that look at this node only."""
         if self.nowhere:
-            yield (Reason(self.nowhere),)
-        for of_node in _OF_NODE:
-            yield of_node(self.facts, node)
-        for of_volumes in _OF_VOLUMES:
-            yield of_volumes(self.facts, node, self.view.volumes)
-        yield spread(self.spread, node)
-        yield inter_pod(self.facts, self.neighbours, node)
+            return (Reason(self.nowhere),)
+        of_node = (item(self.facts, node) for item in _OF_NODE)
+        of_volumes = (item(self.facts, node, self.view.volumes) for item in _OF_VOLUMES)
+        return next(filter(None, chain(of_node, of_volumes)), ())
+
+    def together(self, node: NodeView) -> Reasons:
+        """The filters that look at pods all over the cluster: spread, then affinity."""
+        return spread(self.spread, node) or inter_pod(self.facts, self.neighbours, node)
 
 
 def examine(pod: Pod, node: str, view: ClusterView) -> Reasons:

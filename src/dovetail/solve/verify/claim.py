@@ -1,0 +1,185 @@
+"""Rules on one claim to buy: its pods, its types, its offerings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+
+from dovetail.model import labels
+from dovetail.model.filters import NodeView, PodFacts
+from dovetail.model.filters.volumes import volume_binding, volume_zone
+from dovetail.model.ports import port_error
+from dovetail.model.requirement import Requirement
+from dovetail.model.resources import Resources, add, fits
+from dovetail.model.taints import HARD_EFFECTS, untolerated
+from dovetail.model.volumes import ignored_reason
+from dovetail.solve.plan import PlannedClaim
+from dovetail.solve.problem import Pool
+from dovetail.solve.verify.violation import Violation
+from dovetail.solve.verify.worlds import Catalogue, World, node_keys, runs_on
+
+MOST_TYPES = 600
+
+
+def claim_violations(catalogue: Catalogue, claim: PlannedClaim) -> Iterator[Violation]:
+    """Everything that must hold of a claim whatever else is in the plan."""
+    worlds = catalogue.worlds(claim)
+    facts = [catalogue.facts(pod) for pod in claim.pods]
+    pool = catalogue.pools[claim.pool]
+    yield from _of_pool(pool, claim)
+    yield from _offered(claim, worlds)
+    yield from _cheapest(claim, worlds)
+    yield from _min_values(catalogue, pool, claim)
+    yield from _taints(pool, facts)
+    yield from _places(catalogue, claim, facts, worlds)
+    yield from _room(catalogue, claim, facts, worlds)
+
+
+def _of_pool(pool: Pool, claim: PlannedClaim) -> Iterator[Violation]:
+    """The claim asks for nothing that its pool does not allow, and carries its taints."""
+    for item in pool.requirements:
+        mine = _values_only(claim.requirements.get(item.key))
+        if not claim.requirements.has(item.key) or mine.intersection(_values_only(item)) != mine:
+            yield Violation("pool", claim.name, f"its {mine} is wider than its pool's {item}")
+    if set(claim.taints) != set(pool.taints):
+        yield Violation("pool", claim.name, f"its taints differ from those of pool {pool.name}")
+    if len(claim.instance_types) > MOST_TYPES:
+        yield Violation(
+            "pool", claim.name, f"lists {len(claim.instance_types)} types, {MOST_TYPES} are allowed"
+        )
+
+
+def _values_only(requirement: Requirement) -> Requirement:
+    return replace(requirement, min_values=None)
+
+
+def _offered(claim: PlannedClaim, worlds: list[World]) -> Iterator[Violation]:
+    """Every listed type can be had."""
+    sold = {world.instance_type.name for world in worlds}
+    wanted = claim.requirements.get(labels.INSTANCE_TYPE)
+    for name in claim.instance_types:
+        if name not in sold:
+            yield Violation("offerings", claim.name, f"{name} has no available offering that it could use")
+        elif not wanted.has(name):
+            yield Violation("offerings", claim.name, f"lists {name}, but its requirements rule it out")
+
+
+def _cheapest(claim: PlannedClaim, worlds: list[World]) -> Iterator[Violation]:
+    """The claim is priced by the cheapest offering of any listed type, and names that offering."""
+    if not worlds:
+        return
+    least = min(world.offering.price for world in worlds)
+    if claim.price != least:
+        yield Violation("price", claim.name, f"says {claim.price}, the cheapest offering costs {least}")
+    chosen = (claim.instance_type, claim.zone, claim.capacity_type, claim.price)
+    if chosen not in {
+        (
+            world.instance_type.name,
+            world.offering.zone,
+            world.offering.capacity_type,
+            world.offering.price,
+        )
+        for world in worlds
+    }:
+        yield Violation("price", claim.name, f"there is no offering {chosen} that it could use")
+    prices: dict[str, int] = {}
+    for world in worlds:
+        name = world.instance_type.name
+        prices[name] = min(world.offering.price, prices.get(name, world.offering.price))
+    listed = [prices[name] for name in claim.instance_types if name in prices]
+    if listed != sorted(listed):
+        yield Violation("price", claim.name, "its types are not listed cheapest first")
+
+
+def _min_values(catalogue: Catalogue, pool: Pool, claim: PlannedClaim) -> Iterator[Violation]:
+    strict = catalogue.problem.options.strict_min_values
+    if claim.min_values_relaxed and strict:
+        yield Violation("minValues", claim.name, "minValues are relaxed under the Strict policy")
+    if claim.min_values_relaxed:
+        return
+    listed = set(claim.instance_types)
+    types = [item for item in pool.instance_types if item.name in listed]
+    for item in pool.requirements:
+        if item.min_values is None:
+            continue
+        allowed = claim.requirements.get(item.key)
+        found = {
+            value for kind in types for value in kind.requirements.get(item.key).values if allowed.has(value)
+        }
+        if len(found) < item.min_values:
+            message = f"{len(found)} values of {item.key}, its pool wants {item.min_values}"
+            yield Violation("minValues", claim.name, message)
+
+
+def _taints(pool: Pool, pods: list[PodFacts]) -> Iterator[Violation]:
+    """Startup taints go by themselves; the pool's others must be tolerated."""
+    hard = [item for item in pool.taints if item.effect in HARD_EFFECTS]
+    for facts in pods:
+        for taint in untolerated(hard, facts.pod.spec.tolerations):
+            message = f"does not tolerate {taint.key}:{taint.effect} of pool {pool.name}"
+            yield Violation("taints", facts.pod.key, message)
+
+
+def _places(
+    catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], worlds: list[World]
+) -> Iterator[Violation]:
+    """Whatever the cloud picks, each pod's node rules and volumes accept the node."""
+    index = catalogue.problem.volumes
+    for facts in pods:
+        reason = ignored_reason(facts.pod, index)
+        if reason:
+            yield Violation("volumes", facts.pod.key, reason)
+        keys = sorted(node_keys([facts]) | {labels.ZONE, labels.REGION})
+        for node in _distinct(worlds, keys):
+            view = NodeView(claim.name, node, {})
+            if not facts.node_rule.matches(claim.name, node):
+                message = f"its node selector or affinity refuses {claim.name} with {_text(node)}"
+                yield Violation("node affinity", facts.pod.key, message)
+            elif volume_binding(facts, view, index) or volume_zone(facts, view, index):
+                message = f"its volumes cannot be reached from {claim.name} with {_text(node)}"
+                yield Violation("volumes", facts.pod.key, message)
+
+
+def _room(
+    catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], worlds: list[World]
+) -> Iterator[Violation]:
+    """Pods and daemons fit on every listed type, and their host ports do not clash."""
+    total: Resources = {}
+    for facts in pods:
+        total = add(total, facts.requests)
+    short = [name for name, amount in total.items() if amount > claim.requests.get(name, 0)]
+    if short:
+        yield Violation("requests", claim.name, f"says less than its pods ask for: {', '.join(short)}")
+    keys = sorted(node_keys(item.facts for item in catalogue.daemons))
+    by_type: dict[str, list[World]] = {}
+    for world in worlds:
+        by_type.setdefault(world.instance_type.name, []).append(world)
+    taints = catalogue.pools[claim.pool].taints
+    clashes: set[str] = set()
+    for name, same in by_type.items():
+        for node in _distinct(same, keys):
+            daemons = [item for item in catalogue.daemons if runs_on(item, taints, claim.name, node)]
+            load = total
+            for item in daemons:
+                load = add(load, item.facts.requests)
+            if not fits(load, same[0].instance_type.allocatable()):
+                yield Violation("resources", claim.name, f"{name} does not hold its pods and daemons")
+            clashes |= _port_clashes([*pods, *(item.facts for item in daemons)])
+    for clash in sorted(clashes):
+        yield Violation("host ports", claim.name, clash)
+
+
+def _port_clashes(pods: list[PodFacts]) -> set[str]:
+    open_ports = [facts for facts in pods if facts.ports]
+    errors = {port_error(facts.ports, other.ports) for facts, other in combinations(open_ports, 2)}
+    return errors - {""}
+
+
+def _distinct(worlds: list[World], keys: list[str]) -> list[dict[str, str]]:
+    found = {tuple(sorted(node.items())) for world in worlds for node in world.labels(keys)}
+    return [dict(items) for items in sorted(found)]
+
+
+def _text(node: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(node.items())) or "no labels"

@@ -1,0 +1,60 @@
+"""Rules on pods that go to nodes which exist or are on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dovetail.model.filters import ClusterView, NodeView, Placement
+from dovetail.model.resources import add, fits, subtract
+from dovetail.solve.plan import Plan
+from dovetail.solve.problem import ExistingNode, Problem
+from dovetail.solve.verify.violation import Violation
+from dovetail.solve.verify.worlds import Catalogue, runs_on
+
+
+def existing_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
+    """Each pod passes the filters of its node, after those that the plan puts there before it."""
+    problem = catalogue.problem
+    for node in problem.nodes:
+        placed = plan.existing.get(node.name, ())
+        if not placed:
+            continue
+        view = cluster_view(problem, [node])
+        for key in placed:
+            pod = catalogue.pods[key]
+            for reason in Placement(pod, view).alone(view.nodes[node.name]):
+                yield Violation("existing node", key, f"cannot run on {node.name}: {reason.text}")
+            view.add_pod(pod, node.name)
+        yield from _daemons(catalogue, node, view.nodes[node.name])
+
+
+def cluster_view(problem: Problem, nodes: list[ExistingNode]) -> ClusterView:
+    """The nodes with the pods that run on them."""
+    view = ClusterView(namespaces=problem.namespaces, volumes=problem.volumes)
+    for node in nodes:
+        view.set_node(
+            NodeView(
+                name=node.name,
+                labels=node.labels,
+                allocatable=node.allocatable,
+                taints=node.taints,
+                volume_limits=node.volume_limits,
+            )
+        )
+        for pod in node.pods:
+            view.add_pod(pod, node.name)
+    return view
+
+
+def _daemons(catalogue: Catalogue, node: ExistingNode, view: NodeView) -> Iterator[Violation]:
+    """Room is left for what DaemonSets have still to put there."""
+    owners = (pod.metadata.controller() for pod in node.pods)
+    present = {owner.name for owner in owners if owner is not None and owner.kind == "DaemonSet"}
+    load = view.used
+    for daemon in catalogue.daemons:
+        there = daemon.name.rpartition("/")[2] in present
+        if not there and runs_on(daemon, node.taints, node.name, node.labels):
+            load = add(load, daemon.facts.requests)
+    if not fits(load, node.allocatable):
+        missing = {name: amount for name, amount in subtract(load, node.allocatable).items() if amount > 0}
+        yield Violation("existing node", node.name, f"has no room left for its daemons, short of {missing}")

@@ -1,0 +1,102 @@
+"""Clear misses: pods that are left over, or on a pool of lower weight, for no reason at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dovetail.model import labels
+from dovetail.model.filters import PodFacts
+from dovetail.model.requirement import Requirements, pod_requirements
+from dovetail.model.resources import add, fits
+from dovetail.model.taints import untolerated
+from dovetail.model.volumes import ignored_reason
+from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.problem import Pool
+from dovetail.solve.verify.violation import Violation
+from dovetail.solve.verify.worlds import Catalogue, possible_labels, runs_on
+
+
+def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
+    """Cases beyond doubt only: pods without ties or volumes, pools without limits or minValues."""
+    free = [pool for pool in catalogue.problem.pools if _unbounded(pool)]
+    for item in plan.unschedulable:
+        for pool in free:
+            name = _possible_alone(catalogue, item.pod, pool)
+            if name:
+                yield Violation("left over", item.pod, f"would run alone on {name} of pool {pool.name}")
+                break
+    for claim in plan.claims:
+        weight = catalogue.pools[claim.pool].weight
+        better = [pool for pool in free if pool.weight > weight]
+        found = [_first(catalogue, pod, better) for pod in claim.pods]
+        if found and all(found):
+            message = f"is of pool {claim.pool}, all its pods could run on {', '.join(sorted(set(found)))}"
+            yield Violation("weight", claim.name, message)
+
+
+def _first(catalogue: Catalogue, pod: str, pools: list[Pool]) -> str:
+    return next((pool.name for pool in pools if _possible_alone(catalogue, pod, pool)), "")
+
+
+def _unbounded(pool: Pool) -> bool:
+    return not pool.limits and not any(item.min_values for item in pool.requirements)
+
+
+def _plain(facts: PodFacts) -> bool:
+    """True iff nothing but the pod itself decides where it may run."""
+    spec = facts.pod.spec
+    affinity = spec.affinity
+    soft = affinity and (
+        affinity.pod_affinity
+        or affinity.pod_anti_affinity
+        or (affinity.node_affinity and affinity.node_affinity.preferred)
+    )
+    return not (soft or spec.topology_spread_constraints or spec.volumes or facts.ports or spec.node_name)
+
+
+def _possible_alone(catalogue: Catalogue, key: str, pool: Pool) -> str:
+    """A type of the pool that holds the pod and its daemons, whatever zone it gets; '' if there is none."""
+    facts = catalogue.facts(key)
+    if not _plain(facts) or ignored_reason(facts.pod, catalogue.problem.volumes):
+        return ""
+    if untolerated(pool.taints, facts.pod.spec.tolerations):
+        return ""
+    well_known = catalogue.problem.options.well_known
+    for wanted in pod_requirements(facts.pod):
+        if pool.requirements.compatible(wanted, well_known):
+            continue
+        name = _holding_type(catalogue, facts, pool, pool.requirements.add(*wanted))
+        if name:
+            return name
+    return ""
+
+
+def _holding_type(catalogue: Catalogue, facts: PodFacts, pool: Pool, asked: Requirements) -> str:
+    offered = catalogue.offerings(pool, asked)
+    for kind in pool.instance_types:
+        if not asked.get(labels.INSTANCE_TYPE).has(kind.name):
+            continue
+        for offering in offered.get(kind.name, ()):
+            probe = PlannedClaim(
+                name="probe",
+                pool=pool.name,
+                pods=(),
+                requirements=asked,
+                instance_types=(kind.name,),
+                requests={},
+                instance_type=kind.name,
+                zone=offering.zone,
+                capacity_type=offering.capacity_type,
+                price=offering.price,
+            )
+            possible = possible_labels(pool, probe, kind, offering)
+            if any(len(values) > 1 for values in possible.values()):
+                continue
+            node = {key: values[0] for key, values in possible.items()}
+            load = facts.requests
+            for daemon in catalogue.daemons:
+                if runs_on(daemon, pool.taints, "probe", node):
+                    load = add(load, daemon.facts.requests)
+            if facts.node_rule.matches("probe", node) and fits(load, kind.allocatable()):
+                return kind.name
+    return ""

@@ -1,0 +1,111 @@
+"""Rules on the plan as a whole: accounting, limits, reservations, cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from dovetail.model import labels
+from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.problem import Pool, Problem
+from dovetail.solve.verify.violation import Violation
+
+
+def whole_violations(problem: Problem, plan: Plan) -> Iterator[Violation]:
+    """Everything that can be told without asking where a single pod may run."""
+    yield from _accounting(problem, plan)
+    yield from _names(problem, plan)
+    yield from _limits(problem, plan)
+    yield from _reservations(problem, plan)
+    yield from _cost(plan)
+
+
+def _accounting(problem: Problem, plan: Plan) -> Iterator[Violation]:
+    """Every pending pod is placed once or reported once, and nothing else is."""
+    places: list[tuple[str, str]] = [(pod, claim.name) for claim in plan.claims for pod in claim.pods]
+    places += [(pod, node) for node, pods in plan.existing.items() for pod in pods]
+    places += [(item.pod, "left over") for item in plan.unschedulable]
+    counts = Counter(pod for pod, _ in places)
+    pending = {pod.key for pod in problem.pods}
+    for pod in sorted(pending | counts.keys()):
+        where = sorted(place for name, place in places if name == pod)
+        if pod not in pending:
+            yield Violation("accounting", pod, f"is not pending, but the plan puts it at {', '.join(where)}")
+        elif counts[pod] == 0:
+            yield Violation("accounting", pod, "is pending, but the plan neither places nor reports it")
+        elif counts[pod] > 1:
+            yield Violation("accounting", pod, f"is in the plan {counts[pod]} times: {', '.join(where)}")
+    for item in plan.unschedulable:
+        if not item.reason:
+            yield Violation("accounting", item.pod, "is left over without a reason")
+
+
+def _names(problem: Problem, plan: Plan) -> Iterator[Violation]:
+    nodes = {node.name for node in problem.nodes}
+    for name in sorted(plan.existing.keys() - nodes):
+        yield Violation("names", name, "no such node")
+    pools = {pool.name: pool for pool in problem.pools}
+    taken = Counter(claim.name for claim in plan.claims)
+    for claim in plan.claims:
+        if taken[claim.name] > 1 or claim.name in nodes:
+            yield Violation("names", claim.name, "the name is taken")
+        if claim.pool not in pools:
+            yield Violation("names", claim.name, f"there is no pool {claim.pool}")
+            continue
+        known = {item.name for item in pools[claim.pool].instance_types}
+        for name in claim.instance_types:
+            if name not in known:
+                yield Violation("names", claim.name, f"pool {claim.pool} has no instance type {name}")
+        if not claim.instance_types or claim.instance_type not in claim.instance_types:
+            yield Violation("names", claim.name, "its instance type is not among those listed")
+        if not claim.pods:
+            yield Violation("names", claim.name, "nothing runs on it")
+
+
+def _limits(problem: Problem, plan: Plan) -> Iterator[Violation]:
+    """Whatever types the cloud picks, no pool grows past its limits; `nodes` counts within the batch too."""
+    for pool in problem.pools:
+        claims = [claim for claim in plan.claims if claim.pool == pool.name]
+        if not claims or not pool.limits:
+            continue
+        for name, limit in sorted(pool.limits.items()):
+            bought = sum(_largest(pool, claim, name) for claim in claims)
+            total = pool.usage.get(name, 0) + bought
+            if bought > 0 and total > limit:
+                yield Violation("limits", pool.name, f"{name} may grow to {total}, the limit is {limit}")
+
+
+def _largest(pool: Pool, claim: PlannedClaim, resource: str) -> int:
+    if resource == "nodes":
+        return 1
+    listed = set(claim.instance_types)
+    sizes = (item.capacity.get(resource, 0) for item in pool.instance_types if item.name in listed)
+    return max(sizes, default=0)
+
+
+def _reservations(problem: Problem, plan: Plan) -> Iterator[Violation]:
+    """No more claims than instances left in the reservation that each is priced by."""
+    taken: Counter[str] = Counter()
+    room: dict[str, int] = {}
+    pools = {pool.name: pool for pool in problem.pools}
+    for claim in plan.claims:
+        if claim.capacity_type != labels.RESERVED or claim.pool not in pools:
+            continue
+        for item in pools[claim.pool].instance_types:
+            for offering in item.offerings:
+                mine = (offering.zone, offering.capacity_type) == (claim.zone, claim.capacity_type)
+                if item.name == claim.instance_type and mine and offering.reservation_id:
+                    taken[offering.reservation_id] += 1
+                    room[offering.reservation_id] = offering.reservation_capacity
+    for name, count in sorted(taken.items()):
+        if count > room[name]:
+            yield Violation("reservations", name, f"{count} claims share {room[name]} reserved instances")
+
+
+def _cost(plan: Plan) -> Iterator[Violation]:
+    total = sum(claim.price for claim in plan.claims)
+    if plan.cost.hourly != total:
+        yield Violation("cost", "plan", f"says {plan.cost.hourly}, the claims add up to {total}")
+    if not 0 <= plan.cost.lower_bound <= plan.cost.hourly:
+        message = f"the lower bound {plan.cost.lower_bound} is not within 0 and the cost {plan.cost.hourly}"
+        yield Violation("cost", "plan", message)

@@ -1,0 +1,331 @@
+"""The checker: a correct plan passes, and every planted fault is found by its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Pod, Taint
+from dovetail.api.karpenter.nodepool import NodeClassRef
+from dovetail.api.workloads import DaemonSet
+from dovetail.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, WELL_KNOWN, ZONE
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
+from dovetail.solve.problem import ExistingNode, Options, Pool, Problem
+from dovetail.solve.verify import verify
+
+GI = 1024**3
+
+
+def instance_type(name: str, cpu: int, price: int) -> InstanceType:
+    offerings = tuple(
+        Offering(
+            zone,
+            capacity_type,
+            price * (10 if capacity_type == "on-demand" else 3),
+            Requirements.from_labels({ZONE: zone, CAPACITY_TYPE: capacity_type}),
+            available=not (zone == "c" and capacity_type == "spot"),
+        )
+        for zone in ("a", "b", "c")
+        for capacity_type in ("on-demand", "spot")
+    )
+    requirements = Requirements.of(
+        (
+            Requirement.new(INSTANCE_TYPE, "In", [name]),
+            Requirement.new(ZONE, "In", ["a", "b", "c"]),
+            Requirement.new(CAPACITY_TYPE, "In", ["on-demand", "spot"]),
+            Requirement.new("example.com/family", "In", [name[0]]),
+        )
+    )
+    return InstanceType(name, requirements, offerings, {"cpu": cpu, "memory": cpu * GI // 250, "pods": 10})
+
+
+SMALL, LARGE = instance_type("m.small", 1000, 100), instance_type("r.large", 4000, 400)
+
+
+def pool(name: str, weight: int = 0, **fields: Any) -> Pool:
+    labels = {NODEPOOL: name}
+    requirements = Requirements.from_labels(labels).add(*fields.pop("requirements", ()))
+    return Pool(
+        name,
+        NodeClassRef(group="g", kind="k", name="c"),
+        requirements,
+        labels,
+        (SMALL, LARGE),
+        weight=weight,
+        **fields,
+    )
+
+
+def pod(name: str, cpu: str = "300m", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
+    container = {"resources": {"requests": {"cpu": cpu}}, "ports": spec.pop("ports", [])}
+    return decode(
+        {
+            "metadata": {"name": name, "namespace": "d", "labels": labels or {}},
+            "spec": {"containers": [container], **spec},
+        },
+        Pod,
+    )
+
+
+def spread(key: str) -> list[dict[str, Any]]:
+    selector = {"matchLabels": {"app": "web"}}
+    return [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    ]
+
+
+DAEMON = decode(
+    {
+        "metadata": {"name": "agent", "namespace": "d"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "containers": [{"resources": {"requests": {"cpu": "200m"}}, "ports": [{"hostPort": 99}]}]
+                }
+            }
+        },
+    },
+    DaemonSet,
+)
+WEB = [
+    pod(f"web-{zone}", labels={"app": "web"}, topologySpreadConstraints=spread(ZONE))
+    for zone in ("a", "b", "c")
+]
+APPS = [pod("app-0"), pod("app-1"), pod("app-2", nodeSelector={ZONE: "a"})]
+NODE = ExistingNode(
+    name="old",
+    labels={"kubernetes.io/hostname": "old", ZONE: "b"},
+    taints=(),
+    allocatable={"cpu": 800, "memory": GI, "pods": 4},
+    capacity={"cpu": 1000, "memory": GI, "pods": 4},
+)
+PROBLEM = Problem(
+    pods=(*WEB, *APPS, pod("huge", cpu="9")),
+    pools=(pool("first", 10, limits={"cpu": 9000, "nodes": 4}), pool("second")),
+    nodes=(NODE,),
+    daemonsets=(DAEMON,),
+    options=Options(well_known=WELL_KNOWN),
+)
+
+
+def claim(
+    name: str, pods: tuple[str, ...], zone: str = "", types: tuple[str, ...] = ("m.small",)
+) -> PlannedClaim:
+    own = [Requirement.new(INSTANCE_TYPE, "In", types)]
+    if zone:
+        own.append(Requirement.new(ZONE, "In", [zone]))
+    capacity_type = "on-demand" if zone == "c" else "spot"
+    cheapest = SMALL if "m.small" in types else LARGE
+    return PlannedClaim(
+        name=name,
+        pool="first",
+        pods=pods,
+        requirements=Requirements.from_labels({NODEPOOL: "first"}).add(*own),
+        instance_types=types,
+        requests={"cpu": 300 * len(pods) + 200, "pods": len(pods) + 1},
+        instance_type=cheapest.name,
+        zone=zone or "a",
+        capacity_type=capacity_type,
+        price=min(
+            item.price
+            for item in cheapest.offerings
+            if item.zone == (zone or "a") and item.capacity_type == capacity_type
+        ),
+    )
+
+
+def plan(*claims: PlannedClaim, **fields: Any) -> Plan:
+    hourly = sum(item.price for item in claims)
+    return Plan(
+        claims=claims,
+        existing=fields.pop("existing", {"old": ("d/app-1",)}),
+        unschedulable=fields.pop("unschedulable", (Unschedulable("d/huge", "no instance type has enough"),)),
+        cost=fields.pop("cost", Cost(hourly, hourly // 2)),
+    )
+
+
+CLAIMS = (
+    claim("first-0", ("d/app-2", "d/web-a"), "a", ("m.small", "r.large")),
+    claim("first-1", ("d/web-b",), "b"),
+    claim("first-2", ("d/app-0", "d/web-c"), "c"),
+)
+GOOD = plan(*CLAIMS)
+
+
+def changed(index: int, **fields: Any) -> Plan:
+    claims = list(CLAIMS)
+    claims[index] = replace(claims[index], **fields)
+    return plan(*claims)
+
+
+def with_pods(*extra: Pod) -> Problem:
+    keys = {item.key for item in extra}
+    return replace(PROBLEM, pods=(*(item for item in PROBLEM.pods if item.key not in keys), *extra))
+
+
+def test_a_correct_plan_passes() -> None:
+    assert verify(PROBLEM, GOOD) == ()
+
+
+FAULTS: dict[str, tuple[str, Callable[[], tuple[Problem, Plan]]]] = {
+    "a pod is in two places": (
+        "accounting",
+        lambda: (PROBLEM, plan(*CLAIMS, existing={"old": ("d/app-0", "d/app-1")})),
+    ),
+    "a pod is forgotten": ("accounting", lambda: (PROBLEM, plan(*CLAIMS, existing={}))),
+    "the existing node is too small": (
+        "existing node",
+        lambda: (with_pods(pod("app-1", cpu="700m")), GOOD),
+    ),
+    "a listed type is too small once its daemon runs": (
+        "resources",
+        lambda: (with_pods(pod("app-0", cpu="600m")), changed(2, requests={"cpu": 2000, "pods": 3})),
+    ),
+    "a taint of the pool is not tolerated": (
+        "taints",
+        lambda: (
+            replace(PROBLEM, pools=(replace(PROBLEM.pools[0], taints=(TAINT,)), PROBLEM.pools[1])),
+            plan(*(replace(item, taints=(TAINT,)) for item in CLAIMS)),
+        ),
+    ),
+    "a node selector is not met": (
+        "node affinity",
+        lambda: (with_pods(pod("app-0", nodeSelector={ZONE: "a"})), GOOD),
+    ),
+    "host ports clash with a daemon's": (
+        "host ports",
+        lambda: (with_pods(pod("app-0", ports=[{"hostPort": 99}])), GOOD),
+    ),
+    "an offering is not available": (
+        "offerings",
+        lambda: (
+            PROBLEM,
+            changed(
+                2,
+                requirements=CLAIMS[2].requirements.add(Requirement.new(CAPACITY_TYPE, "In", ["spot"])),
+            ),
+        ),
+    ),
+    "the price is not the cheapest": ("price", lambda: (PROBLEM, changed(0, price=CLAIMS[0].price * 2))),
+    "the claim asks for more than its pool allows": (
+        "pool",
+        lambda: (
+            replace(
+                PROBLEM,
+                pools=(
+                    pool("first", 10, requirements=[Requirement.new(CAPACITY_TYPE, "In", ["spot"])]),
+                    PROBLEM.pools[1],
+                ),
+            ),
+            GOOD,
+        ),
+    ),
+    "limits are passed within the batch": (
+        "limits",
+        lambda: (replace(PROBLEM, pools=(pool("first", 10, limits={"cpu": 5000}), PROBLEM.pools[1])), GOOD),
+    ),
+    "node limits are passed within the batch": (
+        "limits",
+        lambda: (replace(PROBLEM, pools=(pool("first", 10, limits={"nodes": 2}), PROBLEM.pools[1])), GOOD),
+    ),
+    "too few families for minValues": (
+        "minValues",
+        lambda: (
+            replace(
+                PROBLEM,
+                pools=(
+                    pool("first", 10, requirements=[Requirement.new("example.com/family", "Exists", (), 2)]),
+                    PROBLEM.pools[1],
+                ),
+            ),
+            plan(
+                *(
+                    replace(
+                        item,
+                        requirements=item.requirements.add(Requirement.new("example.com/family", "Exists")),
+                    )
+                    for item in CLAIMS
+                )
+            ),
+        ),
+    ),
+    "a skew is too large": (
+        "between pods",
+        lambda: (
+            PROBLEM,
+            plan(
+                claim("first-0", ("d/app-2", "d/web-a"), "a"),
+                claim("first-1", ("d/web-b", "d/web-c"), "a"),
+                claim("first-2", ("d/app-0",), "c"),
+            ),
+        ),
+    ),
+    "an affinity has nobody to be near": (
+        "between pods",
+        lambda: (with_pods(pod("app-0", affinity=near("podAffinity", "nobody"))), GOOD),
+    ),
+    "an anti-affinity is broken": (
+        "between pods",
+        lambda: (with_pods(pod("app-0", affinity=near("podAntiAffinity", "web"))), GOOD),
+    ),
+    "a zone that pods are counted by is left open": (
+        "undecided",
+        lambda: (
+            PROBLEM,
+            plan(
+                claim("first-0", ("d/app-2", "d/web-a"), "a"),
+                *CLAIMS[1:2],
+                claim("first-2", ("d/app-0", "d/web-c")),
+            ),
+        ),
+    ),
+    "a pool of lower weight is used without need": (
+        "weight",
+        lambda: (
+            replace(PROBLEM, pools=(pool("best", 20), *PROBLEM.pools)),
+            plan(*CLAIMS, claim("first-3", ("d/app-1",)), existing={}),
+        ),
+    ),
+    "a pod is left over that would fit": (
+        "left over",
+        lambda: (
+            PROBLEM,
+            plan(*CLAIMS, existing={}, unschedulable=(*GOOD.unschedulable, Unschedulable("d/app-1", "?"))),
+        ),
+    ),
+    "the bound is above the cost": (
+        "cost",
+        lambda: (PROBLEM, replace(GOOD, cost=Cost(GOOD.cost.hourly, 10**15))),
+    ),
+    "the cost is not the sum": ("cost", lambda: (PROBLEM, replace(GOOD, cost=Cost(1, 0)))),
+}
+TAINT = Taint(key="team", value="x", effect="NoSchedule")
+
+
+def near(kind: str, app: str) -> dict[str, Any]:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found(name: str) -> None:
+    rule, build = FAULTS[name]
+    assert rule in {item.rule for item in verify(*build())}
+
+
+def test_order_is_found_where_only_some_orders_work() -> None:
+    """The follower may only come after the pod that it wants to be near."""
+    follower = pod("app-0", affinity=near("podAffinity", "web"))
+    assert verify(with_pods(follower), GOOD) == ()
+
+
+def test_placing_on_nodes_in_flight_counts_their_daemons() -> None:
+    node = replace(NODE, in_flight=True, allocatable={"cpu": 400, "memory": GI, "pods": 4})
+    found = verify(replace(PROBLEM, nodes=(node,)), GOOD)
+    assert [(item.rule, item.subject) for item in found] == [("existing node", "old")]
