@@ -1,4 +1,4 @@
-"""What every controller works with."""
+"""What controllers act with."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dovetail.model.offering import InstanceType
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """The ports, the state and the tools that controllers share."""
+class Tools:
+    """The two outside worlds, what is known of them, and where to say what happened."""
 
     client: Client
     provider: Provider
-    clock: Clock
-    log: EventLog
     state: State
     recorder: Recorder
+    clock: Clock
+    log: EventLog
 
     def node_class(self, reference: NodeClassRef) -> EC2NodeClass | None:
         """The class that a pool or claim refers to, if it exists."""
