@@ -13,7 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
 from dovetail.cloud.provider import Instance, Provider
-from dovetail.cloud.simulated import Account, Image, Limit, SecurityGroup, SimulatedCloud, Subnet
+from dovetail.cloud.simulated import Account, Limit, SecurityGroup, SimulatedCloud, Subnet
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements
@@ -366,41 +366,8 @@ class TestDeterminism:
         assert play(scenario) == 3
 
 
-class TestResolution:
-    """What the selectors of a node class match."""
-
-    def resolved(self, place: Account, **spec: object) -> Any:
-        async def scenario(cloud: SimulatedCloud, clock: VirtualClock) -> Any:
-            assert clock.now() == 0
-            return await cloud.resolve(node_class(**spec))
-
-        return play(scenario, account=place)
-
-    def test_the_usual_account(self) -> None:
-        found = self.resolved(Account.usual(REGION, "demo"))
-        assert [subnet.zone[-1] for subnet in sorted(found.subnets, key=lambda one: one.zone)] == list("abcd")
-        assert [group.name for group in found.security_groups] == ["demo-nodes"]
-        assert len(found.images) == 5
-        assert found.unsupported_alias == ""
-
-    def test_a_near_miss_can_be_told(self) -> None:
-        found = self.resolved(account(), subnetSelectorTerms=[{"tags": {"karpenter.sh/discovert": "demo"}}])
-        assert found.subnets == ()
-        assert found.subnet_tag_keys == ("karpenter.sh/discovery",)
-
-    @pytest.mark.parametrize(
-        ("term", "ids"),
-        [
-            ({"id": "subnet-a"}, ["subnet-a"]),
-            ({"tags": {"karpenter.sh/discovery": "*"}}, ["subnet-a", "subnet-b"]),
-            ({"tags": {"*": "*"}}, ["subnet-a", "subnet-b"]),
-            ({"tags": {"karpenter.sh/discovery": "demo", "tier": "private"}}, []),
-            ({}, []),
-        ],
-    )
-    def test_subnet_terms(self, term: dict[str, object], ids: list[str]) -> None:
-        found = self.resolved(account(), subnetSelectorTerms=[term])
-        assert [subnet.id for subnet in found.subnets] == ids
+class TestClassesShapeTypes:
+    """Which types a node class can have."""
 
     def test_types_are_sold_only_where_the_class_has_subnets(self) -> None:
         place = Account.usual(REGION, "demo")
@@ -420,34 +387,3 @@ class TestResolution:
             return len(cloud.instance_types(node_class(kubelet={"maxPods": "many"})))
 
         assert play(scenario) == 0
-
-    @pytest.mark.parametrize(
-        ("terms", "names"),
-        [
-            ([{"id": "ami-1"}, {"id": "ami-1"}], ["ami-1"]),
-            ([{"name": "own-*"}], ["own-image"]),
-            ([{"tags": {"team": "x"}}], ["own-image"]),
-            ([{"name": "other"}], []),
-        ],
-    )
-    def test_image_terms(self, terms: list[dict[str, object]], names: list[str]) -> None:
-        place = Account(REGION, images=(Image("ami-9", "own-image", tags={"team": "x"}),))
-        assert [
-            image.name for image in self.resolved(place, amiFamily="AL2023", amiSelectorTerms=terms).images
-        ] == names
-
-    @pytest.mark.parametrize(
-        ("alias", "version", "supported"),
-        [
-            ("al2@latest", "1.32", True),
-            ("al2@latest", "1.33", False),
-            ("windows2025@latest", "1.34", False),
-            ("windows2025@latest", "1.35", True),
-        ],
-    )
-    def test_aliases_that_a_version_has_no_images_for(
-        self, alias: str, version: str, supported: bool
-    ) -> None:
-        found = self.resolved(Account(REGION, version), amiSelectorTerms=[{"alias": alias}])
-        assert bool(found.images) == supported
-        assert (found.unsupported_alias == "") == supported
