@@ -1,0 +1,77 @@
+"""The scheduler's queue: priority, back-off, and who is woken."""
+
+from __future__ import annotations
+
+from dovetail.api.core import Pod, PodSpec
+from dovetail.api.meta import Meta
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.simulate.scheduler.queue import SchedulingQueue
+
+
+def pod(name: str, priority: int = 0) -> Pod:
+    return Pod(metadata=Meta(name=name, namespace="default", uid=name), spec=PodSpec(priority=priority))
+
+
+def names(queue: SchedulingQueue, now: int) -> list[str]:
+    found = []
+    while (item := queue.pop(now)) is not None:
+        found.append(item.metadata.name)
+    return found
+
+
+def everybody(_: Pod) -> bool:
+    return True
+
+
+def test_priority_then_age() -> None:
+    queue = SchedulingQueue()
+    for name, priority in (("a", 0), ("b", 5), ("c", 5), ("d", -1)):
+        queue.add(pod(name, priority))
+    assert names(queue, 0) == ["b", "c", "a", "d"]
+
+
+def test_a_failed_pod_waits_for_a_change_and_for_its_back_off() -> None:
+    queue = SchedulingQueue()
+    queue.add(pod("a"))
+    now = 0
+    for backoff in (1, 2, 4, 8, 10, 10):
+        assert names(queue, now) == ["a"]
+        queue.failed("a", now)
+        assert queue.next_due() == now + 5 * MINUTE
+        queue.wake(now, everybody)
+        assert queue.next_due() == now + backoff * SECOND
+        assert names(queue, now + backoff * SECOND - 1) == []
+        now += backoff * SECOND
+
+
+def test_a_change_after_the_back_off_helps_at_once() -> None:
+    queue = SchedulingQueue()
+    queue.add(pod("a"))
+    queue.add(pod("b"))
+    assert names(queue, 0) == ["a", "b"]
+    queue.failed("a", 0)
+    queue.failed("b", 0)
+    queue.wake(MINUTE, lambda item: item.metadata.name == "b")
+    assert names(queue, MINUTE) == ["b"]
+
+
+def test_nobody_waits_for_ever() -> None:
+    queue = SchedulingQueue()
+    queue.add(pod("a"))
+    assert names(queue, 0) == ["a"]
+    queue.failed("a", 0)
+    assert names(queue, 5 * MINUTE - 1) == []
+    assert names(queue, 5 * MINUTE) == ["a"]
+
+
+def test_removed_pods_are_not_tried() -> None:
+    queue = SchedulingQueue()
+    queue.add(pod("a"))
+    queue.add(pod("b"))
+    queue.remove("a")
+    assert names(queue, 0) == ["b"]
+    queue.failed("b", 0)
+    queue.wake(0, everybody)
+    queue.remove("b")
+    assert queue.next_due() is None
+    assert len(queue) == 0
