@@ -5,9 +5,9 @@ from __future__ import annotations
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
+from dovetail.controllers.context import Context
 from dovetail.controllers.nodepool.fingerprint import CLASS_HASH_VERSION, class_hash
 from dovetail.controllers.reconciler import Reconciler
-from dovetail.controllers.tools import Tools
 from dovetail.model import labels
 
 HASH = labels.AWS + "ec2nodeclass-hash"
@@ -17,10 +17,10 @@ VERSION = labels.AWS + "ec2nodeclass-hash-version"
 class NodeClassHash:
     """Claims with a hash of another version are stamped anew; those that have drifted keep their state."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self.queue = Reconciler("nodeclass.hash", tools.clock, self.reconcile)
-        tools.state.subscribe(self.notice)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.queue = Reconciler("nodeclass.hash", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow new specs of classes."""
@@ -30,7 +30,7 @@ class NodeClassHash:
 
     async def reconcile(self, key: str) -> int | None:
         """Stamp the class, and its claims if the way of hashing changed."""
-        state, client = self._tools.state, self._tools.client
+        state, client = self._context.state, self._context.client
         node_class = state.get(EC2NodeClass, key)
         if node_class is None or node_class.deleting:
             return None

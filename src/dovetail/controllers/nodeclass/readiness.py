@@ -13,8 +13,8 @@ from dovetail.base.clock import MINUTE
 from dovetail.base.errors import NotFound
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
+from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler
-from dovetail.controllers.tools import Tools
 
 FINALIZER = "karpenter.k8s.aws/termination"
 PERIOD = MINUTE
@@ -27,10 +27,10 @@ AWAITING = "Awaiting AMI, Instance Profile, Security Group, and Subnet resolutio
 class NodeClassReadiness:
     """Resolves each class on every change and once a minute; holds its finalizer while claims use it."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self.queue = Reconciler("nodeclass", tools.clock, self.reconcile)
-        tools.state.subscribe(self.notice)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.queue = Reconciler("nodeclass", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow changes of classes, and claims that go away."""
@@ -43,20 +43,20 @@ class NodeClassReadiness:
 
     async def reconcile(self, key: str) -> int | None:
         """Bring status and finalizer up to date."""
-        node_class = self._tools.state.get(EC2NodeClass, key)
+        node_class = self._context.state.get(EC2NodeClass, key)
         if node_class is None:
             return None
         if node_class.deleting:
             return await self._terminate(node_class)
-        client = self._tools.client
+        client = self._context.client
         if FINALIZER not in node_class.metadata.finalizers:
             await client.patch(
                 EC2NodeClass,
                 key,
                 merge={"metadata": {"finalizers": [*node_class.metadata.finalizers, FINALIZER]}},
             )
-        resolution = await self._tools.provider.resolve(node_class)
-        stamp = Stamp(self._tools.clock.now(), node_class.metadata.generation)
+        resolution = await self._context.provider.resolve(node_class)
+        stamp = Stamp(self._context.clock.now(), node_class.metadata.generation)
         conditions = judge(node_class, resolution, stamp)
         status = {**_status(resolution), "conditions": document(conditions)}
         await client.patch(EC2NodeClass, key, merge={"status": status}, status=True)
@@ -66,11 +66,11 @@ class NodeClassReadiness:
         name = node_class.metadata.name
         users = [
             claim.metadata.name
-            for claim in self._tools.state.all(NodeClaim)
+            for claim in self._context.state.all(NodeClaim)
             if claim.spec.node_class_ref.name == name
         ]
         if users:
-            await self._tools.recorder.publish(
+            await self._context.recorder.publish(
                 node_class,
                 "Normal",
                 "WaitingOnNodeClaimTermination",
@@ -80,7 +80,7 @@ class NodeClassReadiness:
             return WAITING_TTL
         kept = [item for item in node_class.metadata.finalizers if item != FINALIZER]
         with suppress(NotFound):
-            await self._tools.client.patch(EC2NodeClass, name, merge={"metadata": {"finalizers": kept}})
+            await self._context.client.patch(EC2NodeClass, name, merge={"metadata": {"finalizers": kept}})
         return None
 
 

@@ -7,8 +7,8 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import NotFound
 from dovetail.cluster.usage import BASE, NODES, usage_by_pool
+from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import every
-from dovetail.controllers.tools import Tools
 from dovetail.model.resources import quantities
 
 PERIOD = 5 * SECOND
@@ -17,16 +17,16 @@ PERIOD = 5 * SECOND
 class NodePoolCounter:
     """Adds up the capacity of the pool's nodes that stay; writes only what changed."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def run(self) -> None:
         """Count for ever."""
-        await every(self._tools.clock, PERIOD, self.count)
+        await every(self._context.clock, PERIOD, self.count)
 
     async def count(self) -> None:
         """Count once."""
-        state = self._tools.state
+        state = self._context.state
         if not state.synced():
             return
         usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
@@ -40,7 +40,7 @@ class NodePoolCounter:
             resources = {**gone, **{name: str(value) for name, value in wanted.items()}}
             status = encode({"resources": resources, "nodes": used[NODES]})
             try:
-                await self._tools.client.patch(
+                await self._context.client.patch(
                     NodePool, pool.metadata.name, merge={"status": status}, status=True
                 )
             except NotFound:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, is_true
+from dovetail.controllers.context import Context
 from dovetail.controllers.nodepool.fingerprint import HASH_VERSION, pool_hash
 from dovetail.controllers.reconciler import Reconciler
-from dovetail.controllers.tools import Tools
 from dovetail.model import labels
 
 
 class NodePoolHash:
     """Claims with a hash of another version are stamped anew; those that have drifted keep their state."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self.queue = Reconciler("nodepool.hash", tools.clock, self.reconcile)
-        tools.state.subscribe(self.notice)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.queue = Reconciler("nodepool.hash", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow new specs of pools."""
@@ -27,7 +27,7 @@ class NodePoolHash:
 
     async def reconcile(self, key: str) -> int | None:
         """Stamp the pool, and its claims if the way of hashing changed."""
-        state, client = self._tools.state, self._tools.client
+        state, client = self._context.state, self._context.client
         pool = state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None

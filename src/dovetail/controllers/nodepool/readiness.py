@@ -6,10 +6,10 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, condition
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
+from dovetail.controllers.context import Context
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth
 from dovetail.controllers.nodepool.validation import VALIDATION, validation
 from dovetail.controllers.reconciler import Reconciler
-from dovetail.controllers.tools import Tools
 
 CLASS_READY = "NodeClassReady"
 REGISTRATION = "NodeRegistrationHealthy"
@@ -18,11 +18,11 @@ REGISTRATION = "NodeRegistrationHealthy"
 class NodePoolReadiness:
     """Writes all conditions of pools, on changes of the pool and of its class."""
 
-    def __init__(self, tools: Tools, health: RegistrationHealth) -> None:
-        self._tools = tools
+    def __init__(self, context: Context, health: RegistrationHealth) -> None:
+        self._context = context
         self._health = health
-        self.queue = Reconciler("nodepool.readiness", tools.clock, self.reconcile)
-        tools.state.subscribe(self.notice)
+        self.queue = Reconciler("nodepool.readiness", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Follow pools, and classes for the pools that refer to them."""
@@ -31,17 +31,17 @@ class NodePoolReadiness:
                 self.queue.add(new.key)
         elif kind is EC2NodeClass:
             name = (new or old or Object()).metadata.name
-            for pool in self._tools.state.all(NodePool):
+            for pool in self._context.state.all(NodePool):
                 if pool.spec.template.spec.node_class_ref.name == name:
                     self.queue.add(pool.key)
 
     async def reconcile(self, key: str) -> int | None:
         """Write the conditions, if they changed."""
-        pool = self._tools.state.get(NodePool, key)
+        pool = self._context.state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None
-        stamp = Stamp(self._tools.clock.now(), pool.metadata.generation)
-        node_class = self._tools.node_class(pool.spec.template.spec.node_class_ref)
+        stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
+        node_class = self._context.node_class(pool.spec.template.spec.node_class_ref)
         generation = node_class.metadata.generation if node_class else 0
         conditions = validation(pool, pool.status.conditions, stamp)
         conditions = class_ready(node_class, conditions, stamp)
@@ -59,7 +59,7 @@ class NodePoolReadiness:
         if conditions == pool.status.conditions and generation == pool.status.node_class_observed_generation:
             return None
         status = {"conditions": document(conditions), "nodeClassObservedGeneration": generation}
-        await self._tools.client.patch(NodePool, key, merge={"status": status}, status=True)
+        await self._context.client.patch(NodePool, key, merge={"status": status}, status=True)
         return None
 
     def _renewed(self, pool: NodePool, class_generation: int) -> bool:

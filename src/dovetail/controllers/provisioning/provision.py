@@ -13,11 +13,11 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError
 from dovetail.cluster.problem import build
 from dovetail.cluster.usage import exceeded, usage_by_pool
+from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable
-from dovetail.controllers.tools import Tools
 from dovetail.model.problem import Budget, Options, Problem
 from dovetail.model.resources import amounts
 from dovetail.model.volumes import VolumeIndex
@@ -41,8 +41,8 @@ class ProvisioningOptions:
 class Provisioner:
     """One loop: wait for a batch, plan on a frozen view, act. Nothing else buys for pending pods."""
 
-    def __init__(self, tools: Tools, batcher: Batcher, options: ProvisioningOptions) -> None:
-        self._tools = tools
+    def __init__(self, context: Context, batcher: Batcher, options: ProvisioningOptions) -> None:
+        self._context = context
         self._batcher = batcher
         self._options = options
         self._offers = Offers()
@@ -56,14 +56,14 @@ class Provisioner:
                 await self.provision(window)
             except ApiError:
                 # The pods are still pending: whatever failed, their triggers come again.
-                await self._tools.clock.sleep(SECOND)
+                await self._context.clock.sleep(SECOND)
 
     async def provision(self, window: Window) -> None:
         """Plan once for all pods that wait now, and act on the plan."""
         pods = await self._pending()
         if not pods:
             return
-        self._tools.log.record(
+        self._context.log.record(
             "batch", opened=window.opened, closed=window.closed, pods=[pod.key for pod in pods]
         )
         problem = self._problem(pods)
@@ -73,14 +73,14 @@ class Provisioner:
         await self._act(plan)
 
     async def _synced(self) -> None:
-        state = self._tools.state
+        state = self._context.state
         while not state.synced():
-            await self._tools.clock.sleep(SECOND)
+            await self._context.clock.sleep(SECOND)
             await state.settle()
 
     async def _pending(self) -> tuple[Pod, ...]:
         """Pods without a node, and those that move because their node goes away; events for ignored ones."""
-        state = self._tools.state
+        state = self._context.state
         volumes = VolumeIndex(
             claims={item.key: item for item in state.all(PersistentVolumeClaim)},
             volumes={item.key: item for item in state.all(PersistentVolume)},
@@ -98,7 +98,7 @@ class Provisioner:
         return (*pending, *self._moving())
 
     def _moving(self) -> tuple[Pod, ...]:
-        state, now = self._tools.state, self._tools.clock.now()
+        state, now = self._context.state, self._context.clock.now()
         pdbs = state.all(PodDisruptionBudget)
         return tuple(
             pod
@@ -109,11 +109,11 @@ class Provisioner:
         )
 
     def _problem(self, pods: tuple[Pod, ...]) -> Problem:
-        state = self._tools.state
+        state = self._context.state
         return build(
             state.objects(),
             pods,
-            self._tools.instance_types,
+            self._context.instance_types,
             self._options.solver,
             state.marked(),
             node_class_kinds=state.node_class_kinds,
@@ -122,9 +122,9 @@ class Provisioner:
     async def _check_offers(self, name: str, problem: Problem) -> None:
         pool = next(item for item in problem.pools if item.name == name)
         message = self._offers.fault(pool, strict_min_values=self._options.solver.strict_min_values)
-        subject = self._tools.state.get(NodePool, name)
+        subject = self._context.state.get(NodePool, name)
         if message and subject is not None:
-            await self._tools.recorder.publish(
+            await self._context.recorder.publish(
                 subject, "Warning", "NoCompatibleInstanceTypes", message, ttl=NO_TYPES_TTL
             )
 
@@ -134,8 +134,8 @@ class Provisioner:
             self._options.on_plan(problem, plan)
         rate = self._options.work_per_second
         spent = plan.work * SECOND // rate if rate else 0
-        await self._tools.clock.sleep(spent)
-        self._tools.log.record(
+        await self._context.clock.sleep(spent)
+        self._context.log.record(
             "solve",
             pods=len(problem.pods),
             claims=len(plan.claims),
@@ -153,13 +153,13 @@ class Provisioner:
         for planned in plan.claims:
             await self._buy(planned)
         for left in plan.unschedulable:
-            pod = self._tools.state.get(Pod, left.pod)
+            pod = self._context.state.get(Pod, left.pod)
             if pod is not None:
                 await self._failed(pod, left.reason)
 
     async def _buy(self, planned: PlannedClaim) -> None:
         """Create the claim, unless its pool went away or is over its limits by now."""
-        state = self._tools.state
+        state = self._context.state
         pool = state.get(NodePool, planned.pool)
         if pool is None or pool.deleting:
             return
@@ -167,12 +167,12 @@ class Provisioner:
         if over:
             await self._all_failed(planned, over)
             return
-        claim = await self._tools.client.create(node_claim(planned, pool))
+        claim = await self._context.client.create(node_claim(planned, pool))
         state.expect(claim)
         await self._nominate(planned.pods, claim.metadata.name)
 
     def _over_limits(self, pool: NodePool) -> str:
-        state = self._tools.state
+        state = self._context.state
         staying = (machine for machine in state.machines() if not state.going(machine))
         usage = usage_by_pool(staying).get(pool.metadata.name, {})
         found = exceeded(usage, amounts(pool.spec.limits))
@@ -183,7 +183,7 @@ class Provisioner:
 
     async def _nominate(self, pods: tuple[str, ...], name: str) -> None:
         """Tell the pods where to expect to run; `name` is a node's or, before it comes up, a claim's."""
-        state = self._tools.state
+        state = self._context.state
         state.nominate(name)
         node = state.get(Node, name)
         claim = state.claim_of(node) if node is not None else state.get(NodeClaim, name)
@@ -193,7 +193,7 @@ class Provisioner:
         if node is not None:
             places.append(f"node/{node.metadata.name}")
         for key in pods:
-            self._tools.log.record(
+            self._context.log.record(
                 "nominated",
                 pod=key,
                 claim=claim.metadata.name if claim else "",
@@ -202,16 +202,16 @@ class Provisioner:
             pod = state.get(Pod, key)
             if pod is not None:
                 message = f"Pod should schedule on: {', '.join(places)}"
-                await self._tools.recorder.publish(pod, "Normal", "Nominated", message)
+                await self._context.recorder.publish(pod, "Normal", "Nominated", message)
 
     async def _all_failed(self, planned: PlannedClaim, reason: str) -> None:
         for key in planned.pods:
-            pod = self._tools.state.get(Pod, key)
+            pod = self._context.state.get(Pod, key)
             if pod is not None:
                 await self._failed(pod, reason)
 
     async def _failed(self, pod: Pod, reason: str) -> None:
-        await self._tools.recorder.publish(
+        await self._context.recorder.publish(
             pod,
             "Warning",
             "FailedScheduling",

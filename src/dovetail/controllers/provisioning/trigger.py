@@ -5,10 +5,10 @@ from __future__ import annotations
 from dovetail.api.core import Node, Pod
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND
+from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.pods import provisionable
 from dovetail.controllers.reconciler import Reconciler
-from dovetail.controllers.tools import Tools
 from dovetail.model import labels
 
 REPEAT = 10 * SECOND
@@ -17,11 +17,11 @@ REPEAT = 10 * SECOND
 class PodTrigger:
     """Triggers for a pod when it becomes provisionable, then every 10 s while it is."""
 
-    def __init__(self, tools: Tools, batcher: Batcher) -> None:
-        self._state = tools.state
+    def __init__(self, context: Context, batcher: Batcher) -> None:
+        self._state = context.state
         self._batcher = batcher
-        self.queue = Reconciler("provisioner.trigger.pod", tools.clock, self.reconcile)
-        tools.state.subscribe(self.notice)
+        self.queue = Reconciler("provisioner.trigger.pod", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
         """Look at pods when they turn provisionable."""
@@ -41,11 +41,11 @@ class PodTrigger:
 class NodeTrigger:
     """Triggers for a node with the disrupted taint, every 10 s while it is there: its pods need places."""
 
-    def __init__(self, tools: Tools, batcher: Batcher) -> None:
-        self._state = tools.state
+    def __init__(self, context: Context, batcher: Batcher) -> None:
+        self._state = context.state
         self._batcher = batcher
-        self.queue = Reconciler("provisioner.trigger.node", tools.clock, self.reconcile)
-        tools.state.subscribe(self.notice)
+        self.queue = Reconciler("provisioner.trigger.node", context.clock, self.reconcile)
+        context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
         """Look at nodes when they get the taint."""
