@@ -158,7 +158,7 @@ def _taints(machine: Machine) -> tuple[Taint, ...]:
         taints = tuple(
             taint
             for taint in taints
-            if (taint.key, taint.value, taint.effect) not in passing and not _ephemeral(taint)
+            if (taint.key, taint.value, taint.effect) not in passing and not is_ephemeral(taint)
         )
     cordoned = machine.node is not None and machine.node.spec.unschedulable
     if cordoned and not any(taint.key == CORDONED.key for taint in taints):
@@ -166,5 +166,5 @@ def _taints(machine: Machine) -> tuple[Taint, ...]:
     return taints
 
 
-def _ephemeral(taint: Taint) -> bool:
+def is_ephemeral(taint: Taint) -> bool:
     return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(EPHEMERAL_PREFIX)

@@ -1,0 +1,36 @@
+"""What every controller works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodepool import NodeClassRef, NodePool
+from dovetail.base.clock import Clock
+from dovetail.base.eventlog import EventLog
+from dovetail.cloud.provider import Provider
+from dovetail.cluster.state import State
+from dovetail.kube.client import Client
+from dovetail.kube.recorder import Recorder
+from dovetail.model.offering import InstanceType
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The ports, the state and the tools that controllers share."""
+
+    client: Client
+    provider: Provider
+    clock: Clock
+    log: EventLog
+    state: State
+    recorder: Recorder
+
+    def node_class(self, reference: NodeClassRef) -> EC2NodeClass | None:
+        """The class that a pool or claim refers to, if it exists."""
+        return self.state.get(EC2NodeClass, reference.name)
+
+    def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        """What the pool may launch; nothing while its class is missing."""
+        found = self.node_class(pool.spec.template.spec.node_class_ref)
+        return self.provider.instance_types(found) if found is not None else ()

@@ -1,0 +1,12 @@
+"""The life of a NodeClaim.
+
+lifecycle   one reconcile per claim: finalizer, then the steps below, or termination
+launch      buy the instance
+register    match the node to the claim
+initialize  wait until the node can take pods
+liveness    give up on claims that come to nothing
+terminate   nodes first, then the instance, then the finalizer
+expire      claims that reached their age
+collect     claims without instance, instances without claim
+status      writing conditions, and the events of their transitions
+"""

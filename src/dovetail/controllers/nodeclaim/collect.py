@@ -1,0 +1,128 @@
+"""Garbage: claims whose instance vanished, instances that no claim knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import is_true
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import ApiError, CloudError, InstanceNotFound, NotFound
+from dovetail.cloud.provider import Instance
+from dovetail.cluster.nodes import managed
+from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.status import REGISTERED
+
+CLAIM_PERIOD = 2 * MINUTE
+INSTANCE_GRACE = 30 * SECOND
+# A restart may have left instances behind, so the first looks follow each other closely.
+_FIRST_RUNS = 20
+_FIRST_PERIOD = 10 * SECOND
+_PERIOD = 2 * MINUTE
+
+
+def vanished(claims: Sequence[NodeClaim], instances: Sequence[Instance]) -> list[NodeClaim]:
+    """Registered claims whose instance the cloud does not list any more."""
+    there = {item.provider_id for item in instances}
+    return [
+        claim
+        for claim in claims
+        if not claim.deleting
+        and is_true(claim.status.conditions, REGISTERED)
+        and claim.status.provider_id not in there
+    ]
+
+
+def stray(claims: Sequence[NodeClaim], instances: Sequence[Instance], now: int) -> list[Instance]:
+    """Instances older than 30 s that no claim has, or is about to have, as its own."""
+    known = {claim.status.provider_id for claim in claims}
+    # A claim that has no instance in its status yet will adopt the one that was launched for it.
+    awaited = {claim.metadata.name for claim in claims if not claim.status.provider_id}
+    return [
+        item
+        for item in instances
+        if not item.terminating
+        and item.provider_id not in known
+        and item.claim not in awaited
+        and now - item.created > INSTANCE_GRACE
+    ]
+
+
+class ClaimCollection:
+    """Deletes claims whose instance vanished, unless their node still says that it is Ready."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def run(self) -> None:
+        """Look every two minutes, for ever; an error skips one turn."""
+        while True:
+            await self._context.clock.sleep(CLAIM_PERIOD)
+            try:
+                await self.collect()
+            except (ApiError, CloudError) as error:
+                self._context.log.record(
+                    "reconcile.failed", controller="nodeclaim.garbagecollection", key="", message=str(error)
+                )
+
+    async def collect(self) -> None:
+        """Look once. The claims are listed first: an instance of a newer claim is nobody's loss."""
+        context = self._context
+        claims = await _claims(context)
+        instances = await context.provider.list()
+        for claim in vanished(claims, instances):
+            node = context.state.node_of(claim)
+            if node is not None and is_true(node.status.conditions, "Ready"):
+                continue
+            try:
+                await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
+            except NotFound:
+                continue
+
+
+class InstanceCollection:
+    """Terminates instances that no claim knows, and deletes their nodes."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def run(self) -> None:
+        """Look often at first, later every two minutes, for ever; an error skips one turn."""
+        runs = 0
+        while True:
+            try:
+                await self.collect()
+            except (ApiError, CloudError) as error:
+                self._context.log.record(
+                    "reconcile.failed", controller="instance.garbagecollection", key="", message=str(error)
+                )
+            runs += 1
+            await self._context.clock.sleep(_FIRST_PERIOD if runs <= _FIRST_RUNS else _PERIOD)
+
+    async def collect(self) -> None:
+        """Look once. The instances are listed first: the claim of each of them exists already."""
+        context = self._context
+        instances = await context.provider.list()
+        claims = await _claims(context)
+        for instance in stray(claims, instances, context.clock.now()):
+            try:
+                await context.provider.delete(instance.provider_id)
+            except InstanceNotFound:
+                continue
+            finally:
+                await self._delete_nodes(instance)
+
+    async def _delete_nodes(self, instance: Instance) -> None:
+        for node in self._context.state.all(Node):
+            if node.spec.provider_id == instance.provider_id and not node.deleting:
+                try:
+                    await self._context.client.delete(Node, node.metadata.name, uid=node.metadata.uid)
+                except NotFound:
+                    continue
+
+
+async def _claims(context: Context) -> list[NodeClaim]:
+    listing = await context.client.list(NodeClaim)
+    kinds = context.provider.node_class_kinds
+    return [claim for claim in listing.items if managed(claim.spec.node_class_ref, kinds)]

@@ -1,0 +1,61 @@
+"""Claims that reached their age: deleted to the second, without a replacement first, whatever budgets say."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Object
+from dovetail.base.errors import NotFound
+from dovetail.cluster.nodes import managed
+from dovetail.controllers.context import Context
+from dovetail.controllers.reconciler import Reconciler
+from dovetail.units.duration import parse_nillable
+from dovetail.units.timestamp import parse_rfc3339
+
+
+def expires(claim: NodeClaim) -> int | None:
+    """The instant of the claim's end; None if it has no limit."""
+    age = parse_nillable(claim.spec.expire_after)
+    return None if age is None else parse_rfc3339(claim.metadata.creation_timestamp) + age
+
+
+class NodeClaimExpiration:
+    """Deletes each claim at its creation plus `expireAfter`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._queue = Reconciler("nodeclaim.expiration", context.clock, self.reconcile)
+        context.state.subscribe(self._notice)
+
+    async def run(self) -> None:
+        """Work for ever."""
+        for claim in self._context.state.all(NodeClaim):
+            self._queue.add(claim.key)
+        await self._queue.run()
+
+    def _notice(
+        self,
+        kind: type[Object],
+        change: Literal["ADDED", "MODIFIED", "DELETED"],
+        old: Object | None,  # noqa: ARG002 - the shape of a state callback
+        new: Object | None,
+    ) -> None:
+        if kind is NodeClaim and change == "ADDED" and new is not None:
+            self._queue.add(new.key)
+
+    async def reconcile(self, name: str) -> int | None:
+        """Delete the claim if it is time; answers how long it still has."""
+        try:
+            claim = await self._context.client.get(NodeClaim, name)
+        except NotFound:
+            return None
+        ours = managed(claim.spec.node_class_ref, self._context.provider.node_class_kinds)
+        end = expires(claim)
+        if not ours or claim.deleting or end is None:
+            return None
+        left = end - self._context.clock.now()
+        if left > 0:
+            return left
+        await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)
+        return None

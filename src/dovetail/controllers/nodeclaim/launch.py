@@ -1,0 +1,103 @@
+"""Buying the instance of a claim."""
+
+from __future__ import annotations
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Condition, is_true
+from dovetail.base.errors import CloudError, CreateFailed, InsufficientCapacity, NodeClassNotReady, NotFound
+from dovetail.cloud.provider import Instance
+from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.status import LAUNCHED, cut, write
+from dovetail.model import labels
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import quantities
+from dovetail.units.timestamp import parse_rfc3339
+
+
+class Launcher:
+    """Launches each claim once, whatever fails in between.
+
+    What the cloud answered is remembered until the claim's status holds it; claims that are older than this
+    process may have an instance already, which is then adopted.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._born = context.clock.now()
+        self._launched: dict[str, Instance] = {}  # by the claim's uid, until its status is written
+
+    def instance_of(self, claim: NodeClaim) -> str:
+        """The provider ID of the claim's instance, even when its status does not hold it yet."""
+        known = self._launched.get(claim.metadata.uid)
+        return claim.status.provider_id or (known.provider_id if known is not None else "")
+
+    def forget(self, claim: NodeClaim) -> None:
+        """The claim is gone."""
+        self._launched.pop(claim.metadata.uid, None)
+
+    async def step(self, claim: NodeClaim) -> NodeClaim | None:
+        """The claim with its instance; None when it was given up, to be planned again.
+
+        Raises CreateFailed after writing why: the caller tries again later.
+        """
+        if is_true(claim.status.conditions, LAUNCHED):
+            return claim
+        try:
+            instance = await self._instance(claim)
+        except (InsufficientCapacity, NodeClassNotReady) as error:
+            await self._give_up(claim, error)
+            return None
+        except CreateFailed as error:
+            failed = Condition(type=LAUNCHED, status="Unknown", reason=error.reason, message=cut(str(error)))
+            await write(self._context, claim, failed)
+            raise
+        self._launched[claim.metadata.uid] = instance
+        claim = await self._record(claim, instance)
+        self.forget(claim)
+        return claim
+
+    async def _instance(self, claim: NodeClaim) -> Instance:
+        known = self._launched.get(claim.metadata.uid) or await self._adopt(claim)
+        if known is not None:
+            return known
+        reference = claim.spec.node_class_ref
+        try:
+            node_class = await self._context.client.get(EC2NodeClass, reference.name)
+        except NotFound as error:
+            raise InsufficientCapacity(f"resolving node class, {error}") from error
+        return await self._context.provider.create(claim, node_class)
+
+    async def _adopt(self, claim: NodeClaim) -> Instance | None:
+        """An instance that an earlier process launched for this claim before it could write so."""
+        if parse_rfc3339(claim.metadata.creation_timestamp) > self._born:
+            return None
+        found = [
+            item
+            for item in await self._context.provider.list()
+            if item.claim == claim.metadata.name and not item.terminating
+        ]
+        return min(found, key=lambda item: (item.created, item.provider_id), default=None)
+
+    async def _give_up(self, claim: NodeClaim, error: CloudError) -> None:
+        name = claim.metadata.name
+        message = f"NodeClaim {name} event: {cut(str(error))}"
+        await self._context.recorder.publish(
+            claim, "Warning", "InsufficientCapacityError", message, dedupe=(claim.metadata.uid,)
+        )
+        await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)
+
+    async def _record(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
+        """Labels first: whoever sees the provider ID sees them too."""
+        custom = Requirements.read(claim.spec.requirements).labels(labels.AWS_WELL_KNOWN)
+        wanted = {**instance.labels, **custom, **claim.metadata.labels}
+        if wanted != claim.metadata.labels:
+            merge = {"metadata": {"labels": wanted}}
+            claim = await self._context.client.patch(NodeClaim, claim.metadata.name, merge=merge)
+        fields = {
+            "providerID": instance.provider_id,
+            "imageID": instance.image_id,
+            "capacity": {name: str(item) for name, item in quantities(instance.capacity).items()},
+            "allocatable": {name: str(item) for name, item in quantities(instance.allocatable).items()},
+        }
+        return await write(self._context, claim, Condition(type=LAUNCHED, status="True"), fields)

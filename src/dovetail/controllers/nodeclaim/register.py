@@ -1,0 +1,84 @@
+"""Matching a node to its claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Node, Taint
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Condition, OwnerReference, is_true
+from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED, write
+from dovetail.model import labels
+from dovetail.model.taints import same_taint
+
+NOT_FOUND = ("NodeNotFound", "Node not registered with cluster")
+_MULTIPLE = ("MultipleNodesFound", "Invariant violated, matched multiple nodes")
+_TAINT_MISSING = (
+    "Missing karpenter.sh/unregistered taint which prevents registration related race conditions"
+    " on Karpenter-managed nodes"
+)
+
+
+async def register(context: Context, claim: NodeClaim) -> NodeClaim:
+    """The claim, registered once its node is there. Raises Conflict when others change the node meanwhile."""
+    done = is_true(claim.status.conditions, REGISTERED)
+    if done or not is_true(claim.status.conditions, LAUNCHED):
+        return claim
+    nodes = context.state.nodes_of(claim)
+    if not nodes:
+        return await write(context, claim, _unknown(*NOT_FOUND))
+    if len(nodes) > 1:
+        reason, message = _MULTIPLE
+        return await write(
+            context, claim, Condition(type=REGISTERED, status="False", reason=reason, message=message)
+        )
+    node = await context.client.get(Node, nodes[0].metadata.name)
+    if labels.REGISTERED not in node.metadata.labels and not _awaits_registration(node):
+        await context.recorder.publish(claim, "Warning", "UnregisteredTaintMissing", _TAINT_MISSING)
+    await context.client.patch(Node, node.metadata.name, merge=registration(node, claim))
+    fields = {"nodeName": node.metadata.name}
+    return await write(context, claim, Condition(type=REGISTERED, status="True"), fields)
+
+
+def registration(node: Node, claim: NodeClaim) -> dict[str, Any]:
+    """The merge patch that makes a node the claim's; bound to the version of the node."""
+    meta = node.metadata
+    owner = OwnerReference(
+        api_version=claim.API_VERSION,
+        kind=claim.KIND,
+        name=claim.metadata.name,
+        uid=claim.metadata.uid,
+        block_owner_deletion=True,
+    )
+    others = [item for item in meta.owner_references if item.uid != claim.metadata.uid]
+    finalizers = dict.fromkeys((*meta.finalizers, labels.TERMINATION_FINALIZER))
+    return {
+        "metadata": {
+            "resourceVersion": meta.resource_version,
+            "labels": {**claim.metadata.labels, labels.REGISTERED: "true"},
+            "annotations": dict(claim.metadata.annotations),
+            "finalizers": list(finalizers),
+            "ownerReferences": [encode(item) for item in (*others, owner)],
+        },
+        "spec": {"taints": [encode(taint) for taint in _taints(node, claim)]},
+    }
+
+
+def _taints(node: Node, claim: NodeClaim) -> list[Taint]:
+    """The node's own, and the claim's where the kubelet does not register with them itself."""
+    taints = list(node.spec.taints)
+    if node.metadata.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
+        for wanted in (*claim.spec.taints, *claim.spec.startup_taints):
+            if not any(same_taint(wanted, taint) for taint in taints):
+                taints.append(wanted)
+    return [taint for taint in taints if taint.key != labels.UNREGISTERED_TAINT]
+
+
+def _awaits_registration(node: Node) -> bool:
+    return any(taint.key == labels.UNREGISTERED_TAINT for taint in node.spec.taints)
+
+
+def _unknown(reason: str, message: str) -> Condition:
+    return Condition(type=REGISTERED, status="Unknown", reason=reason, message=message)

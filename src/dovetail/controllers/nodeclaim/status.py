@@ -1,0 +1,85 @@
+"""Conditions of a NodeClaim: their names, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Condition, condition
+from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
+from dovetail.controllers.context import Context
+from dovetail.units.timestamp import parse_rfc3339
+
+LAUNCHED = "Launched"
+REGISTERED = "Registered"
+INITIALIZED = "Initialized"
+DRAINED = "Drained"
+VOLUMES_DETACHED = "VolumesDetached"
+INSTANCE_TERMINATING = "InstanceTerminating"
+DISRUPTION_REASON = "DisruptionReason"
+ROOT = (LAUNCHED, REGISTERED, INITIALIZED)  # Ready follows from these
+
+_LONGEST_TEXT = 300
+
+
+def cut(text: str) -> str:
+    """An error's text as conditions and events hold it: at most 300 characters, then an ellipsis."""
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "..."
+
+
+def status_of(claim: NodeClaim, kind: str) -> str:
+    """The status of a condition; Unknown where it is absent."""
+    found = condition(claim.status.conditions, kind)
+    return found.status if found is not None else "Unknown"
+
+
+def since(claim: NodeClaim, kind: str) -> int:
+    """The instant of a condition's last transition; the claim's creation where it is absent."""
+    found = condition(claim.status.conditions, kind)
+    text = found.last_transition_time if found is not None else ""
+    return parse_rfc3339(text or claim.metadata.creation_timestamp)
+
+
+async def write(
+    context: Context,
+    claim: NodeClaim,
+    wanted: Condition | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> NodeClaim:
+    """Set one condition and other status fields; answers the claim as stored. Writes only what differs.
+
+    The conditions list is bound to the version that was read: raises Conflict when others were faster.
+    """
+    stamp = Stamp(context.clock.now(), claim.metadata.generation)
+    old = claim.status.conditions
+    new: Conditions = old
+    if wanted is not None:
+        new = set_condition(
+            new, wanted.type, wanted.status, stamp, reason=wanted.reason, message=wanted.message
+        )
+    new = set_ready(new, ROOT, stamp)
+    if new == old and not fields:
+        return claim
+    merge = {
+        "metadata": {"resourceVersion": claim.metadata.resource_version},
+        "status": {**(fields or {}), "conditions": document(new)},
+    }
+    stored = await context.client.patch(NodeClaim, claim.metadata.name, merge=merge, status=True)
+    await _tell(context, stored, old, new)
+    return stored
+
+
+async def _tell(context: Context, claim: NodeClaim, old: Conditions, new: Conditions) -> None:
+    """One event per transition; an absent condition counts as Unknown."""
+    for item in new:
+        before = condition(old, item.type)
+        status = before.status if before is not None else "Unknown"
+        if status == item.status:
+            continue
+        text = f"Status condition transitioned, Type: {item.type}, Status: {status} -> {item.status}"
+        text += f", Reason: {item.reason}"
+        if item.message:
+            text += f", Message: {item.message}"
+        dedupe = (claim.metadata.uid, item.status)
+        await context.recorder.publish(claim, "Normal", item.type, text, dedupe=dedupe)

@@ -1,0 +1,87 @@
+"""The end of a NodeClaim: its nodes first, then its instance, then the finalizer."""
+
+from __future__ import annotations
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Condition, is_true
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import InstanceNotFound, NotFound
+from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.status import INSTANCE_TERMINATING, REGISTERED, write
+from dovetail.model import labels
+from dovetail.units.duration import parse_duration
+from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
+
+POLL = 5 * SECOND
+
+
+async def terminate(context: Context, claim: NodeClaim, provider_id: str) -> int | None:
+    """Bring a deleted claim nearer to its end; answers when to look again, None once it is over."""
+    if labels.TERMINATION_FINALIZER not in claim.metadata.finalizers:
+        return None
+    claim = await _stamp_deadline(context, claim)
+    if is_true(claim.status.conditions, REGISTERED):
+        nodes = await _nodes(context, claim)
+        for node in nodes:
+            if not node.deleting:
+                await context.client.delete(Node, node.metadata.name, uid=node.metadata.uid)
+        if nodes:
+            return POLL
+    if provider_id and not await instance_gone(context, provider_id):
+        await write(context, claim, Condition(type=INSTANCE_TERMINATING, status="True"))
+        return POLL
+    await drop_finalizer(context, claim)
+    return None
+
+
+async def instance_gone(context: Context, provider_id: str) -> bool:
+    """Ask for the instance's termination; True once it is over."""
+    try:
+        await context.provider.delete(provider_id)
+    except InstanceNotFound:
+        return True
+    return False
+
+
+async def drop_finalizer(context: Context, obj: NodeClaim | Node) -> None:
+    """Let the object go, and say so."""
+    finalizer = labels.TERMINATION_FINALIZER
+    meta = obj.metadata
+    kept = [item for item in meta.finalizers if item != finalizer]
+    merge = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": kept}}
+    await context.client.patch(type(obj), meta.name, merge=merge)
+    await context.recorder.publish(obj, "Normal", "Finalized", f"Finalized {finalizer}")
+
+
+def deadline(claim: NodeClaim) -> int | None:
+    """The instant by which all pods of the claim's node must be gone; None without a limit."""
+    text = claim.metadata.annotations.get(labels.TERMINATION_TIMESTAMP, "")
+    try:
+        return parse_rfc3339(text) if text else None
+    except ValueError:
+        return None  # somebody wrote something else there: it limits nothing
+
+
+async def _stamp_deadline(context: Context, claim: NodeClaim) -> NodeClaim:
+    """Write the termination timestamp once: restarts and later changes must not move it."""
+    period = claim.spec.termination_grace_period
+    if period is None or labels.TERMINATION_TIMESTAMP in claim.metadata.annotations:
+        return claim
+    instant = parse_rfc3339(claim.metadata.deletion_timestamp) + parse_duration(period)
+    merge = {"metadata": {"annotations": {labels.TERMINATION_TIMESTAMP: to_rfc3339(instant)}}}
+    return await context.client.patch(NodeClaim, claim.metadata.name, merge=merge)
+
+
+async def _nodes(context: Context, claim: NodeClaim) -> list[Node]:
+    """Every node of the claim, as the API server has them now."""
+    known = [node.metadata.name for node in context.state.nodes_of(claim)]
+    found: list[Node] = []
+    for name in dict.fromkeys((*known, claim.status.node_name)):
+        try:
+            node = await context.client.get(Node, name)
+        except NotFound:
+            continue
+        if node.spec.provider_id == claim.status.provider_id:
+            found.append(node)
+    return found
