@@ -57,7 +57,7 @@ def _plain(facts: PodFacts) -> bool:
 def _possible_alone(catalogue: Catalogue, key: str, pool: Pool) -> str:
     """A type of the pool that holds the pod and its daemons, whatever zone it gets; '' if there is none."""
     facts = catalogue.facts(key)
-    if not _plain(facts) or ignored_reason(facts.pod, catalogue.problem.volumes):
+    if not _plain(facts) or catalogue.repelled(facts) or ignored_reason(facts.pod, catalogue.problem.volumes):
         return ""
     if untolerated(pool.taints, facts.pod.spec.tolerations):
         return ""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dovetail.base.streams import stream
-from dovetail.model.affinity import AffinityRule
 from dovetail.model.filters import ClusterView, NodeView, Placement, PodFacts
-from dovetail.model.labels import HOSTNAME
-from dovetail.model.spread import SpreadRule
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.verify.existing import cluster_view
 from dovetail.solve.verify.violation import Violation
@@ -17,6 +14,10 @@ from dovetail.solve.verify.worlds import Catalogue
 
 # Orders that are tried before a plan is taken to have no legal one.
 _ATTEMPTS = 12
+
+
+# Claim -> label that its node may get with any of several values -> those values.
+Undecided = Mapping[str, Mapping[str, frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,10 @@ def replay_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     steps = list(_steps(catalogue, plan))
     if not _rules_exist(catalogue, steps):
         return
-    broken = list(_counted_where_undecided(catalogue, plan, steps, undecided))
+    broken = [
+        *_spread_where_undecided(catalogue, plan, steps, undecided),
+        *_anti_where_undecided(catalogue, plan, steps, undecided),
+    ]
     if broken:
         yield from broken
         return
@@ -58,15 +62,16 @@ def _steps(catalogue: Catalogue, plan: Plan) -> Iterator[Step]:
         yield from (Step(catalogue.facts(pod), node) for pod in pods)
 
 
-def _undecided(catalogue: Catalogue, claim: PlannedClaim) -> frozenset[str]:
-    """Labels that the claim's node may have with more than one value (or without)."""
-    values: dict[str, set[tuple[str, ...]]] = {}
+def _undecided(catalogue: Catalogue, claim: PlannedClaim) -> dict[str, frozenset[str]]:
+    """Labels that the claim's node may have with more than one value, or with one or without."""
     worlds = catalogue.worlds(claim)
-    keys = {key for world in worlds for key in world.possible}
-    for world in worlds:
-        for key in keys:
-            values.setdefault(key, set()).add(world.possible.get(key, ()))
-    return frozenset(key for key, found in values.items() if len(found) > 1 or len(next(iter(found))) > 1)
+    found: dict[str, frozenset[str]] = {}
+    for key in sorted({key for world in worlds for key in world.possible}):
+        values = [world.possible.get(key, ()) for world in worlds]
+        everything = frozenset(value for some in values for value in some)
+        if len(everything) > 1 or () in values:
+            found[key] = everything
+    return found
 
 
 def _rules_exist(catalogue: Catalogue, steps: list[Step]) -> bool:
@@ -80,50 +85,70 @@ def _constrained(facts: PodFacts) -> bool:
     return bool(facts.spread or facts.affinity.affinity or facts.affinity.anti_affinity)
 
 
-def _counted_where_undecided(
-    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: dict[str, frozenset[str]]
+def _spread_where_undecided(
+    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided
 ) -> Iterator[Violation]:
-    """A label may stay open only if no rule counts the claim's pods by it."""
-    view = cluster_view(catalogue.problem, list(catalogue.problem.nodes))
-    anti = {rule for rule, _ in view.anti_affinity()}
-    spreads: set[SpreadRule] = set()
-    terms = set(anti)
-    for step in steps:
-        spreads.update(step.facts.spread)
-        terms.update(step.facts.affinity.affinity, step.facts.affinity.anti_affinity)
+    """A label may stay open only if no spread rule counts the claim's pods by it."""
+    rules = {rule for step in steps for rule in step.facts.spread}
     for claim in plan.claims:
         for pod in claim.pods:
             facts = catalogue.facts(pod)
-            keys = _keys_that_count(catalogue, facts, spreads, terms) & undecided[claim.name]
-            for key in sorted(keys):
+            keys = {rule.key for rule in facts.spread}
+            keys |= {rule.key for rule in rules if rule.counts(facts.namespace, facts.labels)}
+            for key in sorted(keys & undecided[claim.name].keys()):
                 message = f"{claim.name} may get any of several values of {key}, by which the pod is counted"
                 yield Violation("undecided", pod, message)
 
 
-def _keys_that_count(
-    catalogue: Catalogue, facts: PodFacts, spreads: set[SpreadRule], terms: set[AffinityRule]
-) -> set[str]:
-    own = {rule.key for rule in facts.spread}
-    own |= {rule.key for rule in (*facts.affinity.affinity, *facts.affinity.anti_affinity)}
-    own |= {rule.key for rule in spreads if rule.counts(facts.namespace, facts.labels)}
-    namespaces = catalogue.problem.namespaces
-    return own | {rule.key for rule in terms if rule.matches(facts.namespace, facts.labels, namespaces)}
+def _anti_where_undecided(
+    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided
+) -> Iterator[Violation]:
+    """Pods that repel each other share no value that either's node may get."""
+    view = _nodes(catalogue, plan, undecided, frozenset())
+    everything = [*steps]
+    for node in catalogue.problem.nodes:
+        everything += [Step(facts, node.name) for facts in view.nodes[node.name].pods.values()]
+    carriers = [step for step in everything if step.facts.affinity.anti_affinity]
+    for carrier in carriers:
+        for rule in carrier.facts.affinity.anti_affinity:
+            if not any(rule.key in open_labels for open_labels in undecided.values()):
+                continue
+            mine = _values(view, undecided, carrier.node, rule.key)
+            for other in everything:
+                facts = other.facts
+                if other.node == carrier.node or not rule.matches(
+                    facts.namespace, facts.labels, catalogue.problem.namespaces
+                ):
+                    continue
+                shared = mine & _values(view, undecided, other.node, rule.key)
+                if shared:
+                    message = f"may share {rule.key}={min(shared)} with {facts.pod.key}, which it repels"
+                    yield Violation("undecided", carrier.facts.pod.key, message)
+                    break
+
+
+def _values(view: ClusterView, undecided: Undecided, node: str, key: str) -> frozenset[str]:
+    if key in undecided.get(node, {}):
+        return undecided[node][key]
+    value = view.nodes[node].labels.get(key)
+    return frozenset() if value is None else frozenset({value})
 
 
 def _search(
-    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: dict[str, frozenset[str]]
+    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided
 ) -> list[tuple[Step, str]]:
     """The steps that are left in the best of several greedy orders, with what stops them."""
     orders = [
         sorted(steps, key=lambda step: (not _constrained(step.facts), step.facts.pod.key)),
         sorted(steps, key=lambda step: (_constrained(step.facts), step.facts.pod.key)),
     ]
+    spread_keys = frozenset(rule.key for step in steps for rule in step.facts.spread)
     best: list[tuple[Step, str]] | None = None
     for attempt in range(_ATTEMPTS):
         order = orders[attempt] if attempt < len(orders) else list(orders[0])
         if attempt >= len(orders):
             stream(attempt, "verify", "order").shuffle(order)
-        stuck = _greedy(_nodes(catalogue, plan, undecided), order)
+        stuck = _greedy(_nodes(catalogue, plan, undecided, spread_keys), order)
         if not stuck:
             return []
         if best is None or len(stuck) < len(best):
@@ -131,18 +156,20 @@ def _search(
     return best or []
 
 
-def _nodes(catalogue: Catalogue, plan: Plan, undecided: dict[str, frozenset[str]]) -> ClusterView:
-    """Existing nodes, and one per claim that carries the labels which are certain."""
+def _nodes(
+    catalogue: Catalogue, plan: Plan, undecided: Undecided, spread_keys: frozenset[str]
+) -> ClusterView:
+    """Existing nodes, and one per claim that carries the labels which are certain.
+
+    A label that is open becomes a domain of the node's own: pods on one node are near each other whatever it
+    will be. Where spread rules look at the label it is left out instead: the domain is not known to exist.
+    """
     view = cluster_view(catalogue.problem, list(catalogue.problem.nodes))
     for claim in plan.claims:
-        world = catalogue.worlds(claim)[0]
-        certain = {
-            key: values[0] for key, values in world.possible.items() if key not in undecided[claim.name]
-        }
-        pool = catalogue.pools[claim.pool]
-        view.set_node(
-            NodeView(claim.name, {**certain, HOSTNAME: claim.name}, {}, taints=claim.taints or pool.taints)
-        )
+        possible = catalogue.worlds(claim)[0].possible
+        labels = {key: values[0] for key, values in possible.items() if key not in undecided[claim.name]}
+        labels.update({key: f"?{claim.name}" for key in undecided[claim.name] if key not in spread_keys})
+        view.set_node(NodeView(claim.name, labels, {}, taints=claim.taints))
     return view
 
 

@@ -10,6 +10,7 @@ from itertools import product
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import Meta
 from dovetail.model import labels
+from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import PodFacts
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
@@ -66,6 +67,17 @@ class Catalogue:
             )
             for item in self.problem.daemonsets
         )
+
+    @cached_property
+    def _repelling(self) -> tuple[AffinityRule, ...]:
+        bound = [pod for node in self.problem.nodes for pod in node.pods]
+        rules = {rule for pod in (*self.problem.pods, *bound) for rule in affinity_rules(pod).anti_affinity}
+        return tuple(rules)
+
+    def repelled(self, facts: PodFacts) -> bool:
+        """True iff some pod's required anti-affinity means this pod."""
+        namespaces = self.problem.namespaces
+        return any(rule.matches(facts.namespace, facts.labels, namespaces) for rule in self._repelling)
 
     def facts(self, key: str) -> PodFacts:
         """A pending pod with its rules resolved."""
@@ -126,6 +138,8 @@ def possible_labels(
         labels.HOSTNAME: claim.name,
     }
     possible.update({key: (value,) for key, value in certain.items()})
+    # Kubelets still set the older names of these labels beside the current ones.
+    possible.update({old: possible[key] for old, key in labels.ALIASES.items() if key in possible})
     return {key: values for key, values in possible.items() if values}
 
 
