@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.base.errors import ApiError, CloudError
+from dovetail.base.errors import ApiError, CloudError, Conflict
+from dovetail.base.eventlog import EventLog
 
 FIRST_BACKOFF = 5_000_000
 LONGEST_BACKOFF = MINUTE
@@ -130,6 +131,21 @@ class Reconciler:
     def _report(self, key: str, error: Exception) -> None:
         if self._on_failure is not None:
             self._on_failure(Failure(self.name, key, error))
+
+
+def failure_log(log: EventLog) -> Callable[[Failure], None]:
+    """Writes failures into the event log; a conflict is none: somebody else was faster."""
+
+    def record(failure: Failure) -> None:
+        if not isinstance(failure.error, Conflict):
+            log.record(
+                "reconcile.failed",
+                controller=failure.controller,
+                key=failure.key,
+                message=str(failure.error),
+            )
+
+    return record
 
 
 async def every(clock: Clock, period: int, work: Callable[[], Awaitable[None]]) -> None:

@@ -9,7 +9,7 @@ from dovetail.api.meta import Object
 from dovetail.base.errors import NotFound
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
+from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -25,7 +25,9 @@ class NodeClaimExpiration:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._queue = Reconciler("nodeclaim.expiration", context.clock, self.reconcile)
+        self._queue = Reconciler(
+            "nodeclaim.expiration", context.clock, self.reconcile, on_failure=failure_log(context.log)
+        )
         context.state.subscribe(self._notice)
 
     async def run(self) -> None:

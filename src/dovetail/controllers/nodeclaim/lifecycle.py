@@ -18,7 +18,7 @@ from dovetail.controllers.nodeclaim.liveness import time_left
 from dovetail.controllers.nodeclaim.register import register
 from dovetail.controllers.nodeclaim.status import REGISTERED, write
 from dovetail.controllers.nodeclaim.terminate import terminate
-from dovetail.controllers.reconciler import Reconciler
+from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.model import labels
 
 _UNSYNCED_POLL = SECOND
@@ -40,12 +40,7 @@ class NodeClaimLifecycle:
             context.clock,
             self.reconcile,
             concurrency=concurrency,
-            on_failure=lambda failure: context.log.record(
-                "reconcile.failed",
-                controller=failure.controller,
-                key=failure.key,
-                message=str(failure.error),
-            ),
+            on_failure=failure_log(context.log),
         )
         context.state.subscribe(self._notice)
 

@@ -1,0 +1,93 @@
+"""The eviction queue: asks again for each pod, ever more slowly, until the API server lets it go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dovetail.api.core import Node, Pod
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import ApiError, Conflict, NotFound, TooManyRequests
+from dovetail.controllers.context import Context
+from dovetail.controllers.reconciler import Reconciler, failure_log
+
+FIRST_DELAY = SECOND // 10
+LONGEST_DELAY = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that shall go, why, and how often the API server refused so far."""
+
+    pod: Pod
+    node: Node
+    reason: str
+    refused: int = 0
+
+
+class EvictionQueue:
+    """Holds nothing that matters: after a restart the nodes' termination adds their pods again."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._wanted: dict[str, Eviction] = {}  # by pod uid
+        self._queue = Reconciler(
+            "eviction-queue",
+            context.clock,
+            self.reconcile,
+            concurrency=100,
+            on_failure=failure_log(context.log),
+        )
+
+    async def run(self) -> None:
+        """Work for ever."""
+        await self._queue.run()
+
+    def add(self, pod: Pod, node: Node, reason: str) -> None:
+        """Evict the pod; one that is in the queue already keeps its pace."""
+        uid = pod.metadata.uid
+        if uid not in self._wanted:
+            self._wanted[uid] = Eviction(pod, node, reason)
+            self._queue.add(uid)
+
+    def keep_only(self, node: str, uids: frozenset[str]) -> None:
+        """Stop asking for pods of the node that shall not be evicted (any more)."""
+        self._wanted = {
+            uid: item for uid, item in self._wanted.items() if item.node.metadata.name != node or uid in uids
+        }
+
+    async def reconcile(self, uid: str) -> int | None:
+        """Ask once; answers when to ask again."""
+        wanted = self._wanted.get(uid)
+        if wanted is None:
+            return None
+        meta = wanted.pod.metadata
+        try:
+            await self._context.client.evict(meta.name, meta.namespace, uid=uid)
+        except (NotFound, Conflict):
+            self._wanted.pop(uid, None)  # it is gone, or another one has its name
+            return None
+        except TooManyRequests:
+            return await self._refused(wanted, f"evicting pod violates a PDB (Pod={wanted.pod.key})")
+        except ApiError as error:
+            if error.status != 500:
+                raise
+            text = f"eviction does not support multiple PDBs (Pod={wanted.pod.key})"
+            return await self._refused(wanted, text)
+        self._wanted.pop(uid, None)
+        await self._context.recorder.publish(
+            wanted.pod, "Normal", "Evicted", f"Evicted pod: {wanted.reason}", dedupe=(uid,)
+        )
+        return None
+
+    async def _refused(self, wanted: Eviction, why: str) -> int:
+        uid = wanted.pod.metadata.uid
+        if uid in self._wanted:
+            self._wanted[uid] = Eviction(wanted.pod, wanted.node, wanted.reason, wanted.refused + 1)
+        await self._context.recorder.publish(
+            wanted.node,
+            "Warning",
+            "FailedDraining",
+            f"Failed to drain node, {why}",
+            dedupe=(wanted.node.metadata.name,),
+        )
+        return min(FIRST_DELAY << min(wanted.refused, 10), LONGEST_DELAY)

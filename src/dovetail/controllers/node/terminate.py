@@ -1,0 +1,239 @@
+"""The end of a Node: taint, drain, volumes, instance, finalizer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Condition, Object, condition, is_true
+from dovetail.api.workloads import VolumeAttachment
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import InstanceNotFound, NotFound
+from dovetail.controllers.context import Context
+from dovetail.controllers.node.drain import Deletion, DrainStep, decide, drainable
+from dovetail.controllers.node.evict import EvictionQueue
+from dovetail.controllers.node.volumes import blocking, volumes_of
+from dovetail.controllers.nodeclaim.status import (
+    DISRUPTION_REASON,
+    DRAINED,
+    INSTANCE_TERMINATING,
+    VOLUMES_DETACHED,
+    since,
+    status_of,
+    write,
+)
+from dovetail.controllers.nodeclaim.terminate import POLL, deadline, drop_finalizer, instance_gone
+from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.disrupt.pods import DISRUPTED
+from dovetail.model import labels
+from dovetail.model.taints import same_taint
+from dovetail.units.timestamp import to_rfc3339
+
+MIN_DRAIN = 5 * SECOND
+_VOLUME_POLL = SECOND
+_DRAIN_POLL = 10 * SECOND
+_UNSYNCED_POLL = SECOND
+
+
+class NodeTermination:
+    """Takes deleted nodes to their end. What it remembers is in the API objects, evictions excepted."""
+
+    def __init__(self, context: Context, evictions: EvictionQueue) -> None:
+        self._context = context
+        self._evictions = evictions
+        self._queue = Reconciler(
+            "node.termination",
+            context.clock,
+            self.reconcile,
+            concurrency=100,
+            on_failure=failure_log(context.log),
+        )
+        context.state.subscribe(self._notice)
+
+    async def run(self) -> None:
+        """Work for ever."""
+        for node in self._context.state.all(Node):
+            self._queue.add(node.key)
+        await self._queue.run()
+
+    def _notice(
+        self,
+        kind: type[Object],
+        change: Literal["ADDED", "MODIFIED", "DELETED"],  # noqa: ARG002 - the shape of a state callback
+        old: Object | None,
+        new: Object | None,
+    ) -> None:
+        state = self._context.state
+        if kind is Node and new is not None and new.deleting:
+            self._queue.add(new.key)
+        elif kind is Pod:
+            for pod in (old, new):
+                node = state.get(Node, pod.spec.node_name) if isinstance(pod, Pod) else None
+                if node is not None and node.deleting:
+                    self._queue.add(node.key)
+
+    async def reconcile(self, name: str) -> int | None:
+        """Bring one node nearer to its end; answers when to look again."""
+        context = self._context
+        try:
+            node = await context.client.get(Node, name)
+        except NotFound:
+            return None
+        if not node.deleting or labels.TERMINATION_FINALIZER not in node.metadata.finalizers:
+            return None
+        if not context.state.watch_synced():
+            return _UNSYNCED_POLL  # pods that are not known yet must not look like none
+        claim = await self._claim(node)
+        if await self._is_dead(node):
+            await self._finish(node)
+            return None
+        if claim is not None and not claim.deleting:
+            await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
+            claim = await context.client.get(NodeClaim, claim.metadata.name)
+        node = await self._taint(node)
+        again, claim = await self._drain(node, claim)
+        if again is None:
+            again, claim = await self._detach(node, claim)
+        if again is None:
+            again = await self._end_instance(node, claim)
+        if again is None:
+            await self._finish(node)
+        return again
+
+    async def _claim(self, node: Node) -> NodeClaim | None:
+        """The node's claim as the API server has it now."""
+        known = self._context.state.claim_of(node)
+        if known is None:
+            return None
+        try:
+            return await self._context.client.get(NodeClaim, known.metadata.name)
+        except NotFound:
+            return None
+
+    async def _is_dead(self, node: Node) -> bool:
+        """True iff the kubelet is silent and the cloud has no such instance: nothing is left to drain."""
+        if is_true(node.status.conditions, "Ready"):
+            return False
+        try:
+            await self._context.provider.get(node.spec.provider_id)
+        except InstanceNotFound:
+            return True
+        return False
+
+    async def _taint(self, node: Node) -> Node:
+        """Keep new pods away, and new connections of load balancers."""
+        tainted = any(same_taint(taint, DISRUPTED) for taint in node.spec.taints)
+        if tainted and node.metadata.labels.get(labels.EXCLUDE_BALANCERS):
+            return node
+        taints = [taint for taint in node.spec.taints if not same_taint(taint, DISRUPTED)]
+        merge = {
+            "metadata": {
+                "resourceVersion": node.metadata.resource_version,
+                "labels": {labels.EXCLUDE_BALANCERS: "karpenter"},
+            },
+            "spec": {"taints": [encode(taint) for taint in (*taints, DISRUPTED)]},
+        }
+        return await self._context.client.patch(Node, node.metadata.name, merge=merge)
+
+    async def _drain(self, node: Node, claim: NodeClaim | None) -> tuple[int | None, NodeClaim | None]:
+        """When to look again while pods are left, or the least time of a drain is not over."""
+        if claim is not None and status_of(claim, DRAINED) == "True":
+            return None, claim
+        claim = await self._mark(claim, DRAINED, "Unknown", "Draining")
+        now = self._context.clock.now()
+        limit = deadline(claim) if claim is not None else None
+        step = decide(self._context.state.pods_on(node.metadata.name), now, limit)
+        await self._act(step, node, claim, limit)
+        if step.waiting:
+            return min(_DRAIN_POLL, step.again - now) if step.again else _DRAIN_POLL, claim
+        begun = since(claim, DRAINED) if claim is not None else now - MIN_DRAIN
+        if now - begun < MIN_DRAIN:
+            return MIN_DRAIN - (now - begun), claim
+        return None, await self._mark(claim, DRAINED, "True", "")
+
+    async def _act(self, step: DrainStep, node: Node, claim: NodeClaim | None, limit: int | None) -> None:
+        name = node.metadata.name
+        reason = "Forceful Termination"
+        found = condition(claim.status.conditions, DISRUPTION_REASON) if claim is not None else None
+        if found is not None:
+            reason = found.reason
+        if limit is not None and step.waiting:
+            await self._warn_of_deadline(node, claim, limit)
+        for deletion in step.delete:
+            await self._delete(deletion, limit or 0)
+        self._evictions.keep_only(name, frozenset(pod.metadata.uid for pod in step.evict))
+        for pod in step.evict:
+            self._evictions.add(pod, node, reason)
+        if step.waiting:
+            text = f"Failed to drain node, {len(step.waiting)} pods are waiting to be evicted"
+            await self._context.recorder.publish(node, "Warning", "FailedDraining", text, dedupe=(name,))
+
+    async def _warn_of_deadline(self, node: Node, claim: NodeClaim | None, limit: int) -> None:
+        text = f"All pods will be deleted by {to_rfc3339(limit)}"
+        for obj in (node, claim):
+            if obj is not None:
+                await self._context.recorder.publish(
+                    obj,
+                    "Warning",
+                    "TerminationGracePeriodExpiring",
+                    text,
+                    dedupe=(obj.KIND, obj.metadata.name),
+                )
+
+    async def _delete(self, deletion: Deletion, limit: int) -> None:
+        """Delete past budgets and do-not-disrupt: the node's time is nearly up."""
+        pod, meta = deletion.pod, deletion.pod.metadata
+        text = (
+            f"Deleting the pod to accommodate the terminationTime {to_rfc3339(limit)} of the node."
+            f" The pod was granted {deletion.grace_seconds} seconds of grace-period of its"
+            f" {pod.spec.termination_grace_period_seconds} terminationGracePeriodSeconds."
+            " This bypasses the PDB of the pod and the do-not-disrupt annotation."
+        )
+        await self._context.recorder.publish(pod, "Normal", "Disrupted", text, dedupe=(meta.uid,))
+        try:
+            await self._context.client.delete(
+                Pod, meta.name, meta.namespace, uid=meta.uid, grace_period_seconds=deletion.grace_seconds
+            )
+        except NotFound:
+            return
+
+    async def _detach(self, node: Node, claim: NodeClaim | None) -> tuple[int | None, NodeClaim | None]:
+        """When to look again while volumes are attached that pods elsewhere may wait for."""
+        if claim is not None and status_of(claim, VOLUMES_DETACHED) != "Unknown":
+            return None, claim
+        state, now = self._context.state, self._context.clock.now()
+        staying = [pod for pod in state.pods_on(node.metadata.name) if not drainable(pod)]
+        listing = await self._context.client.list(VolumeAttachment)
+        held = blocking(listing.items, node.metadata.name, volumes_of(staying, state))
+        if not held:
+            return None, await self._mark(claim, VOLUMES_DETACHED, "True", "")
+        limit = deadline(claim) if claim is not None else None
+        if limit is not None and now >= limit:
+            return None, await self._mark(claim, VOLUMES_DETACHED, "False", "TerminationGracePeriodElapsed")
+        claim = await self._mark(claim, VOLUMES_DETACHED, "Unknown", "AwaitingVolumeDetachment")
+        names = ", ".join(item.metadata.name for item in held)
+        await self._context.recorder.publish(
+            node,
+            "Normal",
+            "AwaitingVolumeDetachment",
+            f"Awaiting deletion of bound volumeattachments ({names})",
+            dedupe=(node.metadata.name,),
+        )
+        return _VOLUME_POLL, claim
+
+    async def _end_instance(self, node: Node, claim: NodeClaim | None) -> int | None:
+        if await instance_gone(self._context, node.spec.provider_id):
+            return None
+        await self._mark(claim, INSTANCE_TERMINATING, "True", "")
+        return POLL
+
+    async def _mark(self, claim: NodeClaim | None, kind: str, status: str, reason: str) -> NodeClaim | None:
+        if claim is None:
+            return None
+        return await write(self._context, claim, Condition(type=kind, status=status, reason=reason))
+
+    async def _finish(self, node: Node) -> None:
+        self._evictions.keep_only(node.metadata.name, frozenset())
+        await drop_finalizer(self._context, await self._context.client.get(Node, node.metadata.name))
