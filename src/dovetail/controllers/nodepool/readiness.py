@@ -7,12 +7,11 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, condition
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth
+from dovetail.controllers.nodepool.registrationhealth import REGISTRATION, RegistrationHealth
 from dovetail.controllers.nodepool.validation import VALIDATION, validation
 from dovetail.controllers.reconciler import Reconciler
 
 CLASS_READY = "NodeClassReady"
-REGISTRATION = "NodeRegistrationHealthy"
 
 
 class NodePoolReadiness:
@@ -58,8 +57,11 @@ class NodePoolReadiness:
             )
         if conditions == pool.status.conditions and generation == pool.status.node_class_observed_generation:
             return None
-        status = {"conditions": document(conditions), "nodeClassObservedGeneration": generation}
-        await self._context.client.patch(NodePool, key, merge={"status": status}, status=True)
+        merge = {
+            "metadata": {"resourceVersion": pool.metadata.resource_version},
+            "status": {"conditions": document(conditions), "nodeClassObservedGeneration": generation},
+        }
+        await self._context.client.patch(NodePool, key, merge=merge, status=True)
         return None
 
     def _renewed(self, pool: NodePool, class_generation: int) -> bool:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import condition
+from dovetail.controllers.conditions import Stamp, document, set_condition
+from dovetail.controllers.context import Context
+from dovetail.controllers.reconciler import Reconciler
+from dovetail.model import labels
+
 SLOTS = 4
+REGISTRATION = "NodeRegistrationHealthy"
+FAILED = ("RegistrationFailed", "Failed to register node")
 
 
 class RegistrationHealth:
@@ -30,3 +40,52 @@ class RegistrationHealth:
     def reset(self, pool_uid: str) -> None:
         """Forget the pool's outcomes: the pool or its class is another one now."""
         self._outcomes.pop(pool_uid, None)
+
+
+class RegistrationObserver:
+    """Hears of every claim that registered or never did, and writes the pool's condition."""
+
+    def __init__(self, context: Context, health: RegistrationHealth) -> None:
+        self._context = context
+        self._health = health
+        self._failures: dict[str, tuple[str, str]] = {}  # pool -> reason and message of its last failure
+        self.queue = Reconciler("nodepool.registrationhealth", context.clock, self.reconcile)
+
+    def notice(self, claim: NodeClaim, registered: bool) -> None:
+        """A claim's launch came to its outcome."""
+        name = claim.metadata.labels.get(labels.NODEPOOL, "")
+        pool = self._context.state.get(NodePool, name)
+        if pool is None:
+            return
+        self._health.record(pool.metadata.uid, registered=registered)
+        if not registered:
+            self._failures[name] = failure(claim)
+        self.queue.add(name)
+
+    async def reconcile(self, key: str) -> int | None:
+        """Write the condition, if it changed."""
+        pool = self._context.state.get(NodePool, key)
+        if pool is None or pool.deleting:
+            return None
+        stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
+        healthy = self._health.healthy(pool.metadata.uid)
+        reason, message = ("", "") if healthy else self._failures.get(key, FAILED)
+        status = "True" if healthy else "False"
+        conditions = set_condition(
+            pool.status.conditions, REGISTRATION, status, stamp, reason=reason, message=message
+        )
+        if conditions != pool.status.conditions:
+            merge = {
+                "metadata": {"resourceVersion": pool.metadata.resource_version},
+                "status": {"conditions": document(conditions)},
+            }
+            await self._context.client.patch(NodePool, key, merge=merge, status=True)
+        return None
+
+
+def failure(claim: NodeClaim) -> tuple[str, str]:
+    """Reason and message: why it was not launched, or that its node never came. Pure."""
+    launched = condition(claim.status.conditions, "Launched")
+    if launched is not None and launched.status != "True" and launched.reason:
+        return launched.reason, launched.message
+    return FAILED

@@ -1,0 +1,70 @@
+"""Events for status conditions that change on pools, classes and nodes, and for finalizers that go."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Condition, Object, condition
+from dovetail.controllers.conditions import Conditions
+from dovetail.controllers.context import Context
+from dovetail.controllers.reconciler import Reconciler
+
+
+class Transitions:
+    """One event per transition; claims tell of theirs when they are written.
+
+    Nodes are watched only while they are ours: their Ready condition is what users look for first.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._pending: dict[str, tuple[Object, list[str]]] = {}
+        self.queue = Reconciler("status", context.clock, self.reconcile, concurrency=1)
+        context.state.subscribe(self.notice)
+
+    def notice(
+        self,
+        kind: type[Object],
+        _: Literal["ADDED", "MODIFIED", "DELETED"],
+        old: Object | None,
+        new: Object | None,
+    ) -> None:
+        """Compare the conditions before and after."""
+        if old is None or new is None or not isinstance(new, NodePool | EC2NodeClass | Node):
+            return
+        if isinstance(new, Node) and self._context.state.claim_of(new) is None:
+            return
+        before = old.status.conditions if isinstance(old, NodePool | EC2NodeClass | Node) else ()
+        found = [(item.type, describe(item, before)) for item in new.status.conditions if moved(item, before)]
+        if found:
+            key = f"{kind.KIND}/{new.key}"
+            waiting = self._pending.setdefault(key, (new, []))[1]
+            waiting.extend(f"{name}\0{text}" for name, text in found)
+            self.queue.add(key)
+
+    async def reconcile(self, key: str) -> int | None:
+        """Write what waits for the object."""
+        obj, waiting = self._pending.pop(key, (None, []))
+        for line in waiting:
+            reason, _, text = line.partition("\0")
+            if obj is not None:
+                dedupe = (obj.metadata.uid, text)
+                await self._context.recorder.publish(obj, "Normal", reason, text, dedupe=dedupe)
+        return None
+
+
+def moved(item: Condition, before: Conditions) -> bool:
+    """True iff the condition has another status than before; an absent one counts as Unknown. Pure."""
+    old = condition(before, item.type)
+    return item.status != (old.status if old is not None else "Unknown")
+
+
+def describe(item: Condition, before: Conditions) -> str:
+    """The event's message. Pure."""
+    old = condition(before, item.type)
+    text = f"Status condition transitioned, Type: {item.type}, "
+    text += f"Status: {old.status if old is not None else 'Unknown'} -> {item.status}, Reason: {item.reason}"
+    return f"{text}, Message: {item.message}" if item.message else text

@@ -1,0 +1,98 @@
+"""The composition of Dovetail: one state, one recorder, all controllers, started in a fixed order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from dovetail.base.clock import Clock
+from dovetail.base.eventlog import EventLog
+from dovetail.cloud.provider import Provider
+from dovetail.cluster.state import WATCHED, State
+from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.consolidatable import Consolidatable
+from dovetail.controllers.disruption.disrupt import Disruption
+from dovetail.controllers.disruption.methods import Emptiness
+from dovetail.controllers.disruption.podevents import PodEvents
+from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceCollection
+from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
+from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
+from dovetail.controllers.nodeclass.hash import NodeClassHash
+from dovetail.controllers.nodeclass.readiness import NodeClassReadiness
+from dovetail.controllers.nodepool.counter import NodePoolCounter
+from dovetail.controllers.nodepool.hash import NodePoolHash
+from dovetail.controllers.nodepool.readiness import NodePoolReadiness
+from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, RegistrationObserver
+from dovetail.controllers.provisioning.batcher import Batcher
+from dovetail.controllers.provisioning.provision import Provisioner
+from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
+from dovetail.controllers.transitions import Transitions
+from dovetail.kube.client import Client
+from dovetail.kube.informer import Informer
+from dovetail.kube.recorder import Recorder
+from dovetail.runtime.settings import Settings
+
+
+class Operator:
+    """Everything that runs in one controller process. `run` ends only with an error."""
+
+    def __init__(
+        self, client: Client, provider: Provider, clock: Clock, log: EventLog, settings: Settings
+    ) -> None:
+        self.state = State(
+            client,
+            clock,
+            node_class_kinds=provider.node_class_kinds,
+            nomination_window=settings.nomination_window,
+            watch_synced=self._watch_synced,
+        )
+        self._informers = tuple(Informer(client, kind, self.state.apply) for kind in WATCHED)
+        self._context = Context(client, provider, clock, log, self.state, Recorder(client, clock))
+        self._settings = settings
+
+    async def run(self) -> None:
+        """All parts, for ever; the first that fails ends it."""
+        parts = tuple(self._parts())
+        async with asyncio.TaskGroup() as tasks:
+            for informer, kind in zip(self._informers, WATCHED, strict=True):
+                tasks.create_task(informer.run(), name=f"watch {kind.PLURAL}")
+            for name, part in parts:
+                tasks.create_task(part, name=name)
+
+    def _watch_synced(self) -> bool:
+        return all(informer.synced for informer in self._informers)
+
+    def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """In the order in which changes reach them."""
+        context = self._context
+        yield "status", Transitions(context).queue.run()
+        yield from self._classes_and_pools()
+        yield from self._claims()
+        batcher = Batcher(
+            context.clock, self._settings.batch_idle_duration, self._settings.batch_max_duration
+        )
+        yield "provisioner.trigger.pod", PodTrigger(context, batcher).queue.run()
+        yield "provisioner.trigger.node", NodeTrigger(context, batcher).queue.run()
+        yield "provisioner", Provisioner(context, batcher, self._settings.provisioning()).run()
+        yield "disruption", Disruption(context, (Emptiness(context),)).run()
+
+    def _classes_and_pools(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        context, health = self._context, RegistrationHealth()
+        self._registrations = RegistrationObserver(context, health)
+        yield "nodeclass.hash", NodeClassHash(context).queue.run()
+        yield "nodeclass", NodeClassReadiness(context).queue.run()
+        yield "nodepool.hash", NodePoolHash(context).queue.run()
+        yield "nodepool.readiness", NodePoolReadiness(context, health).queue.run()
+        yield "nodepool.registrationhealth", self._registrations.queue.run()
+        yield "nodepool.counter", NodePoolCounter(context).run()
+
+    def _claims(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        context = self._context
+        lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice)
+        yield "nodeclaim.lifecycle", lifecycle.run()
+        yield "nodeclaim.expiration", NodeClaimExpiration(context).run()
+        yield "nodeclaim.garbagecollection", ClaimCollection(context).run()
+        yield "instance.garbagecollection", InstanceCollection(context).run()
+        yield "nodeclaim.podevents", PodEvents(context).queue.run()
+        yield "nodeclaim.disruption", Consolidatable(context).queue.run()

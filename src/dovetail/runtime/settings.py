@@ -1,0 +1,68 @@
+"""Settings: Karpenter's flags by their own names, as far as they exist here, and a few of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import InputError
+from dovetail.controllers.provisioning.provision import ProvisioningOptions
+from dovetail.model import labels
+from dovetail.model.problem import Budget, Options, Problem
+from dovetail.solve.plan import Plan
+
+PREFERENCE_POLICIES = ("Respect", "Ignore")
+MIN_VALUES_POLICIES = ("Strict", "BestEffort")
+_SHORTEST_NOMINATION = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of one operator; durations in ns. Raises InputError for what is not valid."""
+
+    cluster_name: str = ""
+    batch_idle_duration: int = 1 * SECOND
+    batch_max_duration: int = 10 * SECOND
+    preference_policy: str = "Respect"
+    min_values_policy: str = "Strict"
+    # Label keys that pods may ask for although no pool defines them.
+    well_known: frozenset[str] = labels.AWS_WELL_KNOWN
+    # Units of work that one plan may use, and how many the clock is charged a second for; None: no charge.
+    solve_work: int = Budget().work
+    work_per_second: int | None = None
+    # Called with every problem and its plan before anything is done about it.
+    on_plan: Callable[[Problem, Plan], None] | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("--preference-policy", self.preference_policy, PREFERENCE_POLICIES)
+        _one_of("--min-values-policy", self.min_values_policy, MIN_VALUES_POLICIES)
+        if not 0 < self.batch_idle_duration <= self.batch_max_duration:
+            raise InputError(
+                "the idle duration must be above 0 and at most the maximum duration",
+                source="--batch-idle-duration",
+                remedy="give --batch-idle-duration 1s and --batch-max-duration 10s, or leave both out",
+            )
+
+    @property
+    def nomination_window(self) -> int:
+        """How long a nominated node is kept from disruption."""
+        return max(2 * self.batch_max_duration, _SHORTEST_NOMINATION)
+
+    def provisioning(self) -> ProvisioningOptions:
+        """What the provisioner needs of all this."""
+        return ProvisioningOptions(
+            solver=Options(
+                respect_preferences=self.preference_policy == "Respect",
+                strict_min_values=self.min_values_policy == "Strict",
+                well_known=self.well_known,
+            ),
+            budget=Budget(self.solve_work),
+            work_per_second=self.work_per_second,
+            on_plan=self.on_plan,
+        )
+
+
+def _one_of(flag: str, value: str, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        raise InputError(f"{value!r} is not valid", source=flag, remedy=f"choose one of {', '.join(valid)}")
