@@ -15,6 +15,8 @@ from dovetail.controllers.disruption.consolidatable import Consolidatable
 from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.methods import Emptiness
 from dovetail.controllers.disruption.podevents import PodEvents
+from dovetail.controllers.node.evict import EvictionQueue
+from dovetail.controllers.node.terminate import NodeTermination
 from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceCollection
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
@@ -91,6 +93,9 @@ class Operator:
         context = self._context
         lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice)
         yield "nodeclaim.lifecycle", lifecycle.run()
+        evictions = EvictionQueue(context)
+        yield "eviction-queue", evictions.run()
+        yield "node.termination", NodeTermination(context, evictions).run()
         yield "nodeclaim.expiration", NodeClaimExpiration(context).run()
         yield "nodeclaim.garbagecollection", ClaimCollection(context).run()
         yield "instance.garbagecollection", InstanceCollection(context).run()
