@@ -44,7 +44,8 @@ class Cluster:
     def __init__(self) -> None:
         self.namespaces: dict[str, dict[str, str]] = {}
         self._volumes: dict[str, dict[str, Object]] = {}
-        self.view = ClusterView(namespaces=self.namespaces)
+        self.view = ClusterView()
+        self.view.namespaces = self.namespaces
         self.requested: dict[str, dict[str, int]] = {}
         self.wished: dict[tuple[AffinityRule, int], dict[str, int]] = {}
         self._nodes: dict[str, Node] = {}
@@ -84,6 +85,11 @@ class Cluster:
         self.view.remove_pod(key)
         self._count(*known, -1)
         return True
+
+    def set_namespace(self, name: str, labels: dict[str, str]) -> None:
+        """Selectors of namespaces read these labels."""
+        self.namespaces[name] = labels
+        self.view.version += 1
 
     def set_volume_object(self, obj: Object, *, gone: bool) -> None:
         """A PersistentVolumeClaim, PersistentVolume or StorageClass changed."""

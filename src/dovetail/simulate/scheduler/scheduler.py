@@ -51,7 +51,7 @@ class Scheduler:
     # What changes ---------------------------------------------------------------------------------------
 
     def _namespace_changed(self, _: EventType, namespace: Namespace) -> None:
-        self._cluster.namespaces[namespace.metadata.name] = namespace.metadata.labels
+        self._cluster.set_namespace(namespace.metadata.name, namespace.metadata.labels)
 
     def _volume_changed(self, change: EventType, obj: Object) -> None:
         self._cluster.set_volume_object(obj, gone=change == "DELETED")

@@ -1,16 +1,15 @@
 """The default score plugins of kube-scheduler, each 0 to 100 per node, and their weights.
 
 LeastAllocated 1       room left of CPU and memory after the pod, the mean of both
-BalancedAllocation 1   how alike the shares of CPU and memory in use are
+BalancedAllocation 1   how much the pod brings the shares of CPU and memory in use closer together
 NodeAffinity 2         weights of the preferred node affinity terms that the node meets
 TaintToleration 3      fewer PreferNoSchedule taints that the pod does not tolerate
 PodTopologySpread 2    fewer matching pods in the node's domains (ScheduleAnyway constraints; a pod with a
                        controller and no constraint gets the defaults: hostname 3, zone 5)
 InterPodAffinity 2     weights of preferred pod (anti-)affinity, of the pod and of pods that run already
 
-Requests are counted as the scheduler counts them for scores: a container that asks for nothing counts as
-100 milli-CPU and 200 MiB. The defaults of PodTopologySpread count pods with the very labels of the pod, which
-are those that its controller's selector means.
+In LeastAllocated a container that asks for nothing counts as 100 milli-CPU and 200 MiB. The defaults of
+PodTopologySpread count pods with the very labels of the pod, which are those that its controller selects.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from dovetail.api.core import Pod
 from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, NamespaceLabels, affinity_rules
 from dovetail.model.filters import ClusterView, NodeView
+from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.selector import node_rule, node_term
 from dovetail.model.spread import SpreadRule, spread_rules
 from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
@@ -47,12 +47,13 @@ def total_scores(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> li
 
 def _resources(pod: Pod, feasible: Sequence[NodeView], cluster: Cluster) -> list[int]:
     """LeastAllocated and BalancedAllocation, which have the same weight, together."""
-    wanted = score_requests(pod)
+    counted, wanted = score_requests(pod), pod_requests(pod)
     found = []
     for node in feasible:
         there = cluster.requested.get(node.name, {})
-        used = {name: there.get(name, 0) + amount for name, amount in wanted.items()}
-        found.append(_least_allocated(used, node.allocatable) + _balanced(used, node.allocatable))
+        used = {name: there.get(name, 0) + amount for name, amount in counted.items()}
+        balance = _balanced(node.used, wanted, node.allocatable)
+        found.append(_least_allocated(used, node.allocatable) + balance)
     return found
 
 
@@ -65,15 +66,20 @@ def _least_allocated(used: Mapping[str, int], room: Mapping[str, int]) -> int:
     return sum(scores) // len(scores) if scores else 0
 
 
-def _balanced(used: Mapping[str, int], room: Mapping[str, int]) -> int:
-    """With two resources the standard deviation of the shares is half of their difference."""
-    shares = [
-        min(1_000_000, amount * 1_000_000 // room[name])
-        for name, amount in used.items()
-        if room.get(name, 0) > 0
-    ]
-    deviation = (max(shares) - min(shares)) // 2 if len(shares) > 1 else 0
-    return _TOP - deviation * _TOP // 1_000_000
+def _balanced(used: Mapping[str, int], wanted: Mapping[str, int], room: Mapping[str, int]) -> int:
+    """50 for a node that stays as balanced as it is, more for one that the pod makes more balanced."""
+    if room.get(CPU, 0) <= 0 or room.get(MEMORY, 0) <= 0:
+        return _TOP // 2
+    before = _balance(used.get(CPU, 0), used.get(MEMORY, 0), room)
+    cpu, memory = (used.get(name, 0) + wanted.get(name, 0) for name in (CPU, MEMORY))
+    return (_TOP + _balance(cpu, memory, room) - before) // 2
+
+
+def _balance(cpu: int, memory: int, room: Mapping[str, int]) -> int:
+    """100 less the standard deviation of the two shares in percent, which is half of their difference."""
+    most_cpu, most_memory = room[CPU], room[MEMORY]
+    apart = abs(min(cpu, most_cpu) * most_memory - min(memory, most_memory) * most_cpu)
+    return _TOP - -(-apart * _TOP // (2 * most_cpu * most_memory))
 
 
 def _node_affinity(pod: Pod, feasible: Sequence[NodeView]) -> list[int]:
