@@ -94,7 +94,7 @@ def _purchases(claims: tuple[PlannedClaim, ...]) -> Table:
     pools = sorted({claim.pool for claim in claims})
     title = f"Nodes to buy from NodePool {pools[0]}" if len(pools) == 1 else "Nodes to buy"
     table = _table(title, *(["NodePool"] if len(pools) > 1 else []), "Instance type", "Zone", "Capacity")
-    for heading in ("$/h each", "CPU", "Memory", "Pods", "Nodes"):
+    for heading in ("$/h", "CPU", "Memory", "Pods", "Nodes"):
         table.add_column(heading, justify="right", no_wrap=True)
     # Copies are one row; the order is that of their first names.
     for row, count in Counter(_row(claim) for claim in claims).items():

@@ -1,0 +1,281 @@
+"""`dovetail plan` as users run it: real files, the real command, what it prints and its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dovetail.cli.main import run
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
+
+POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: default
+spec:
+  template:
+    spec:
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+      nodeClassRef: {group: example.com, kind: Class, name: any}
+"""
+PODS = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: app
+        resources: {requests: {cpu: 1500m, memory: 1Gi}}
+"""
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata:
+  name: old
+  labels:
+    kubernetes.io/hostname: old
+    kubernetes.io/arch: amd64
+    kubernetes.io/os: linux
+    topology.kubernetes.io/zone: zone-a
+    node.kubernetes.io/instance-type: large
+status:
+  capacity: {cpu: "2", memory: 8Gi, pods: "10"}
+  allocatable: {cpu: "2", memory: 8Gi, pods: "10"}
+  conditions:
+  - {type: Ready, status: "True"}
+"""
+
+
+def instance_type(name: str, cpu: int, price: float) -> dict[str, Any]:
+    labels = {
+        "node.kubernetes.io/instance-type": name,
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/zone": "zone-a",
+        "karpenter.sh/capacity-type": "on-demand",
+        "example.com/size": name,
+    }
+    offering = {"topology.kubernetes.io/zone": "zone-a", "karpenter.sh/capacity-type": "on-demand"}
+    return {
+        "name": name,
+        "requirements": [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()],
+        "offerings": [{"price": price, "available": True, "requirements": offering}],
+        "capacity": {"cpu": str(cpu), "memory": f"{cpu * 4}Gi", "pods": "50"},
+        "overhead": {"cpu": "100m", "memory": "200Mi"},
+    }
+
+
+@pytest.fixture
+def types(tmp_path: Path) -> Path:
+    file = tmp_path / "types.json"
+    file.write_text(json.dumps([instance_type("small", 2, 0.1), instance_type("large", 4, 0.18)]))
+    return file
+
+
+def write(tmp_path: Path, *texts: str) -> str:
+    file = tmp_path / "manifests.yaml"
+    file.write_text("\n---\n".join(texts))
+    return str(file)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["plan", *arguments, "-o", "json"]) == 0, capsys.readouterr().err
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["nodeClaims", "existing", "unschedulable", "cost", "elapsedSeconds"]
+    return dict(found)
+
+
+def test_buys_the_cheapest(tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "-f", write(tmp_path, POOL, PODS), "--instance-types", str(types))
+    claims = found["nodeClaims"]
+    assert sorted(pod for claim in claims for pod in claim["pods"]) == [f"default/web-{i}" for i in range(3)]
+    assert {claim["nodePool"] for claim in claims} == {"default"}
+    assert sum(claim["price"] for claim in claims) == pytest.approx(found["cost"]["hourly"])
+    assert found["cost"]["hourly"] == pytest.approx(0.28)
+    assert found["cost"]["lowerBound"] <= found["cost"]["hourly"]
+    assert found["unschedulable"] == []
+    first = claims[0]
+    assert first["instanceTypes"][0] == first["instanceType"]
+    assert first["zone"] == "zone-a"
+    assert first["capacityType"] == "on-demand"
+    assert {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]} in first["requirements"]
+    assert first["requests"]["cpu"] in ("1500m", "3")
+
+
+def test_existing_nodes_are_filled_first(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = write(tmp_path, POOL, PODS.replace("replicas: 3", "replicas: 1"), NODE)
+    found = answer(capsys, "-f", files, "--instance-types", str(types))
+    assert found["existing"] == {"old": ["default/web-0"]}
+    assert found["nodeClaims"] == []
+
+
+def test_pods_that_exist_are_not_counted_twice(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replica_set = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": "web-abc",
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1", "controller": True}
+            ],
+        },
+        "spec": yaml.safe_load(PODS)["spec"],
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-abc-x",
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": "web-abc",
+                    "uid": "2",
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {**yaml.safe_load(PODS)["spec"]["template"]["spec"], "nodeName": "old"},
+    }
+    files = write(tmp_path, POOL, PODS, NODE, yaml.safe_dump(replica_set), yaml.safe_dump(pod))
+    found = answer(capsys, "-f", files, "--instance-types", str(types))
+    placed = [pod for claim in found["nodeClaims"] for pod in claim["pods"]]
+    assert sorted(placed) == ["default/web-1", "default/web-2"]
+    assert found["existing"] == {}
+
+
+def test_keys_of_the_types_are_well_known(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PODS.replace(
+        "      containers:", "      nodeSelector: {example.com/size: large}\n      containers:"
+    )
+    found = answer(capsys, "-f", write(tmp_path, POOL, text), "--instance-types", str(types))
+    assert {claim["instanceType"] for claim in found["nodeClaims"]} == {"large"}
+
+
+def test_a_pod_too_large_is_told_not_an_error(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PODS.replace("1500m", '"10000"').replace("replicas: 3", "replicas: 1")
+    files = write(tmp_path, POOL, text)
+    found = answer(capsys, "-f", files, "--instance-types", str(types))
+    (left,) = found["unschedulable"]
+    assert left["pod"] == "default/web-0"
+    assert left["reason"]
+    assert "default" in left["nodePools"]
+    assert found["cost"] == {"hourly": 0, "lowerBound": 0, "gap": 0}
+    assert run(["plan", "-f", files, "--instance-types", str(types)]) == 0
+    out = capsys.readouterr().out
+    assert "Unschedulable" in out
+    assert "1 pod left over" in out
+
+
+def test_same_plan_in_yaml_and_in_words(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["-f", write(tmp_path, POOL, PODS), "--instance-types", str(types)]
+    as_json = answer(capsys, *arguments)
+    assert run(["plan", *arguments, "-o", "yaml"]) == 0
+    as_yaml = yaml.safe_load(capsys.readouterr().out)
+    for found in (as_json, as_yaml):
+        del found["elapsedSeconds"]
+    assert as_yaml == as_json
+    assert run(["plan", *arguments, "--deadline", "100ms"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Nodes to buy" in out
+    assert "2 nodes for $0.2800/h; no plan for the same pods costs less than $" in out
+
+
+def test_the_example_of_the_repository(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "-f", str(EXAMPLE), "--region", "ap-northeast-2")
+    placed = [pod for claim in found["nodeClaims"] for pod in claim["pods"]]
+    assert len(placed) == 12 + 3 + 4
+    assert found["unschedulable"] == []
+    assert 0 < found["cost"]["lowerBound"] <= found["cost"]["hourly"]
+    databases = [claim for claim in found["nodeClaims"] if any("database" in pod for pod in claim["pods"])]
+    assert len(databases) == 3
+    assert {claim["capacityType"] for claim in databases} == {"on-demand"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (PODS, "hold no NodePool"),
+        (POOL + "---\n" + POOL, "NodePool default is given twice"),
+        (POOL.replace("name: any", "nam: any"), "unknown field nam; did you mean name?"),
+        (POOL.replace("kind: NodePool", "kind: NodePol"), "did you mean NodePool?"),
+        (POOL.replace("name: any}", "name: any"), "malformed YAML"),
+        (POOL + "  limits: {cpu: ten}\n", "must be a quantity"),
+        (POOL + "  weight: heavy\n", "must be of type integer"),
+        (POOL + "  disruption: {consolidateAfter: 1d}\n", "must be a duration of h, m and s"),
+        (
+            POOL.replace("values: [on-demand]", "values: [ondemand]"),
+            "no valid values found in [ondemand] for karpenter.sh/capacity-type",
+        ),
+        ("", "the file holds no objects"),
+    ],
+)
+def test_bad_manifests(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str
+) -> None:
+    assert run(["plan", "-f", write(tmp_path, text), "--instance-types", str(types)]) == 2
+    captured = capsys.readouterr()
+    assert complaint in captured.err
+    assert "manifests.yaml" in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_bad_arguments(tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = write(tmp_path, POOL, PODS)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken.json").write_text("[{]")
+    for arguments, complaint in (
+        (["-f", files], "one of --region and --instance-types is needed"),
+        (["-f", files, "--region", "us-east-1", "--instance-types", str(types)], "only one of --region"),
+        (["-f", files, "--instance-types", str(tmp_path / "none.json")], "none.json"),
+        (["-f", files, "--instance-types", str(tmp_path / "broken.json")], "broken.json"),
+        (
+            ["-f", files, "--instance-types", str(types), "--deadline", "1d"],
+            "--deadline: '1d' is not a duration",
+        ),
+        (["-f", files, "--instance-types", str(types), "--deadline", "0s"], "must be longer than 0s"),
+        (["-f", files, "--region", "us-east-1"], "with --region, classes are of kind EC2NodeClass"),
+        (["-f", str(EXAMPLE), "--region", "ap-northeast-9"], "ap-northeast-9"),
+        (["-f", str(tmp_path / "empty"), "--instance-types", str(types)], "holds no manifests"),
+        (["-f", str(tmp_path / "nowhere"), "--instance-types", str(types)], "no such file or folder"),
+        (["--instance-types", str(types)], "filename"),
+        (["-f", files, "--instance-types", str(types), "-o", "xml"], "xml"),
+    ):
+        assert run(["plan", *arguments]) == 2, arguments
+        captured = capsys.readouterr()
+        assert complaint in (captured.err + captured.out).replace("\n", " "), arguments
+        assert "Traceback" not in captured.err
+
+
+def test_missing_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        (EXAMPLE / "01-node-pool.yaml").read_text().replace("        name: default", "        name: defalt")
+    )
+    assert run(["plan", "-f", write(tmp_path, text), "--region", "us-east-1"]) == 2
+    complaint = " ".join(capsys.readouterr().err.split())
+    assert "NodePool general names the EC2NodeClass defalt, which is not among the manifests" in complaint
+    assert "did you mean default?" in complaint
