@@ -12,6 +12,9 @@ from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory.server import MemoryServer
+from dovetail.model.problem import Problem
+from dovetail.runtime.operator import Operator
+from dovetail.runtime.settings import Settings
 from dovetail.simulate.apply import apply
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
@@ -23,6 +26,8 @@ from dovetail.simulate.scheduler.scheduler import Scheduler
 from dovetail.simulate.surroundings import simulated_cloud
 from dovetail.simulate.trace import play
 from dovetail.simulate.workloads.runner import Workloads
+from dovetail.solve.plan import Plan
+from dovetail.solve.verify import verify
 from dovetail.units.duration import parse_duration
 
 
@@ -45,6 +50,8 @@ class Cluster:
         self._workloads = Workloads(
             self.server.client("workloads"), clock, log, seed=scenario.seed, curves=scenario.curves
         )
+        client = self.server.client("karpenter")
+        self._operator = Operator(client, self.cloud, clock, log, self._settings())
         self.cloud.on_started(self._switch_on)
         self.cloud.on_terminated(lambda instance: self._kubelets.switch_off(instance.provider_id))
 
@@ -71,9 +78,27 @@ class Cluster:
         yield "kubelets", self._kubelets.run()
         yield "scheduler", self._scheduler.run()
         yield "workloads", self._workloads.run()
+        yield "dovetail", self._operator.run()
         if self._scenario.visits and self._scenario.file.trace is not None:
             namespace = self._scenario.file.trace.namespace
             yield "trace", play(self.server.client("trace"), self._clock, self._scenario.visits, namespace)
+
+    def _settings(self) -> Settings:
+        given = self._scenario.file.settings
+        return Settings(
+            cluster_name=self._scenario.file.cluster.name,
+            batch_idle_duration=parse_duration(given.batch_idle_duration),
+            batch_max_duration=parse_duration(given.batch_max_duration),
+            preference_policy=given.preference_policy,
+            min_values_policy=given.min_values_policy,
+            work_per_second=given.work_per_second,
+            on_plan=self._check_plan,
+        )
+
+    def _check_plan(self, problem: Problem, plan: Plan) -> None:
+        """Every plan is held against the rules by a checker that knows nothing of the solver."""
+        for found in verify(problem, plan):
+            self._log.record("violation", rule=found.rule, subject=found.subject, message=found.message)
 
     def _switch_on(self, instance: Instance, claim: NodeClaim) -> None:
         name = self._names.draw(instance.provider_id)
