@@ -47,7 +47,9 @@ class SimulatedCloud:
     claim or the instance it is for, so that one launch never shifts another's luck.
     """
 
-    node_class_kinds: tuple[tuple[str, str], ...] = ((EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),)
+    node_class_kinds: tuple[tuple[str, str], ...] = (
+        (EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),
+    )
 
     def __init__(
         self,
