@@ -2,10 +2,195 @@
 
 from __future__ import annotations
 
-from dovetail.solve.plan import Plan
+import numpy as np
+
+from dovetail.solve.assemble import claim
+from dovetail.solve.assign import Assigner
+from dovetail.solve.bins import Bin
+from dovetail.solve.bound import Duals, lower_bound, relax
+from dovetail.solve.columns import Columns, Floats, undominated
+from dovetail.solve.encode import Mask
+from dovetail.solve.explain import Explainer
+from dovetail.solve.items import Item, Unit
+from dovetail.solve.limits import Limits
+from dovetail.solve.pack import Packer, Packing
+from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.solve.problem import Budget, Problem
+from dovetail.solve.shapes import Shape
+from dovetail.solve.world import World
+
+_ROUNDS = 8  # pods that limits left over are given this many further chances
 
 
 def solve(problem: Problem, budget: Budget | None = None) -> Plan:
     """A correct plan for the problem, as cheap as the budget allows. Pure: same input, same plan."""
-    raise NotImplementedError
+    return _Search(problem, budget or Budget()).run()
+
+
+class _Search:
+    """One solve: what is decided so far. Invariant: every pod is in exactly one of bins, existing, left."""
+
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        self.problem = problem
+        self.world = World(problem, budget)
+        self.free = self.world.nodes.room.copy()
+        self.columns = Columns(self.world)
+        self.limits = Limits(self.world, self.columns)
+        self.existing: dict[int, list[Unit]] = {}
+        self.bought: list[tuple[Bin, list[Unit]]] = []
+        self.feasible: Mask = self._strict_feasibility()
+        self.duals = self._relax()
+
+    def run(self) -> Plan:
+        world = self.world
+        assigner = Assigner(world)
+        pods = [(shape.index, name) for shape in world.shapes for name in shape.pods]
+        waiting = pods
+        for _ in range(_ROUNDS):
+            assignment = assigner.run(waiting)
+            for row, units in assignment.existing.items():
+                self.existing.setdefault(row, []).extend(units)
+            left = self._pack(assignment.items, assigner)
+            waiting = sorted([*assignment.left, *left])
+            if not left:
+                break
+        return self._plan(waiting)
+
+    def _strict_feasibility(self) -> Mask:
+        """Columns that could hold each shape if everything that can be given up were, (S, C)."""
+        world = self.world
+        rows = [self._shape_columns(shape) for shape in world.shapes]
+        return np.array(rows, dtype=np.bool_).reshape(len(world.shapes), len(self.columns.price))
+
+    def _shape_columns(self, shape: Shape) -> Mask:
+        world = self.world
+        parts = []
+        for table in world.tables:
+            held = np.zeros(len(table.offerings), dtype=np.bool_)
+            for wanted in shape.required if shape.levels else ():
+                if world.suits(table.index, wanted, shape.levels[-1].rules):
+                    held |= world.columns(table.index, wanted, shape.vector)
+            parts.append(held)
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.bool_)
+
+    def _relax(self) -> Duals:
+        """What pods are worth. Reserved capacity is left out: it is scarce, not cheap."""
+        shapes = self.world.shapes
+        vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
+        vectors = vectors.reshape(len(shapes), len(self.world.axis.names))
+        feasible = self.feasible & ~self.columns.reserved
+        demand = np.array([len(shape.pods) for shape in shapes], dtype=np.int64)
+        demand[~feasible.any(axis=1)] = 0
+        kept = undominated(feasible, self.columns.room, self.columns.price, self.columns.reserved)
+        self.world.work.spend(int(feasible[:, kept].sum()))
+        duals = relax(feasible[:, kept], self.columns.room[kept], self.columns.price[kept], vectors, demand)
+        for shape, worth in zip(shapes, duals.worth.tolist(), strict=True):
+            shape.value = worth
+        return duals
+
+    def _pack(self, items: list[Item], assigner: Assigner) -> list[tuple[int, str]]:
+        """Buy nodes for the items; the (shape, pod) pairs that none could be bought for."""
+        if not items:
+            return []
+        packer = Packer(self.world, self.columns, items)
+        best, limits = None, self.limits
+        for values in self._valuations(packer):
+            trial = self.limits.copy()
+            packing = packer.pack(values, trial)
+            rank = (int(packing.left.sum()), packing.price, len(packing.bins))
+            if best is None or rank < best[0]:
+                best, limits = (rank, packing), trial
+            if not self.world.work.left:
+                break
+        if best is None:
+            return []
+        self.limits = limits
+        self._hand_out(items, best[1])
+        return self._take_back(items, assigner)
+
+    def _valuations(self, packer: Packer) -> list[Floats]:
+        """Several opinions of what each item is worth, the relaxation's first."""
+        shapes = self.world.shapes
+        worth = [sum(shapes[shape].value for shape, _ in item.kinds) for item in packer.items]
+        by_duals = np.array(worth, dtype=np.float64)
+        alone = packer.least_costs()
+        by_duals = np.where(by_duals > 0, by_duals, alone)
+        return [by_duals, alone, np.sqrt(by_duals * np.maximum(alone, 1e-9))]
+
+    def _hand_out(self, items: list[Item], packing: Packing) -> None:
+        """Give the bundles to the nodes; what is left stays in the items."""
+        for made in packing.bins:
+            units: list[Unit] = []
+            for index, number in made.counts:
+                taken, items[index].bundles = items[index].bundles[:number], items[index].bundles[number:]
+                units.extend(unit for bundle in taken for unit in bundle)
+            self.bought.append((made, units))
+
+    def _take_back(self, items: list[Item], assigner: Assigner) -> list[tuple[int, str]]:
+        left: list[tuple[int, str]] = []
+        for item in items:
+            if not item.bundles:
+                continue
+            assigner.forget(item, item.bundles)
+            for shape, _ in item.kinds:
+                assigner.closed.update((shape, pool) for pool in item.pools)
+            left.extend((unit.shape, unit.pod) for bundle in item.bundles for unit in bundle)
+        return left
+
+    def _plan(self, left: list[tuple[int, str]]) -> Plan:
+        world = self.world
+        explainer = Explainer(world, self.limits)
+        claims = self._claims()
+        placed = {pod for item in claims for pod in item.pods}
+        existing = {
+            self.problem.nodes[row].name: tuple(sorted(unit.pod for unit in units))
+            for row, units in sorted(self.existing.items())
+        }
+        placed.update(pod for pods in existing.values() for pod in pods)
+        hourly = sum(item.price for item in claims)
+        return Plan(
+            claims=claims,
+            existing=dict(sorted(existing.items())),
+            unschedulable=tuple(
+                sorted((explainer.explain(world.shapes[shape], pod) for shape, pod in left), key=_by_pod)
+            ),
+            cost=Cost(hourly, min(hourly, self._bound(placed))),
+            relaxed=dict(sorted(self._relaxed())),
+            work=world.work.used,
+        )
+
+    def _claims(self) -> tuple[PlannedClaim, ...]:
+        counts: dict[int, int] = {}
+        claims = []
+        for made, units in self.bought:
+            number = counts.get(made.pool, 0)
+            counts[made.pool] = number + 1
+            name = f"{self.world.tables[made.pool].pool.name}-{number}"
+            claims.append(claim(self.world, made, units, name))
+        return tuple(sorted(claims, key=lambda item: item.name))
+
+    def _relaxed(self) -> list[tuple[str, tuple[str, ...]]]:
+        units = [unit for _, bought in self.bought for unit in bought]
+        units += [unit for placed in self.existing.values() for unit in placed]
+        shapes = self.world.shapes
+        found = [(unit.pod, shapes[unit.shape].levels[unit.level].given_up) for unit in units]
+        return [(pod, given_up) for pod, given_up in found if given_up]
+
+    def _bound(self, placed: set[str]) -> int:
+        shapes = self.world.shapes
+        demand = np.array([sum(pod in placed for pod in shape.pods) for shape in shapes], dtype=np.int64)
+        columns = self.columns
+        sold = ~columns.reserved
+        free = [self.free]
+        for index in np.flatnonzero(columns.reserved).tolist():
+            free.append(np.tile(columns.room[index], (columns.left.get(columns.reservation[index], 0), 1)))
+        return lower_bound(
+            self.duals,
+            demand,
+            (self.feasible[:, sold], columns.room[sold], columns.price[sold]),
+            np.concatenate(free),
+        )
+
+
+def _by_pod(item: Unschedulable) -> str:
+    return item.pod

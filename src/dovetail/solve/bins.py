@@ -1,0 +1,122 @@
+"""A node to buy: checked against every rule that concerns the node as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.model import labels
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.columns import Columns
+from dovetail.solve.encode import Amounts, Mask, PoolTable
+from dovetail.solve.items import Item
+from dovetail.solve.limits import Limits
+from dovetail.solve.world import World, pinned
+
+MOST_TYPES = 600
+_NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """A node of one pool that will take so many bundles of each item."""
+
+    pool: int
+    counts: tuple[tuple[int, int], ...]  # (item, bundles)
+    requirements: Requirements  # with the pool's, without instance types
+    vector: Amounts  # requests of its pods
+    types: tuple[int, ...]  # of the pool's table, cheapest first
+    column: int  # of the pool's table: the cheapest offering
+    price: int  # nano-dollars per hour
+    reservation: str = ""
+    relaxed: bool = False  # True iff minValues had to be lowered
+
+
+def make_bin(
+    world: World,
+    columns: Columns,
+    limits: Limits,
+    items: list[Item],
+    trial: tuple[int, tuple[tuple[int, int], ...]],
+) -> Bin | None:
+    """The node that a trial (column, counts) stands for; None when some rule forbids it."""
+    column, counts = trial
+    table = world.tables[int(columns.pool[column])]
+    vector = sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector))
+    requirements = _requirements(table, items, counts)
+    reservation = columns.reservation[column] if columns.reserved[column] else ""
+    if reservation:
+        requirements = requirements.add(*_reserved(table, columns, column))
+    else:
+        requirements = requirements.add(_NOT_RESERVED) if columns.reserved.any() else requirements
+    if any(not item.complement and not item.values and not _absent(table, item) for item in requirements):
+        return None
+    mask = world.columns(table.index, requirements, vector)
+    mask &= limits.types(table.index)[table.column_type]
+    if not reservation:
+        mask &= np.array([not item.reservation_id for item in table.offerings], dtype=np.bool_)
+    if not mask.any():
+        return None
+    return _choose(world, limits, table, mask, (requirements, vector, counts, reservation))
+
+
+def _choose(
+    world: World,
+    limits: Limits,
+    table: PoolTable,
+    mask: Mask,
+    what: tuple[Requirements, Amounts, tuple[tuple[int, int], ...], str],
+) -> Bin | None:
+    requirements, vector, counts, reservation = what
+    options = np.flatnonzero(mask)
+    ordered = options[np.argsort(table.price[options], kind="stable")]
+    cheapest = int(ordered[0])
+    if table.index in limits.remaining and not _minimums(requirements):
+        small = limits.no_larger(table.index, int(table.column_type[cheapest]))
+        ordered = ordered[small[table.column_type[ordered]]]
+    types = tuple(dict.fromkeys(table.column_type[ordered].tolist()))[:MOST_TYPES]
+    relaxed = False
+    if not _enough_values(table, types, requirements):
+        if world.problem.options.strict_min_values:
+            return None
+        relaxed = True
+    price = int(table.price[cheapest])
+    return Bin(table.index, counts, requirements, vector, types, cheapest, price, reservation, relaxed)
+
+
+def _requirements(table: PoolTable, items: list[Item], counts: tuple[tuple[int, int], ...]) -> Requirements:
+    wanted = [item for index, _ in counts for item in (*items[index].wanted, *pinned(items[index].pins))]
+    return table.pool.requirements.add(*wanted)
+
+
+def _absent(table: PoolTable, item: Requirement) -> bool:
+    """True iff the label may be missing: a demand that it is must not be taken for an empty intersection."""
+    found = table.pool.requirements.by_key.get(item.key)
+    return found is None or found.allows_absence()
+
+
+def _reserved(table: PoolTable, columns: Columns, column: int) -> list[Requirement]:
+    offering = table.offerings[int(columns.column[column])]
+    found = [Requirement.new(labels.CAPACITY_TYPE, "In", (labels.RESERVED,))]
+    for item in offering.requirements:
+        if offering.reservation_id and item.has(offering.reservation_id) and not item.complement:
+            found.append(item)
+    return found
+
+
+def _minimums(requirements: Requirements) -> list[Requirement]:
+    return [item for item in requirements if item.min_values]
+
+
+def _enough_values(table: PoolTable, types: tuple[int, ...], requirements: Requirements) -> bool:
+    """True iff the types have as many different values as minValues wants, per label."""
+    for item in _minimums(requirements):
+        seen: set[str] = set()
+        for number in types:
+            found = table.types[number].requirements.by_key.get(item.key)
+            if found is not None and not found.complement:
+                seen.update(value for value in found.values if item.has(value))
+        if len(seen) < (item.min_values or 0):
+            return False
+    return True

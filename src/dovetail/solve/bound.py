@@ -1,0 +1,139 @@
+"""The linear relaxation over resources: what every pod is worth, and a proven lower bound on cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.solve.encode import Amounts, Mask
+
+Floats = npt.NDArray[np.float64]
+_MOST_CELLS = 60_000  # of the relaxation: pods' shapes times columns
+_SAFETY = 1e-7  # share by which the bound is lowered for rounding in floating point
+
+
+@dataclass(frozen=True, slots=True)
+class Duals:
+    """Worth of a pod per shape (S,), and worth of resources per column that was looked at (K, R)."""
+
+    worth: Floats
+    resources: Floats
+    feasible: Mask  # (S, K) of those columns
+
+
+def relax(feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts, demand: Amounts) -> Duals:
+    """Solve the relaxation: fractions of nodes, pods of a shape in fractions. All columns are given.
+
+    `feasible` (S, C), `room` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,).
+    """
+    some = _thin(feasible, room, price, vectors)
+    feasible, room, price = feasible[:, some], room[some], price[some]
+    scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
+    needs, has = vectors / scale, np.maximum(room, 0) / scale
+    shapes, columns, resources = len(vectors), len(some), vectors.shape[1]
+    if not shapes or not columns:
+        return Duals(np.zeros(shapes), np.zeros((columns, resources)), feasible)
+    solution = _solve(feasible, needs, has, price.astype(np.float64) / 1e9, demand.astype(np.float64))
+    worth = np.maximum(solution[:shapes], 0.0) * 1e9
+    duals = np.maximum(-solution[shapes:].reshape(columns, resources), 0.0) * 1e9
+    duals = _repair(worth, duals, needs, feasible)
+    return Duals(worth, duals / scale, feasible)
+
+
+def lower_bound(
+    duals: Duals,
+    demand: Amounts,
+    columns: tuple[Mask, Amounts, Amounts],
+    free: Amounts,
+) -> int:
+    """Nano-dollars per hour below which nobody can place `demand` (S,), whatever the duals are.
+
+    `columns` are (feasible (S, C), room (C, R), price (C,)) of everything that can be bought. `free` (N, R)
+    is room that costs nothing. Weak duality, computed anew: no tolerance of the solver can make it too high.
+    """
+    feasible, room, price = columns
+    total = float(demand @ duals.worth)
+    if total <= 0 or not len(duals.resources):
+        return 0
+    most = _most_value(duals, feasible, room)
+    ratio = np.where(most > 0, price / np.maximum(most, 1e-30), np.inf)
+    factor = min(1.0, float(ratio.min(initial=1.0)))
+    highest = duals.resources.max(axis=0)
+    absorbed = float((np.maximum(free, 0) @ highest).sum()) if len(free) else 0.0
+    return max(0, int((total - absorbed) * factor * (1 - _SAFETY)))
+
+
+def _most_value(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
+    """An upper bound on the worth that each column's node can hold, (C,)."""
+    held = np.maximum(room, 0) @ duals.resources.T
+    # Prices of resources are valid for a column iff they were valid for every shape it can hold.
+    lacking = feasible.T.astype(np.float32) @ (~duals.feasible & (duals.worth > 0)[:, None]).astype(
+        np.float32
+    )
+    valid = np.where(lacking > 0, np.inf, held)
+    fallback = np.maximum(room, 0) @ duals.resources.max(axis=0)
+    result: Floats = np.minimum(valid.min(axis=1), fallback)
+    return result
+
+
+def _thin(feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts) -> npt.NDArray[np.int64]:
+    """Columns for the relaxation: all, or where that is too many the cheapest per pod of each shape."""
+    useful = np.flatnonzero(feasible.any(axis=0))
+    allowed = max(16, _MOST_CELLS // max(1, len(feasible)))
+    if len(useful) <= allowed:
+        return useful
+    chosen: dict[int, None] = {}
+    share = np.max(vectors[:, None, :] / np.maximum(room[useful], 1)[None, :, :], axis=2)
+    cost = np.where(feasible[:, useful], share * price[useful], np.inf)
+    order = np.argsort(cost, axis=1, kind="stable")
+    for depth in range(order.shape[1]):
+        for column in order[:, depth].tolist():
+            chosen.setdefault(column)
+        if len(chosen) >= allowed:
+            break
+    return useful[np.array(sorted(chosen), dtype=np.int64)]
+
+
+def _repair(worth: Floats, duals: Floats, needs: Floats, feasible: Mask) -> Floats:
+    """Raise resource prices until no shape is worth more than what it takes, in exact reading."""
+    cost = needs @ duals.T
+    excess = np.where(feasible & (worth[:, None] > 0), worth[:, None] / np.maximum(cost, 1e-12), 1.0)
+    raised: Floats = duals * np.maximum(excess.max(axis=0), 1.0)[:, None]
+    return raised
+
+
+def _solve(feasible: Mask, needs: Floats, has: Floats, price: Floats, demand: Floats) -> Floats:
+    """Row duals: one per shape, then one per column and resource (not positive)."""
+    shapes, columns, resources = len(needs), len(has), needs.shape[1]
+    shape_of, column_of = np.nonzero(feasible)
+    pods = len(shape_of)
+    rows = shapes + columns * resources
+    base = shapes + column_of[:, None] * resources + np.arange(resources)[None, :]
+    pod_index = np.concatenate([shape_of[:, None], base], axis=1)
+    pod_value = np.concatenate([np.ones((pods, 1)), needs[shape_of]], axis=1)
+    node_index = shapes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = pods + columns, rows
+    model.col_cost_ = np.concatenate([np.zeros(pods), price])
+    model.col_lower_ = np.zeros(pods + columns)
+    model.col_upper_ = np.full(pods + columns, highspy.kHighsInf)
+    model.row_lower_ = np.concatenate([demand, np.full(rows - shapes, -highspy.kHighsInf)])
+    model.row_upper_ = np.concatenate([np.full(shapes, highspy.kHighsInf), np.zeros(rows - shapes)])
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    starts = np.concatenate(
+        [np.arange(pods) * (resources + 1), pods * (resources + 1) + np.arange(columns + 1) * resources]
+    )
+    model.a_matrix_.start_ = starts.astype(np.int32)
+    model.a_matrix_.index_ = np.concatenate([pod_index.ravel(), node_index.ravel()]).astype(np.int32)
+    model.a_matrix_.value_ = np.concatenate([pod_value.ravel(), -has.ravel()])
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("random_seed", 1)
+    solver.passModel(model)
+    solver.run()
+    duals = np.array(solver.getSolution().row_dual, dtype=np.float64)
+    return duals if len(duals) == rows else np.zeros(rows)

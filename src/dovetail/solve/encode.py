@@ -1,0 +1,139 @@
+"""Pools as arrays: one column per offering, requirements as masks over the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.problem import Pool
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.model.resources import Resources
+
+Mask = npt.NDArray[np.bool_]
+Amounts = npt.NDArray[np.int64]
+
+# What a node of ours will carry once it is up; demanded by some pods, never written on a claim.
+STAMPED = (
+    Requirement.new(labels.REGISTERED, "In", ("true",)),
+    Requirement.new(labels.INITIALIZED, "In", ("true",)),
+)
+
+
+class Axis:
+    """The resources that anyone asks for, in a fixed order: the rows of every amount vector."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(sorted(set(names)))
+
+    def vector(self, resources: Resources) -> Amounts:
+        """Amounts in row order, shape (R,)."""
+        return np.array([resources.get(name, 0) for name in self.names], dtype=np.int64)
+
+    def mapping(self, vector: Amounts) -> dict[str, int]:
+        """The inverse of `vector`, without zeros."""
+        return {name: int(amount) for name, amount in zip(self.names, vector, strict=True) if amount}
+
+
+class PoolTable:
+    """One pool's types and offerings. C columns, T types.
+
+    `room` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
+    describe the available offerings.
+    """
+
+    def __init__(self, pool: Pool, index: int, axis: Axis) -> None:
+        self.pool = pool
+        self.index = index
+        self.base = pool.requirements.add(*STAMPED)
+        self.types: tuple[InstanceType, ...] = pool.instance_types
+        self.room: Amounts = np.array(
+            [axis.vector(item.allocatable()) for item in self.types], dtype=np.int64
+        ).reshape(len(self.types), len(axis.names))
+        self.offerings: list[Offering] = []
+        column_type: list[int] = []
+        for number, item in enumerate(self.types):
+            for offering in item.offerings:
+                if offering.available and (offering.capacity_type != labels.RESERVED or _left(offering)):
+                    self.offerings.append(offering)
+                    column_type.append(number)
+        self.column_type = np.array(column_type, dtype=np.int64)
+        self.price = np.array([item.price for item in self.offerings], dtype=np.int64)
+        self._by_requirement: dict[Requirement, Mask] = {}
+        self._by_requirements: dict[Requirements, Mask] = {}
+        self._by_type: dict[Requirement, Mask] = {}
+        self._domains: dict[str, list[str]] = {}
+        self.own = self.mask(self.base)
+
+    def mask(self, requirements: Requirements) -> Mask:
+        """Columns that can meet all of them, shape (C,)."""
+        known = self._by_requirements.get(requirements)
+        if known is None:
+            known = np.ones(len(self.offerings), dtype=np.bool_)
+            for item in requirements:
+                known &= self._columns(item)
+            self._by_requirements[requirements] = known
+        return known
+
+    def type_mask(self, requirements: Requirements) -> Mask:
+        """Types that can meet all of them, whatever they are offered in, shape (T,)."""
+        result = np.ones(len(self.types), dtype=np.bool_)
+        for item in requirements:
+            known = self._by_type.get(item)
+            if known is None:
+                known = np.array([self._type_meets(kind, item) for kind in self.types], dtype=np.bool_)
+                self._by_type[item] = known
+            result &= known
+        return result
+
+    def domains(self, key: str) -> list[str]:
+        """Per column the value of a label; '' where it is open or absent."""
+        known = self._domains.get(key)
+        if known is None:
+            known = [self._value(column, key) for column in range(len(self.offerings))]
+            self._domains[key] = known
+        return known
+
+    def _columns(self, item: Requirement) -> Mask:
+        known = self._by_requirement.get(item)
+        if known is None:
+            meets = [
+                self._offering_meets(self.types[kind], offering, item)
+                for kind, offering in zip(self.column_type.tolist(), self.offerings, strict=True)
+            ]
+            known = np.array(meets, dtype=np.bool_).reshape(len(self.offerings))
+            self._by_requirement[item] = known
+        return known
+
+    def _type_meets(self, kind: InstanceType, item: Requirement) -> bool:
+        return _meets(kind.requirements.by_key, item)
+
+    def _offering_meets(self, kind: InstanceType, offering: Offering, item: Requirement) -> bool:
+        if not _meets(kind.requirements.by_key, item) or not _meets(offering.requirements.by_key, item):
+            return False
+        defined = item.key in kind.requirements.by_key or item.key in offering.requirements.by_key
+        # A label that only some offerings carry is absent from the others.
+        return defined or item.key != labels.RESERVATION_ID or item.allows_absence()
+
+    def _value(self, column: int, key: str) -> str:
+        offering = self.offerings[column]
+        kind = self.types[int(self.column_type[column])]
+        for by_key in (offering.requirements.by_key, kind.requirements.by_key, self.base.by_key):
+            found = by_key.get(key)
+            if found is not None:
+                return found.any_value() if not found.complement and len(found) == 1 else ""
+        return ""
+
+
+def _meets(by_key: Mapping[str, Requirement], item: Requirement) -> bool:
+    found = by_key.get(item.key)
+    if found is None:
+        return True
+    return found.has_intersection(item) or (found.allows_absence() and item.allows_absence())
+
+
+def _left(offering: Offering) -> bool:
+    return offering.reservation_capacity > 0

@@ -1,0 +1,68 @@
+"""What has to share nodes: pods with their domains decided, alone or tied together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dovetail.model.ports import HostPort
+from dovetail.model.requirement import Requirements
+from dovetail.solve.encode import Amounts
+from dovetail.solve.world import Pins
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One pod to be placed, by its shape and its level of relaxation."""
+
+    shape: int
+    level: int
+    pod: str
+
+
+@dataclass(slots=True)
+class Item:
+    """Copies of one bundle of pods that go onto a new node together; mostly a bundle is one pod.
+
+    `bundles` are interchangeable: they have the same shapes at the same levels.
+    """
+
+    bundles: list[tuple[Unit, ...]]
+    wanted: Requirements  # without the pins
+    pins: Pins
+    pools: tuple[int, ...]
+    vector: Amounts  # requests of one bundle
+    ports: tuple[HostPort, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[tuple[int, int], ...]:
+        """(shape, level) of one bundle's pods."""
+        return tuple((unit.shape, unit.level) for unit in self.bundles[0])
+
+
+@dataclass(slots=True)
+class Host:
+    """A node under construction for pods that want to be near each other."""
+
+    name: str
+    units: list[Unit]
+    wanted: Requirements
+    pins: Pins
+    pools: tuple[int, ...]
+    vector: Amounts
+    ports: tuple[HostPort, ...]
+
+
+@dataclass(slots=True)
+class Assignment:
+    """Where pods go before nodes are chosen: existing nodes by row, items for new ones, and what is left."""
+
+    existing: dict[int, list[Unit]] = field(default_factory=dict)
+    items: list[Item] = field(default_factory=list)
+    left: list[tuple[int, str]] = field(default_factory=list)  # (shape, pod)
+
+
+def empty_vector(size: int) -> Amounts:
+    """No requests at all."""
+    return np.zeros(size, dtype=np.int64)

@@ -1,0 +1,73 @@
+"""Filling many nodes at once: which counts of which items make the most of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.solve.encode import Amounts, Mask
+
+Floats = npt.NDArray[np.float64]
+STRATEGIES = 3
+
+
+def fill(
+    room: Amounts,
+    feasible: Mask,
+    vectors: Amounts,
+    values: Floats,
+    demand: Amounts,
+    conflict: Mask,
+) -> Amounts:
+    """Counts per node and item, shape (STRATEGIES * K, I), of K nodes with `room` (K, R), filled greedily.
+
+    `feasible` is (K, I), `vectors` (I, R), `values` (I,) what a bundle is worth, `conflict` (I, I).
+    Strategies: most value for the scarcest room that is left; largest first; best aligned with the room left.
+    """
+    kinds = np.repeat(np.arange(STRATEGIES), len(room))
+    total = np.tile(room, (STRATEGIES, 1)).astype(np.float64)
+    left = total.copy()
+    open_to = np.tile(feasible, (STRATEGIES, 1))
+    needs = vectors.astype(np.float64)
+    counts = np.zeros(open_to.shape, dtype=np.int64)
+    scale = 1.0 / np.maximum(total, 1.0)
+    size = np.max(needs[None, :, :] * scale[:, None, :], axis=2)
+    weight = np.maximum(values, 1e-9)
+    lonely: Mask = np.diagonal(conflict).astype(np.bool_)
+    rows = np.arange(len(left))
+    while True:
+        open_to &= (counts < demand) & _fits(needs, left)
+        active = open_to.any(axis=1)
+        if not active.any():
+            return counts
+        share = needs @ (1.0 / np.maximum(left, 1e-6)).T
+        aligned = needs @ (left * scale * scale).T
+        score = np.where(
+            (kinds == 0)[:, None],
+            weight / np.maximum(share.T, 1e-12),
+            np.where((kinds == 1)[:, None], size + 1e-9 * weight, aligned.T * np.sqrt(weight)),
+        )
+        pick = np.argmax(np.where(open_to, score, -1.0), axis=1)
+        most = _copies(needs[pick], left)
+        some = np.where(kinds == 1, most, np.maximum(1, most // 3))
+        some = np.minimum(some, demand[pick] - counts[rows, pick])
+        some = np.where(lonely[pick], 1, some) * active
+        counts[rows, pick] += some
+        left -= needs[pick] * some[:, None]
+        if conflict.any():
+            open_to &= ~(conflict[pick] & active[:, None])
+
+
+def _fits(needs: Floats, left: Floats) -> Mask:
+    """Which items fit which rooms, (K, I), one resource after the other to keep memory small."""
+    result = np.ones((len(left), len(needs)), dtype=np.bool_)
+    for row in range(needs.shape[1]):
+        result &= (needs[:, row][None, :] <= left[:, row][:, None]) | (needs[:, row] == 0)[None, :]
+    return result
+
+
+def _copies(needs: Floats, left: Floats) -> Amounts:
+    """How many copies of each row's item its room holds, shape (K,)."""
+    ratio = np.where(needs > 0, left / np.maximum(needs, 1e-9), np.inf)
+    whole: Amounts = np.minimum(np.floor(ratio.min(axis=1)), 1e9).astype(np.int64)
+    return whole

@@ -1,0 +1,83 @@
+"""What one pod demands of its node, with preferences as demands that can be given up one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dovetail.api.core import Pod, PodAffinity, PodAffinityTerm, Toleration, TopologySpreadConstraint
+from dovetail.model.requirement import Requirements
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A pod's demands at one level of relaxation. Preferred lists are heaviest first."""
+
+    selector: Requirements
+    terms: tuple[Requirements, ...] | None  # alternatives; None: no required affinity; (): none can hold
+    preferred_node: tuple[Requirements, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti: tuple[PodAffinityTerm, ...] = ()
+    preferred_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_anti: tuple[PodAffinityTerm, ...] = ()
+    spread: tuple[TopologySpreadConstraint, ...] = ()
+    preferred_spread: tuple[TopologySpreadConstraint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    soft_taints: bool = True  # True: PreferNoSchedule taints keep the pod away unless tolerated
+
+    @property
+    def hopeless(self) -> bool:
+        """True iff no node at all meets the required affinity."""
+        return self.terms == ()
+
+    def required(self) -> tuple[Requirements, ...]:
+        """The strict demands on labels: alternatives, of which one must hold."""
+        if self.terms is None:
+            return (self.selector,)
+        return tuple(self.selector.add(*term) for term in self.terms)
+
+    def wanted(self) -> Requirements:
+        """The demands on labels at this level: the first alternative and the heaviest preference."""
+        first = self.required()[0]
+        return first.add(*self.preferred_node[0]) if self.preferred_node else first
+
+
+def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
+    """A pod's rules before anything is given up."""
+    spec = pod.spec
+    affinity = spec.affinity
+    node = affinity.node_affinity if affinity else None
+    together = affinity.pod_affinity if affinity else None
+    apart = affinity.pod_anti_affinity if affinity else None
+    strict = [
+        item for item in spec.topology_spread_constraints if item.when_unsatisfiable != "ScheduleAnyway"
+    ]
+    anyway = [
+        item for item in spec.topology_spread_constraints if item.when_unsatisfiable == "ScheduleAnyway"
+    ]
+    terms = None
+    if node and node.required is not None:
+        terms = Requirements.from_node_selector_terms(node.required.node_selector_terms)
+    rules = Rules(
+        selector=Requirements.from_labels(spec.node_selector),
+        terms=terms,
+        affinity=together.required if together else (),
+        anti=apart.required if apart else (),
+        spread=tuple(strict),
+        tolerations=spec.tolerations,
+        soft_taints=respect_preferences,
+    )
+    if not respect_preferences:
+        return rules
+    preferred = sorted(node.preferred, key=lambda item: -item.weight) if node else []
+    return replace(
+        rules,
+        preferred_node=tuple(Requirements.read(item.preference.match_expressions) for item in preferred),
+        preferred_affinity=_heaviest_first(together),
+        preferred_anti=_heaviest_first(apart),
+        preferred_spread=tuple(anyway),
+    )
+
+
+def _heaviest_first(terms: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
+    ordered = sorted(terms.preferred, key=lambda item: -item.weight) if terms else []
+    return tuple(item.pod_affinity_term for item in ordered)

@@ -1,0 +1,211 @@
+"""Domain counters: topology spread, pod affinity and pod anti-affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dovetail.api.core import Pod, PodAffinityTerm, Taint, Toleration, TopologySpreadConstraint
+from dovetail.model.labels import ALIASES, HOSTNAME
+from dovetail.model.requirement import Requirements
+from dovetail.model.selector import Expression, Selector
+from dovetail.solve.match import Matcher, untolerated
+from dovetail.solve.rules import Rules
+
+SPREAD, AFFINITY, ANTI, APART = "spread", "affinity", "anti", "apart"
+
+# A node's value of a label; '' where it has none.
+DomainOf = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilter:
+    """Which nodes a spread counts: by the owner's node affinity, and by its tolerations, each if honoured."""
+
+    alternatives: tuple[Requirements, ...] = ()  # empty: every node
+    tolerations: tuple[Toleration, ...] | None = None  # None: taints are ignored
+
+    def accepts(self, labels: Requirements, taints: tuple[Taint, ...], well_known: frozenset[str]) -> bool:
+        """True iff pods on such a node count."""
+        if self.tolerations is not None and untolerated(taints, self.tolerations, soft=False):
+            return False
+        if not self.alternatives:
+            return True
+        return any(not labels.compatible(item, well_known) for item in self.alternatives)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """Identity of a group: two constraints share counters iff all of this is equal."""
+
+    kind: str  # spread, affinity, anti (required, symmetric), apart (preferred anti-affinity, one-sided)
+    key: str
+    matchers: tuple[Matcher, ...]  # a counted pod matches all of them
+    max_skew: int = 0
+    min_domains: int = 0
+    node_filter: NodeFilter = NodeFilter()
+
+
+@dataclass(slots=True)
+class Group:
+    """Counters of one group, by domain. Invariant: no count is negative."""
+
+    id: GroupKey
+    matched: dict[str, int] = field(default_factory=dict)
+    owners: dict[str, int] = field(default_factory=dict)
+    universe: dict[str, None] = field(default_factory=dict)  # domains that hold the least count down
+
+    def least(self) -> int:
+        """The count that skew is measured from."""
+        if self.id.key == HOSTNAME or len(self.universe) < max(1, self.id.min_domains):
+            return 0
+        return min(self.matched.get(domain, 0) for domain in self.universe)
+
+    def allows_owner(self, domain: str, *, itself: bool) -> bool:
+        """True iff a pod that owns the rule may go into the domain; `itself`: it is counted as well."""
+        kind = self.id.kind
+        if kind in (ANTI, APART):
+            return not domain or not self.matched.get(domain)
+        if not domain:
+            return False
+        if kind == SPREAD:
+            return self.matched.get(domain, 0) + itself - self.least() <= self.id.max_skew
+        return self.matched.get(domain, 0) > 0 or (itself and not any(self.matched.values()))
+
+    def allows_matched(self, domain: str) -> bool:
+        """True iff nobody there keeps away from the pods that this group is about."""
+        return self.id.kind != ANTI or not domain or not self.owners.get(domain)
+
+    def count(self, domain: str, step: int, *, matched: bool, owner: bool) -> None:
+        """Register (step 1) or forget (step -1) a pod in a domain."""
+        if not domain:
+            return
+        if matched:
+            self.matched[domain] = self.matched.get(domain, 0) + step
+            if step > 0 and self.id.kind == SPREAD:
+                self.universe.setdefault(domain)
+        if owner and self.id.kind == ANTI:
+            self.owners[domain] = self.owners.get(domain, 0) + step
+
+
+class Topology:
+    """Every group that the pods of a problem give rise to."""
+
+    def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        self.groups: list[Group] = []
+        self._index: dict[GroupKey, int] = {}
+        self._namespaces = namespaces
+        self._matched: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, int, tuple[int, ...]]] = {}
+
+    def owned(self, pod: Pod, rules: Rules, required: tuple[Requirements, ...]) -> tuple[int, ...]:
+        """The groups whose rule the pod must obey under these rules; `required` are its strict demands."""
+        keys = [
+            self._spread(pod, item, required, rules.tolerations)
+            for item in (*rules.spread, *rules.preferred_spread)
+        ]
+        every = tuple(self._matcher(pod, term) for term in rules.affinity)
+        keys += [GroupKey(AFFINITY, _key(term.topology_key), every) for term in rules.affinity]
+        for kind, terms in (
+            (AFFINITY, rules.preferred_affinity),
+            (ANTI, rules.anti),
+            (APART, rules.preferred_anti),
+        ):
+            keys += [GroupKey(kind, _key(term.topology_key), (self._matcher(pod, term),)) for term in terms]
+        return tuple(dict.fromkeys(self._intern(key) for key in keys))
+
+    def repelling(self, pod: Pod) -> tuple[int, ...]:
+        """The groups that a pod which runs already keeps away from its domains."""
+        affinity = pod.spec.affinity
+        terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+        keys = [GroupKey(ANTI, _key(term.topology_key), (self._matcher(pod, term),)) for term in terms]
+        return tuple(dict.fromkeys(self._intern(key) for key in keys))
+
+    def matching(self, namespace: str, labels: Mapping[str, str]) -> tuple[int, ...]:
+        """The groups that count such a pod."""
+        if not self.groups:
+            return ()
+        key = (namespace, tuple(sorted(labels.items())))
+        known = self._matched.get(key)
+        start, found = (known[0], known[2]) if known else (0, ())
+        if start < len(self.groups):
+            fresh = [
+                index
+                for index in range(start, len(self.groups))
+                if all(item.matches(namespace, labels) for item in self.groups[index].id.matchers)
+            ]
+            found = (*found, *fresh)
+            self._matched[key] = (len(self.groups), 0, found)
+        return found
+
+    def first_refusal(
+        self, owned: tuple[int, ...], matching: tuple[int, ...], domain_of: DomainOf, *, skip_hosts: bool
+    ) -> Group | None:
+        """The first group that keeps a pod off a node; `skip_hosts` leaves out what a new node settles."""
+        for index in owned:
+            group = self.groups[index]
+            if skip_hosts and group.id.key == HOSTNAME:
+                continue
+            if not group.allows_owner(domain_of(group.id.key), itself=index in matching):
+                return group
+        for index in matching:
+            group = self.groups[index]
+            if skip_hosts and group.id.key == HOSTNAME:
+                continue
+            if not group.allows_matched(domain_of(group.id.key)):
+                return group
+        return None
+
+    def _intern(self, key: GroupKey) -> int:
+        index = self._index.setdefault(key, len(self.groups))
+        if index == len(self.groups):
+            self.groups.append(Group(key))
+        return index
+
+    def _spread(
+        self,
+        pod: Pod,
+        item: TopologySpreadConstraint,
+        required: tuple[Requirements, ...],
+        tolerations: tuple[Toleration, ...],
+    ) -> GroupKey:
+        namespace = pod.metadata.namespace or "default"
+        same = _label_keys(pod, item.match_label_keys, "In")
+        matcher = Matcher((namespace,), False, Selector.read(item.label_selector).also(*same))
+        honoured = item.node_affinity_policy != "Ignore" and any(len(each) for each in required)
+        return GroupKey(
+            SPREAD,
+            _key(item.topology_key),
+            (matcher,),
+            item.max_skew,
+            item.min_domains or 0,
+            NodeFilter(
+                required if honoured else (),
+                tolerations if item.node_taints_policy == "Honor" else None,
+            ),
+        )
+
+    def _matcher(self, pod: Pod, term: PodAffinityTerm) -> Matcher:
+        names = set(term.namespaces)
+        everywhere = False
+        if term.namespace_selector is not None:
+            chosen = Selector.read(term.namespace_selector)
+            everywhere = not chosen.expressions
+            names.update(name for name, labels in self._namespaces.items() if chosen.matches(labels))
+        elif not names:
+            names.add(pod.metadata.namespace or "default")
+        same = _label_keys(pod, term.match_label_keys, "In")
+        other = _label_keys(pod, term.mismatch_label_keys, "NotIn")
+        return Matcher(
+            () if everywhere else tuple(sorted(names)),
+            everywhere,
+            Selector.read(term.label_selector).also(*same, *other),
+        )
+
+
+def _key(key: str) -> str:
+    return ALIASES.get(key, key)
+
+
+def _label_keys(pod: Pod, keys: tuple[str, ...], operator: str) -> list[Expression]:
+    found = pod.metadata.labels
+    return [Expression(key, operator, (found[key],)) for key in keys if key in found]

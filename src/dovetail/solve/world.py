@@ -1,0 +1,223 @@
+"""Everything that is computed once per problem: tables, shapes, nodes, topology counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.ports import HostPort
+from dovetail.model.problem import Budget, Problem
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.model.resources import pod_requests
+from dovetail.solve.daemons import Daemon, reserve
+from dovetail.solve.encode import Amounts, Axis, Mask, PoolTable
+from dovetail.solve.match import ports_conflict, untolerated
+from dovetail.solve.nodes import Nodes
+from dovetail.solve.rules import Rules
+from dovetail.solve.shapes import Interner, Shape
+from dovetail.solve.topology import SPREAD, Topology
+
+# One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
+Pins = tuple[tuple[str, str], ...]
+
+
+class Work:
+    """Counts what was done. Once the budget is used up, `left` is False and everybody finishes greedily."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.used = 0
+        self._budget = budget.work
+
+    def spend(self, units: int) -> None:
+        self.used += units
+
+    @property
+    def left(self) -> bool:
+        return self.used < self._budget
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A way to host something on a new node: which pools, which pinned labels, and about what it costs."""
+
+    pools: tuple[int, ...]
+    pins: Pins
+    estimate: float  # nano-dollars per hour for its share of the best node
+
+
+class World:
+    """A problem, encoded."""
+
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        self.problem = problem
+        self.work = Work(budget)
+        self.well_known = problem.options.well_known
+        self.topology = Topology(problem.namespaces)
+        self.axis = Axis(_resource_names(problem))
+        soft = any(
+            taint.effect == "PreferNoSchedule"
+            for taints in (*(pool.taints for pool in problem.pools), *(node.taints for node in problem.nodes))
+            for taint in taints
+        )
+        interner = Interner(problem.options, self.topology, problem.volumes, soft_taints_exist=soft)
+        self._repelling = {
+            pod.key: self.topology.repelling(pod) for node in problem.nodes for pod in node.pods
+        }
+        self.shapes: list[Shape] = interner.shapes(problem.pods, self.axis)
+        daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
+        self.tables = [PoolTable(pool, index, self.axis) for index, pool in enumerate(problem.pools)]
+        self.overhead: list[Amounts] = []
+        self.ports: list[tuple[HostPort, ...]] = []
+        for table in self.tables:
+            taken, ports = reserve(table, daemons, self.well_known)
+            table.room -= taken
+            self.overhead.append(taken)
+            self.ports.append(ports)
+        self.tiers = _tiers(problem)
+        self.nodes = Nodes(problem, self.axis, daemons)
+        self._places: dict[tuple[object, ...], list[Place]] = {}
+        self._count_existing()
+        self._open_universes()
+
+    def suits(self, pool: int, wanted: Requirements, rules: Rules) -> bool:
+        """True iff the pool's taints and labels let such a pod in."""
+        table = self.tables[pool]
+        if untolerated(table.pool.taints, rules.tolerations, soft=rules.soft_taints):
+            return False
+        return not table.base.compatible(wanted, self.well_known)
+
+    def columns(self, pool: int, wanted: Requirements, vector: Amounts) -> Mask:
+        """The pool's columns that meet the demands and hold the requests, shape (C,)."""
+        table = self.tables[pool]
+        fits = np.all((table.room >= vector) | (vector == 0), axis=1)
+        self.work.spend(len(table.types))
+        mask: Mask = table.own & table.mask(table.base.add(*wanted)) & fits[table.column_type]
+        return mask
+
+    def places(
+        self, pools: tuple[int, ...], wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
+    ) -> list[Place]:
+        """Ways to host such requests on a new node of these pools: one per combination of pins."""
+        memo = (pools, wanted, vector.tobytes(), keys)
+        known = self._places.get(memo)
+        if known is None:
+            found: dict[Pins, tuple[list[int], float]] = {}
+            for pool in pools:
+                for pins, estimate in self._combinations(pool, wanted, vector, keys).items():
+                    entry = found.setdefault(pins, ([], estimate))
+                    entry[0].append(pool)
+                    found[pins] = (entry[0], min(entry[1], estimate))
+            known = [Place(tuple(at), pins, estimate) for pins, (at, estimate) in found.items()]
+            known.sort(key=lambda place: (place.estimate, place.pins))
+            self._places[memo] = known
+        return known
+
+    def forget_places(self) -> None:
+        """Recompute ways after limits changed."""
+        self._places.clear()
+
+    def _combinations(
+        self, pool: int, wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
+    ) -> dict[Pins, float]:
+        table = self.tables[pool]
+        columns = np.flatnonzero(self.columns(pool, wanted, vector))
+        room = np.maximum(table.room[table.column_type[columns]], 1)
+        cost = table.price[columns] * np.max(vector / room, axis=1, initial=0.0)
+        domains = [table.domains(key) for key in keys]
+        found: dict[Pins, float] = {}
+        for column, estimate in zip(columns.tolist(), cost.tolist(), strict=True):
+            pins = tuple((key, values[column]) for key, values in zip(keys, domains, strict=True))
+            if estimate < found.get(pins, float("inf")):
+                found[pins] = estimate
+        combined = table.base.add(*wanted)
+        return {full: cost for pins, cost in found.items() for full in _expand(pins, combined)}
+
+    def _count_existing(self) -> None:
+        for row, node in enumerate(self.problem.nodes):
+            for pod in node.pods:
+                if pod.terminal:
+                    continue
+                matching = self.topology.matching(pod.metadata.namespace or "default", pod.metadata.labels)
+                for index in matching:
+                    group = self.topology.groups[index]
+                    spread = group.id.kind == SPREAD
+                    if spread and (pod.deleting or not self.counts_on(row, index)):
+                        continue
+                    group.count(self.nodes.domain(row, group.id.key), 1, matched=True, owner=False)
+                for index in self._repelling.get(pod.key, ()):
+                    group = self.topology.groups[index]
+                    group.count(self.nodes.domain(row, group.id.key), 1, matched=False, owner=True)
+
+    def counts_on(self, row: int, index: int) -> bool:
+        """True iff a spread group counts pods on that existing node."""
+        node_filter = self.topology.groups[index].id.node_filter
+        return node_filter.accepts(self.nodes.labels[row], self.problem.nodes[row].taints, frozenset())
+
+    def _open_universes(self) -> None:
+        """Domains that hold a spread down: those of nodes that count, and those that a new node may open."""
+        for index, group in enumerate(self.topology.groups):
+            if group.id.kind != SPREAD or group.id.key == HOSTNAME:
+                continue
+            for row in range(len(self.problem.nodes)):
+                domain = self.nodes.domain(row, group.id.key)
+                if domain and self.counts_on(row, index):
+                    group.universe.setdefault(domain)
+            for shape in self.shapes:
+                if any(index in level.owned for level in shape.levels):
+                    for domain in self._reachable(shape, group.id.key):
+                        group.universe.setdefault(domain)
+
+    def _reachable(self, shape: Shape, key: str) -> list[str]:
+        last = shape.levels[-1].rules
+        found: dict[str, None] = {}
+        for pool in range(len(self.tables)):
+            for wanted in shape.required:
+                if self.suits(pool, wanted, last):
+                    for place in self.places((pool,), wanted, shape.vector, (key,)):
+                        found.setdefault(place.pins[0][1])
+        return sorted(domain for domain in found if domain)
+
+    def free_of_ports(self, pool: int, ports: tuple[HostPort, ...]) -> bool:
+        """True iff no daemon of the pool's nodes takes one of these host ports."""
+        return not ports or not ports_conflict(ports, self.ports[pool])
+
+
+def pinned(pins: Pins) -> list[Requirement]:
+    """Pins as requirements on a claim."""
+    return [Requirement.new(key, "In", (value,)) for key, value in pins if value]
+
+
+def _expand(pins: Pins, requirements: Requirements) -> list[Pins]:
+    """Pins with each label that the pool leaves a choice of set to each of its values."""
+    ways: list[Pins] = [()]
+    for key, value in pins:
+        found = requirements.by_key.get(key)
+        choice = [value]
+        if not value and found is not None and not found.complement and len(found) > 1:
+            choice = sorted(found.values)
+        ways = [(*way, (key, each)) for way in ways for each in choice]
+    return ways
+
+
+def _tiers(problem: Problem) -> list[tuple[int, ...]]:
+    """Pools of equal weight, the heaviest first; within a tier, price decides."""
+    tiers: list[tuple[int, ...]] = []
+    for index, pool in enumerate(problem.pools):
+        if tiers and problem.pools[tiers[-1][0]].weight == pool.weight:
+            tiers[-1] = (*tiers[-1], index)
+        else:
+            tiers.append((index,))
+    return tiers
+
+
+def _resource_names(problem: Problem) -> Sequence[str]:
+    names = {"cpu", "memory", "pods"}
+    for pod in problem.pods:
+        names.update(pod_requests(pod))
+    for item in problem.daemonsets:
+        for container in item.spec.template.spec.containers:
+            names.update(container.resources.requests)
+    return sorted(names)
