@@ -98,7 +98,7 @@ def _purchases(claims: tuple[PlannedClaim, ...]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     # Copies are one row; the order is that of their first names.
     for row, count in Counter(_row(claim) for claim in claims).items():
-        table.add_row(*(row if len(pools) > 1 else row[1:]), str(count))
+        _add(table, *(row if len(pools) > 1 else row[1:]), str(count))
     return table
 
 
@@ -114,6 +114,11 @@ def _table(title: str, *headings: str) -> Table:
     for heading in headings:
         table.add_column(heading, no_wrap=True)
     return table
+
+
+def _add(table: Table, *cells: str) -> None:
+    """A row of plain text: what is in brackets is not markup."""
+    table.add_row(*(Text(cell) for cell in cells))
 
 
 def _row(claim: PlannedClaim) -> tuple[str, ...]:
@@ -136,7 +141,7 @@ def _existing(plan: Plan) -> Table:
     table.add_column("Names")
     for node, pods in sorted(plan.existing.items()):
         if pods:
-            table.add_row(node, str(len(pods)), _some(pods))
+            _add(table, node, str(len(pods)), _some(pods))
     return table
 
 
@@ -148,7 +153,7 @@ def _left_over(left: tuple[Unschedulable, ...]) -> Table:
     for item in left:
         groups.setdefault(_why(item), []).append(item.pod)
     for why, pods in groups.items():
-        table.add_row(_some(tuple(pods)), why)
+        _add(table, _some(tuple(pods)), why)
     return table
 
 
