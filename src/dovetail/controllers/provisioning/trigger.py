@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dovetail.api.core import Node, Pod
-from dovetail.api.meta import Object
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Object, is_true
 from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.batcher import Batcher
@@ -15,7 +16,10 @@ REPEAT = 10 * SECOND
 
 
 class PodTrigger:
-    """Triggers for a pod when it becomes provisionable, then every 10 s while it is."""
+    """Triggers for a pod when it becomes provisionable, then every 10 s while it is.
+
+    A claim that goes without ever getting a node leaves its pods behind: then all that wait trigger at once.
+    """
 
     def __init__(self, context: Context, batcher: Batcher) -> None:
         self._state = context.state
@@ -24,10 +28,14 @@ class PodTrigger:
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
-        """Look at pods when they turn provisionable."""
+        """Look at pods when they turn provisionable, and at all of them when a claim came to nothing."""
         before = isinstance(old, Pod) and provisionable(old)
         if not before and isinstance(new, Pod) and provisionable(new):
             self.queue.add(new.key)
+        elif new is None and isinstance(old, NodeClaim) and not is_true(old.status.conditions, "Registered"):
+            for pod in self._state.pods_on(""):
+                if provisionable(pod):
+                    self.queue.add(pod.key)
 
     async def reconcile(self, key: str) -> int | None:
         """Trigger, and come back while the pod still waits."""

@@ -1,0 +1,155 @@
+"""An embedded cluster that Dovetail operates in virtual time: server, cloud, kubelets, scheduler, operator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from dovetail.api.admission import admit
+from dovetail.base.clock import SECOND
+from dovetail.cloud.simulated import Account, Limit, SimulatedCloud
+from dovetail.cluster.state import State
+from dovetail.kube.memory.server import MemoryServer
+from dovetail.model.problem import Problem
+from dovetail.runtime.operator import Operator
+from dovetail.runtime.settings import Settings
+from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.kubelet.kubelets import Kubelets
+from dovetail.simulate.kubelet.machine import NodeNames, from_claim
+from dovetail.simulate.kubelet.node import NodeOptions
+from dovetail.simulate.latency import Distribution
+from dovetail.simulate.log import JsonlLog, Record
+from dovetail.simulate.observer import Observer
+from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.solve.plan import Plan
+from dovetail.solve.verify import verify
+
+REGION = "ap-northeast-2"
+START = 1_772_409_600 * SECOND
+LATENCIES = {
+    "boot": Distribution(30 * SECOND, 0.0),
+    "ready": Distribution(8 * SECOND, 0.0),
+    "pull": Distribution(3 * SECOND, 0.0),
+    "start": Distribution(SECOND, 0.0),
+    "stop": Distribution(2 * SECOND, 0.0),
+}
+SETTINGS = {"work_per_second": 2_000_000}
+
+
+def pool(name: str = "general", **spec: Any) -> dict[str, Any]:
+    """A NodePool document; `template` and the rest of the spec may be given."""
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    requirements = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlarge"]},
+    ]
+    template = {"spec": {"nodeClassRef": reference, "requirements": requirements}}
+    disruption = {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": template, "disruption": disruption, **spec},
+    }
+
+
+def node_class(tag: str = "karpenter.sh/discovery") -> dict[str, Any]:
+    """An EC2NodeClass document that selects by this tag key."""
+    terms = [{"tags": {tag: "demo"}}]
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": "nodes",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": terms,
+            "securityGroupSelectorTerms": terms,
+        },
+    }
+
+
+def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    """A pod document in the namespace default."""
+    resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    meta = {"name": name, "namespace": "default", "annotations": spec.pop("annotations", {})}
+    container = {"name": "main", "image": "web:1", "resources": resources}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+
+
+class Operated:
+    """The whole; `play` runs a script on it."""
+
+    def __init__(self, clock: VirtualClock, *, limits: tuple[Limit, ...] = (), **settings: Any) -> None:
+        self.clock = clock
+        self.log = JsonlLog(clock)
+        self.server = MemoryServer(clock, admit=admit)
+        self.server.observe(Observer(self.log).observe)
+        self.client = self.server.client()
+        self.cloud = SimulatedCloud(
+            clock, 1, self.log, region=REGION, account=Account.usual(REGION, "demo"), limits=limits
+        )
+        names = NodeNames(REGION, 1)
+        self.kubelets = Kubelets(self.client, clock, NodeOptions(1, LATENCIES, {}))
+        self.cloud.on_started(
+            lambda instance, claim: self.kubelets.switch_on(
+                from_claim(instance, claim, name=names.draw(instance.provider_id), seed=1)
+            )
+        )
+        self.cloud.on_terminated(lambda instance: self.kubelets.switch_off(instance.provider_id))
+        self.plans: list[Plan] = []
+        merged = Settings(**{**SETTINGS, "on_plan": self._check, **settings})
+        self.operator = Operator(self.client, self.cloud, clock, self.log, merged)
+        self.scheduler = Scheduler(self.client, clock, 1)
+
+    @property
+    def state(self) -> State:
+        return self.operator.state
+
+    def create(self, *documents: dict[str, Any]) -> None:
+        """Create these objects as a user would."""
+        for document in documents:
+            self.server.create(document)
+
+    def records(self, kind: str, **fields: object) -> list[Record]:
+        """The log's records of a kind with these fields."""
+        wanted = {"kind": kind, **fields}.items()
+        return [
+            record for record in self.log.records if all(record.get(key) == value for key, value in wanted)
+        ]
+
+    def messages(self, reason: str) -> list[str]:
+        """The messages of all events with that reason."""
+        return [str(record["message"]) for record in self.records("event", reason=reason)]
+
+    def start(self) -> None:
+        """Start all parts."""
+        loop = asyncio.get_running_loop()
+        parts = (
+            self.server.run_gc(),
+            self.server.run_disruption(),
+            self.kubelets.run(),
+            self.scheduler.run(),
+            self.operator.run(),
+        )
+        self._tasks = [loop.create_task(part) for part in parts]
+
+    def _check(self, problem: Problem, plan: Plan) -> None:
+        self.plans.append(plan)
+        assert verify(problem, plan) == ()
+        self.state.check()
+
+
+def play(script: Callable[[Operated], Coroutine[Any, Any, None]], **options: Any) -> Operated:
+    """Run the script on a started cluster; answers the cluster for its records."""
+
+    async def main(clock: VirtualClock) -> Operated:
+        world = Operated(clock, **options)
+        world.start()
+        await script(world)
+        world.state.check()
+        world.server.check()
+        return world
+
+    return run_virtual(main, start=START)

@@ -1,0 +1,163 @@
+"""Pods that fit nowhere get nodes, and nodes that nothing needs go: the operator on an embedded cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operated import START, Operated, node_class, play, pod, pool
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import condition
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.cloud.simulated import Limit
+
+
+def test_pending_pods_get_one_node_that_holds_them() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("a"), pod("b"))
+        await world.clock.sleep(2 * MINUTE)
+
+    world = play(script)
+    assert len(world.records("claim.created")) == 1
+    assert [record["pod"] for record in world.records("pod.running")] == ["default/a", "default/b"]
+    claim = world.state.all(NodeClaim)[0]
+    assert claim.metadata.name.startswith("general-")
+    assert claim.metadata.owner_references[0].kind == "NodePool"
+    for kind in ("Launched", "Registered", "Initialized", "Ready"):
+        found = condition(claim.status.conditions, kind)
+        assert found is not None
+        assert found.status == "True"
+    name = claim.metadata.name
+    assert f"Pod should schedule on: nodeclaim/{name}" in world.messages("Nominated")
+    batch = world.records("batch")[0]
+    assert batch["pods"] == ["default/a", "default/b"]
+    assert SECOND <= batch["closed"] - batch["opened"] <= SECOND + SECOND // 10
+    stored = world.state.get(NodePool, "general")
+    assert stored is not None
+    assert stored.status.nodes == 1
+    assert set(stored.status.resources) >= {"cpu", "memory", "pods", "ephemeral-storage", "nodes"}
+
+
+def test_the_same_pods_are_not_bought_for_twice() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool())
+        for index in range(5):
+            world.create(pod(f"early-{index}"))
+            await world.clock.sleep(4 * SECOND)
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script)
+    assert len(world.records("pod.running")) == 5
+    bought = world.records("node.created")
+    cpus = sum(2 if item["instanceType"] == "m5.large" else 4 for item in bought)
+    assert cpus <= 10
+
+
+def test_limits_hold_and_are_told() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(limits={"cpu": "2"}), *(pod(f"p{i}", "1500m") for i in range(3)))
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script)
+    assert len(world.records("claim.created")) == 1
+    assert len(world.records("pod.running")) == 1
+    assert any("limit" in text for text in world.messages("FailedScheduling"))
+
+
+def test_a_shortage_of_one_type_buys_another() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("a"))
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script, limits=(Limit(instance_types=("m5.large",)),))
+    assert [item["instanceType"] for item in world.records("instance.started")] == ["m5.xlarge"]
+    assert len(world.records("pod.running")) == 1
+
+
+def test_claims_without_capacity_are_given_up_and_bought_again() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("a"))
+        await world.clock.sleep(6 * MINUTE)
+
+    world = play(script, limits=(Limit(until=START + MINUTE),))
+    failed = world.records("instance.launchFailed")
+    assert len(failed) == 1
+    assert [item["claim"] for item in world.records("claim.deleted")] == [failed[0]["claim"]]
+    assert world.messages("InsufficientCapacityError")
+    # The offerings that refused are left alone for three minutes.
+    started = world.records("instance.started")
+    assert len(started) == 1
+    assert 3 * MINUTE <= started[0]["t"] - failed[0]["t"] <= 3 * MINUTE + 30 * SECOND
+    assert len(world.records("pod.running")) == 1
+    assert any("available instance types" in text for text in world.messages("FailedScheduling"))
+    assert world.messages("NoCompatibleInstanceTypes")
+
+
+def test_empty_nodes_go_after_the_quiet_time_within_budgets() -> None:
+    spread: dict[str, Any] = {
+        "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "1"}]},
+    }
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(**spread), *(pod(f"p{i}", "3") for i in range(2)))
+        await world.clock.sleep(2 * MINUTE)
+        assert len(world.state.all(Node)) == 2
+        for index in range(2):
+            await world.client.delete(Pod, f"p{index}", "default")
+        world.log.record("test.deleted")
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script)
+    deleted = world.records("test.deleted")[0]["t"]
+    commands = world.records("disruption")
+    assert [len(item["nodes"]) for item in commands] == [1, 1]
+    assert [item["reason"] for item in commands] == ["Empty", "Empty"]
+    # 30 s of quiet, up to 10 s until the loop looks, 15 s of validation.
+    assert 45 * SECOND <= commands[0]["t"] - deleted <= 60 * SECOND
+    # The budget of one holds until the first instance is on its way out.
+    ended = world.records("claim.condition", type="InstanceTerminating", status="True")
+    assert commands[1]["t"] >= ended[0]["t"]
+    assert len(world.records("instance.terminated")) == 2
+    assert world.state.all(NodeClaim) == ()
+    assert "Disrupting Node: Empty" in world.messages("DisruptionTerminating")
+
+
+def test_a_pod_that_comes_back_in_time_keeps_its_node() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("a", "1500m"))
+        await world.clock.sleep(2 * MINUTE)
+        await world.client.delete(Pod, "a", "default")
+        await world.clock.sleep(25 * SECOND)
+        world.create(pod("b", "1500m"))
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    assert world.records("disruption") == []
+    assert len(world.records("node.created")) == 1
+
+
+def test_a_mistyped_tag_is_named() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class("karpenter.sh/discovert"), pool(), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+
+    world = play(script)
+    found = world.state.get(EC2NodeClass, "default")
+    assert found is not None
+    subnets = condition(found.status.conditions, "SubnetsReady")
+    assert subnets is not None
+    assert (subnets.status, subnets.reason) == ("False", "SubnetsNotFound")
+    assert subnets.message.startswith("SubnetSelector did not match any Subnets")
+    assert "karpenter.sh/discovery" in subnets.message
+    groups = condition(found.status.conditions, "SecurityGroupsReady")
+    assert groups is not None
+    assert groups.reason == "SecurityGroupsNotFound"
+    general = world.state.get(NodePool, "general")
+    assert general is not None
+    ready = condition(general.status.conditions, "Ready")
+    assert ready is not None
+    assert ready.status == "False"
+    assert world.records("claim.created") == []
