@@ -174,3 +174,20 @@ def test_the_scheduler_spreads_and_respects_priority() -> None:
         assert freed <= world.times("pod.bound", pod="default/big")[0] <= freed + 1.1
 
     run_virtual(main)
+
+
+def test_an_eviction_is_told_apart_from_a_deletion() -> None:
+    async def main(clock: VirtualClock) -> None:
+        world = World(clock)
+        await world.kubelets.join(machine("n1"))
+        for name in ("a", "b"):
+            world.server.create(pod(name))
+        await clock.sleep(10 * SECOND)
+        await world.client.evict("a", "default")
+        await world.client.delete(Pod, "b", "default")
+        await clock.sleep(10 * SECOND)
+        evicted = {"pod": "default/a", "node": "n1", "reason": "EvictionByEvictionAPI"}
+        assert len(world.records("pod.evicted")) == len(world.records("pod.evicted", **evicted)) == 1
+        assert world.times("pod.deleted") == [12.0, 12.0]
+
+    run_virtual(main)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dovetail.base.errors import ApiError, TooManyRequests
 from dovetail.kube.memory.disruption import budgets_of, is_ready
+from dovetail.kube.memory.rules import with_condition
 from dovetail.kube.memory.store import Store
 
 SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -27,6 +28,18 @@ def check_eviction(store: Store, pod: Mapping[str, Any]) -> None:
         raise ApiError(SEVERAL)
     if budgets and not _allows(budgets[0].document, ready=is_ready(pod)):
         raise TooManyRequests(VIOLATES)
+
+
+def evicted(pod: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """The pod with the condition that tells its owner why it goes; `now` as RFC 3339."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": now,
+    }
+    return with_condition(pod, condition)
 
 
 def _allows(budget: Mapping[str, Any], *, ready: bool) -> bool:

@@ -210,3 +210,10 @@ def binding_conflict(kind: type[Object], name: str, why: str) -> Conflict:
 def name_required(kind: type[Object]) -> Exception:
     cause = Cause("metadata.name", "Required value: name or generateName is required", "FieldValueRequired")
     return invalid(kind, "", cause)
+
+
+def with_condition(document: Mapping[str, Any], condition: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with this status condition in the place of the one of its type."""
+    status = document.get("status") or {}
+    kept = [item for item in status.get("conditions") or () if item["type"] != condition["type"]]
+    return {**document, "status": {**status, "conditions": [*kept, condition]}}

@@ -14,7 +14,7 @@ from dovetail.base.errors import ApiError, NotFound
 from dovetail.kube.memory import rules, texts
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.kube.memory.disruption import DisruptionController
-from dovetail.kube.memory.eviction import check_eviction
+from dovetail.kube.memory.eviction import check_eviction, evicted
 from dovetail.kube.memory.garbage import FINALIZERS, Collector
 from dovetail.kube.memory.journal import Journal, Observer
 from dovetail.kube.memory.names import Names
@@ -204,6 +204,9 @@ class MemoryServer:
             raise texts.wrong_uid(Pod, name, uid, record.uid)
         self.disruption.sync()
         check_eviction(self.store, record.document)
+        if "deletionTimestamp" not in record.document["metadata"]:
+            marked = evicted(record.document, to_rfc3339(self.clock.now()))
+            self._commit(Pod, (namespace, name), marked)
         self.delete(Pod, name, namespace)
 
     def bind(self, name: str, namespace: str, node: str) -> None:
@@ -211,15 +214,11 @@ class MemoryServer:
         record = self.record(Pod, name, namespace)
         old = record.document
         rules.check_binding(Pod, old, node)
-        status = dict(old.get("status") or {})
-        kept = [item for item in status.get("conditions") or () if item["type"] != "PodScheduled"]
-        scheduled = {
-            "type": "PodScheduled",
-            "status": "True",
-            "lastTransitionTime": to_rfc3339(self.clock.now()),
-        }
-        status["conditions"] = [*kept, scheduled]
-        new = {**old, "spec": {**old.get("spec", {}), "nodeName": node}, "status": status}
+        now = to_rfc3339(self.clock.now())
+        bound = rules.with_condition(
+            old, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+        )
+        new = {**bound, "spec": {**old.get("spec", {}), "nodeName": node}}
         self._commit(Pod, (namespace, name), new)
 
     # What the requests have in common
