@@ -222,6 +222,12 @@ def test_all_broken_rules_are_told(tmp_path: Path) -> None:
     )
 
 
+def test_two_objects_run_together(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'apiVersion' is given twice, first on line 1") as caught:
+        read(tmp_path, POD + POOL)
+    assert caught.value.remedy == "put --- between two objects"
+
+
 def test_missing_and_empty(tmp_path: Path) -> None:
     (tmp_path / "pods.yaml").write_text("# nothing\n")
     with pytest.raises(InputError, match="no such file or folder") as missing:

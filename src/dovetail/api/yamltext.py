@@ -153,7 +153,9 @@ def _check(node: yaml.Node, source: str, path: str, above: tuple[yaml.Node, ...]
                 source=source,
                 line=line,
                 path=where,
-                remedy="keep one of them",
+                remedy="put --- between two objects"
+                if where in ("apiVersion", "kind")
+                else "keep one of them",
             )
         seen[key.value] = line
         _check(child, source, where, (*above, node))
