@@ -1,0 +1,103 @@
+"""Rules on nodes, claims and instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dovetail.api.core import Node, Taint
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.cloud.provider import Instance
+from dovetail.model import labels
+from dovetail.simulate.violations.mirror import Change, Mirror, ready
+from dovetail.simulate.violations.pods import left_behind
+from dovetail.solve.verify import Violation
+from dovetail.units.timestamp import parse_rfc3339
+
+
+def finalized(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """A node may go only once its pods have, while it is up and time is left. Called before `apply`."""
+    found = change.of(Node)
+    if found is None:
+        return
+    node, old = found
+    if old is None or labels.TERMINATION_FINALIZER not in old.metadata.finalizers:
+        return
+    if node is not None and labels.TERMINATION_FINALIZER in node.metadata.finalizers:
+        return
+    if not ready(old) or _out_of_time(mirror, old, change.now):
+        return
+    view = mirror.view.nodes.get(old.key)
+    stay = sorted(key for key, facts in (view.pods if view else {}).items() if left_behind(facts.pod))
+    if stay:
+        message = f"its finalizer went while {', '.join(stay)} were still there"
+        yield Violation("finalizer", old.key, message)
+
+
+def registered(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """A registered node carries the labels and taints of its claim. Called before `apply`."""
+    found = change.of(Node)
+    if found is None:
+        return
+    node, old = found
+    if node is None or labels.REGISTERED not in node.metadata.labels:
+        return
+    if old is not None and labels.REGISTERED in old.metadata.labels:
+        return
+    claim = mirror.claim_of(node)
+    if claim is None:
+        return
+    for key, value in sorted(claim.metadata.labels.items()):
+        if node.metadata.labels.get(key) != value:
+            yield Violation("registration", node.key, f"lacks the label {key}={value} of its claim")
+    if node.metadata.labels.get(labels.DO_NOT_SYNC_TAINTS) == "true":
+        return
+    there = {_identity(item) for item in node.spec.taints}
+    for taint in claim.spec.taints:
+        if _identity(taint) not in there:
+            message = f"lacks the taint {taint.key}:{taint.effect} of its claim"
+            yield Violation("registration", node.key, message)
+
+
+def _identity(taint: Taint) -> tuple[str, str, str]:
+    return taint.key, taint.value, taint.effect
+
+
+def _out_of_time(mirror: Mirror, node: Node, now: int) -> bool:
+    claim = mirror.claim_of(node)
+    text = claim.metadata.annotations.get(labels.TERMINATION_TIMESTAMP, "") if claim else ""
+    return bool(text) and now >= parse_rfc3339(text)
+
+
+@dataclass(slots=True)
+class Pairing:
+    """Claims without an instance, instances without a claim: how long each has been so."""
+
+    patience: int  # nanoseconds that either may last
+    since: dict[str, int] = field(default_factory=dict)  # subject -> when it was first seen alone
+    told: set[str] = field(default_factory=set)
+
+    def look(self, mirror: Mirror, instances: Sequence[Instance], now: int) -> Iterator[Violation]:
+        """Compare what the cloud runs with what the API server holds."""
+        alone = dict(_alone(mirror, instances))
+        self.since = {subject: self.since.get(subject, now) for subject in alone}
+        for subject, message in sorted(alone.items()):
+            if now - self.since[subject] > self.patience and subject not in self.told:
+                self.told.add(subject)
+                yield Violation("pairing", subject, message)
+
+
+def _alone(mirror: Mirror, instances: Sequence[Instance]) -> Iterator[tuple[str, str]]:
+    running = {item.provider_id for item in instances}
+    claimed = {claim.status.provider_id for claim in mirror.claims.values()}
+    for item in instances:
+        starting = item.claim in mirror.claims and not mirror.claims[item.claim].status.provider_id
+        if item.claim and not item.terminating and item.provider_id not in claimed and not starting:
+            yield item.provider_id, f"runs for {item.claim}, but no claim knows it"
+    for name, claim in mirror.claims.items():
+        if _gone(claim, running):
+            yield name, "has no instance"
+
+
+def _gone(claim: NodeClaim, running: set[str]) -> bool:
+    return claim.status.provider_id not in running

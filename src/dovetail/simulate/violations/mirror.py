@@ -1,0 +1,185 @@
+"""What the watchdog knows of the cluster: typed objects and the scheduler's view of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object, is_true
+from dovetail.api.workloads import CSINode, PodDisruptionBudget, StorageClass
+from dovetail.model import labels
+from dovetail.model.filters import ClusterView, NodeView
+
+_KINDS: tuple[type[Object], ...] = (
+    Pod,
+    Node,
+    NodeClaim,
+    NodePool,
+    Namespace,
+    PodDisruptionBudget,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
+)
+READ = {kind.KIND: kind for kind in _KINDS}
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One stored change. `new` is None iff the object was deleted, `old` iff it was created."""
+
+    now: int  # nanoseconds since the epoch
+    new: Object | None
+    old: Object | None
+
+    def of(self, kind: type[T]) -> tuple[T | None, T | None] | None:
+        """(new, old) if the change is of this kind."""
+        if not isinstance(self.new or self.old, kind):
+            return None
+        new = self.new if isinstance(self.new, kind) else None
+        return new, self.old if isinstance(self.old, kind) else None
+
+
+def read_change(
+    verb: str, document: Mapping[str, Any], old: Mapping[str, Any] | None, now: int
+) -> Change | None:
+    """None for kinds that no rule looks at."""
+    kind = READ.get(str(document.get("kind")))
+    if kind is None:
+        return None
+    typed = decode(document, kind)
+    before = decode(old, kind) if old is not None else None
+    return Change(now, None, before or typed) if verb == "DELETED" else Change(now, typed, before)
+
+
+@dataclass(slots=True)
+class Mirror:
+    """The cluster as of the last change, kept by `apply`."""
+
+    clock_now: Callable[[], int]
+    pods: dict[str, Pod] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    claims: dict[str, NodeClaim] = field(default_factory=dict)
+    pools: dict[str, NodePool] = field(default_factory=dict)
+    budgets: dict[str, PodDisruptionBudget] = field(default_factory=dict)
+    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    view: ClusterView = field(default_factory=ClusterView)
+    volume_limits: dict[str, dict[str, int]] = field(default_factory=dict)  # node -> CSI driver -> volumes
+    moved: dict[str, int] = field(default_factory=dict)  # node -> when it or its pods last changed
+
+    def __post_init__(self) -> None:
+        self.view.namespaces = self.namespaces
+
+    def apply(self, change: Change) -> None:
+        """Take over one change."""
+        known = change.new or change.old
+        if known is None:
+            return
+        match known:
+            case Pod():
+                _keep(self.pods, change)
+                self._pod(change)
+            case Node():
+                _keep(self.nodes, change)
+                self._node(change)
+            case NodeClaim():
+                _keep(self.claims, change)
+            case NodePool():
+                _keep(self.pools, change)
+            case PodDisruptionBudget():
+                _keep(self.budgets, change)
+            case Namespace():
+                self.namespaces[known.key] = known.metadata.labels if change.new else {}
+            case _:
+                self._volume(known, gone=change.new is None)
+
+    def claim_of(self, node: Node) -> NodeClaim | None:
+        """The claim whose instance the node is."""
+        provider_id = node.spec.provider_id
+        matching = (item for _, item in sorted(self.claims.items()) if item.status.provider_id == provider_id)
+        return next(matching, None) if provider_id else None
+
+    def machines(self, pool: str) -> list[tuple[NodeClaim, Node | None]]:
+        """The pool's claims by name, each with its node if there is one."""
+        by_provider = {node.spec.provider_id: node for node in self.nodes.values()}
+        return [
+            (claim, by_provider.get(claim.status.provider_id) if claim.status.provider_id else None)
+            for _, claim in sorted(self.claims.items())
+            if claim.metadata.labels.get(labels.NODEPOOL) == pool
+        ]
+
+    def _pod(self, change: Change) -> None:
+        pod, old = change.new, change.old
+        was = old if isinstance(old, Pod) else None
+        if not isinstance(pod, Pod) or pod.terminal or not pod.spec.node_name:
+            if was is not None and was.spec.node_name:
+                self.view.remove_pod(was.key)
+                self.moved[was.spec.node_name] = change.now
+            return
+        if was is None or _placing(pod) != _placing(was):
+            self.view.add_pod(pod)
+            self.moved[pod.spec.node_name] = change.now
+
+    def _node(self, change: Change) -> None:
+        known = change.new or change.old
+        if known is None:
+            return
+        self.moved[known.key] = change.now
+        if isinstance(change.new, Node):
+            self.view.set_node(NodeView.of(change.new, self.volume_limits.get(known.key)))
+        else:
+            self.view.remove_node(known.key)
+
+    def _volume(self, known: Object, *, gone: bool) -> None:
+        index = self.view.volumes
+        match known:
+            case PersistentVolumeClaim():
+                index = replace(index, claims=_with(index.claims, known, gone))
+            case PersistentVolume():
+                index = replace(index, volumes=_with(index.volumes, known, gone))
+            case StorageClass():
+                index = replace(index, classes=_with(index.classes, known, gone))
+            case CSINode():
+                counts = {item.name: item.allocatable.count for item in known.spec.drivers}
+                limits = {name: count for name, count in counts.items() if count is not None}
+                self.volume_limits[known.key] = limits
+                if known.key in self.view.nodes:
+                    self.view.nodes[known.key].volume_limits = limits
+        self.view.volumes = index
+
+
+def ready(node: Node) -> bool:
+    """True iff the kubelet says so."""
+    return is_true(node.status.conditions, "Ready")
+
+
+def owned_by(pod: Pod, kind: str) -> bool:
+    """True iff an owner of that kind made the pod."""
+    return any(owner.kind == kind for owner in pod.metadata.owner_references)
+
+
+def _placing(pod: Pod) -> tuple[object, ...]:
+    """What the scheduler's view of a bound pod depends on."""
+    return pod.spec, pod.metadata.labels, pod.deleting, pod.terminal
+
+
+def _keep(table: dict[str, T], change: Change) -> None:
+    known = change.new or change.old
+    if known is None:
+        return
+    if change.new is None:
+        table.pop(known.key, None)
+    else:
+        table[known.key] = change.new  # type: ignore[assignment]  # the caller matched the kind
+
+
+def _with(table: Mapping[str, T], item: T, gone: bool) -> Mapping[str, T]:
+    rest = {key: value for key, value in table.items() if key != item.key}
+    return rest if gone else {**rest, item.key: item}

@@ -1,0 +1,65 @@
+"""Rules on node pools: limits and disruption budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import condition, is_true
+from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions
+from dovetail.model import labels
+from dovetail.model.resources import add, amounts
+from dovetail.simulate.violations.mirror import Change, Mirror, ready
+from dovetail.solve.verify import Violation
+
+_REASON = "DisruptionReason"
+
+
+def within_limits(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """A launch keeps the pool's nodes that stay within its limits. Called after `apply`."""
+    found = change.of(NodeClaim)
+    claim, old = found or (None, None)
+    if claim is None or not claim.status.capacity or (old and old.status.capacity):
+        return
+    pool = mirror.pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
+    if pool is None or not pool.spec.limits:
+        return
+    used: dict[str, int] = {}
+    for member, node in mirror.machines(pool.key):
+        if not _leaving(member, node):
+            used = add(used, {**amounts(member.status.capacity), "nodes": 1})
+    for name, limit in sorted(amounts(pool.spec.limits).items()):
+        if used.get(name, 0) > limit:
+            yield Violation("limits", pool.key, f"{claim.key} brings {name} to {used[name]}, over {limit}")
+
+
+def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """A voluntary disruption keeps the pool's budgets. Called before `apply`."""
+    found = change.of(NodeClaim)
+    claim, old = found or (None, None)
+    if claim is None or not is_true(claim.status.conditions, _REASON):
+        return
+    if old is not None and is_true(old.status.conditions, _REASON):
+        return
+    stated = condition(claim.status.conditions, _REASON)
+    pool = mirror.pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
+    if pool is None or stated is None:
+        return
+    nodes, used = 0, 0
+    for member, node in mirror.machines(pool.key):
+        if node is not None and labels.INITIALIZED in node.metadata.labels:
+            nodes += 1
+            used += member.key != claim.key and (_leaving(member, node) or not ready(node))
+    allowed = allowed_disruptions(pool.spec.disruption.budgets, stated.reason, nodes, used, change.now)
+    if allowed != UNLIMITED and allowed < 1:
+        message = f"{claim.key} is disrupted as {stated.reason} while {used} of {nodes} nodes already are"
+        yield Violation("disruption budget of nodes", pool.key, message)
+
+
+def _leaving(claim: NodeClaim, node: Node | None) -> bool:
+    if claim.deleting or is_true(claim.status.conditions, _REASON):
+        return True
+    if node is None:
+        return False
+    return node.deleting or any(item.key == labels.DISRUPTED_TAINT for item in node.spec.taints)
