@@ -14,7 +14,7 @@ from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import Conflict, NotFound
 from dovetail.kube.client import Client
-from dovetail.model.resources import quantities
+from dovetail.model.resources import Resources, quantities
 from dovetail.simulate.kubelet.machine import NOT_READY, UNREACHABLE, Machine
 from dovetail.simulate.latency import Distribution
 from dovetail.units.timestamp import to_rfc3339
@@ -58,8 +58,8 @@ class NodeKeeper:
             metadata=Meta(name=machine.node, labels=dict(machine.labels)),
             spec=NodeSpec(provider_id=machine.provider_id, taints=taints),
             status=NodeStatus(
-                capacity=quantities(machine.capacity),
-                allocatable=quantities(machine.allocatable),
+                capacity=quantities(_present(machine.capacity)),
+                allocatable=quantities(_present(machine.allocatable)),
                 conditions=(self._ready_condition("True" if ready else "False"),),
             ),
         )
@@ -137,3 +137,8 @@ class NodeKeeper:
 
 def _without(key: str, taints: list[Taint]) -> list[Taint]:
     return [taint for taint in taints if taint.key != key]
+
+
+def _present(amounts: Resources) -> dict[str, int]:
+    """A kubelet does not list devices that the machine has not got."""
+    return {name: amount for name, amount in amounts.items() if amount}
