@@ -16,7 +16,7 @@ from dovetail.solve.items import Assignment, Host, Item, Unit
 from dovetail.solve.match import ports_conflict
 from dovetail.solve.shapes import Level, Shape
 from dovetail.solve.topology import AFFINITY, SPREAD, DomainOf
-from dovetail.solve.world import Pins, World, pinned
+from dovetail.solve.world import Pins, World, lookup, pinned
 
 _ItemKey = tuple[int, int, Requirements, Pins, tuple[int, ...]]
 
@@ -61,7 +61,7 @@ class Assigner:
         """Take pods that no node could be bought for out of the counters."""
         for bundle in bundles:
             for unit in bundle:
-                self._count(unit, _lookup(item.pins), -1)
+                self._count(unit, lookup(item.pins), -1)
 
     def _in_order(self, pods: Iterable[tuple[int, str]]) -> list[tuple[Shape, list[str]]]:
         """Shapes that others want to be near first, then those with rules, then the rest; large first."""
@@ -168,7 +168,7 @@ class Assigner:
                     unit = Unit(shape.index, number, name)
                     item.bundles.append((unit,))
                     if shape.involved:
-                        self._count(unit, _lookup(pins), 1)
+                        self._count(unit, lookup(pins), 1)
                 return count
         return 0
 
@@ -182,7 +182,7 @@ class Assigner:
         for place in self.world.places(pools, wanted, shape.vector, keys):
             self.world.work.spend(1)
             values = dict(place.pins)
-            if shape.involved and self._refused(shape, level, _lookup(place.pins), skip_hosts=True):
+            if shape.involved and self._refused(shape, level, lookup(place.pins), skip_hosts=True):
                 continue
             crowd = sum(group.matched.get(values.get(group.id.key, ""), 0) for group in spreads)
             found.append((crowd, place.estimate, place.pins, place.pools))
@@ -214,7 +214,7 @@ class Assigner:
         vector = host.vector + shape.vector
         for place in world.places(pools, both, vector, open_keys):
             world.work.spend(1)
-            domain_of = _lookup((*host.pins, *place.pins, (HOSTNAME, host.name)))
+            domain_of = lookup((*host.pins, *place.pins, (HOSTNAME, host.name)))
             if self._refused(shape, level, domain_of, skip_hosts=False):
                 continue
             host.pins = tuple(sorted((*host.pins, *place.pins)))
@@ -278,9 +278,3 @@ class Assigner:
             if matched and row is not None and group.id.kind == SPREAD:
                 matched = self.world.counts_on(row, index)
             group.count(domain_of(group.id.key), step, matched=matched, owner=index in owned)
-
-
-def _lookup(pins: Pins) -> DomainOf:
-    """Pins as a function; '' for what is not pinned."""
-    values = dict(pins)
-    return lambda key: values.get(key, "")

@@ -55,6 +55,8 @@ def lower_bound(
     is room that costs nothing. Weak duality, computed anew: no tolerance of the solver can make it too high.
     """
     feasible, room, price = columns
+    useful = feasible.any(axis=0)
+    feasible, room, price = feasible[:, useful], room[useful], price[useful]
     total = float(demand @ duals.worth)
     if total <= 0 or not len(duals.resources):
         return 0

@@ -6,12 +6,13 @@ import numpy as np
 
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import taint_text
+from dovetail.solve.encode import Mask
 from dovetail.solve.limits import NODES, Limits
 from dovetail.solve.match import untolerated
 from dovetail.solve.plan import Unschedulable
 from dovetail.solve.shapes import Shape
 from dovetail.solve.topology import SPREAD, Group
-from dovetail.solve.world import World
+from dovetail.solve.world import World, lookup
 
 _TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
 
@@ -66,9 +67,8 @@ class Explainer:
         keys = sorted({world.topology.groups[index].id.key for index in (*shape.matching, *level.owned)})
         first: Group | None = None
         for place in world.places((pool,), wanted, shape.vector, tuple(keys)):
-            values = dict(place.pins)
             first = world.topology.first_refusal(
-                level.owned, shape.matching, lambda key, values=values: values.get(key, ""), skip_hosts=False
+                level.owned, shape.matching, lookup(place.pins), skip_hosts=False
             )
             if first is None:
                 return ""
@@ -123,7 +123,7 @@ def _type_failure(meets: bool, fits: bool, offered: bool) -> str:
     return ""
 
 
-def _pair_failure(held: np.ndarray, sized: np.ndarray, found: np.ndarray) -> str:  # type: ignore[type-arg]
+def _pair_failure(held: Mask, sized: Mask, found: Mask) -> str:
     """Each criterion is met by some type, but not all by one."""
     if not held.any():
         return (

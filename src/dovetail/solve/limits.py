@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.solve.columns import Columns
+from dovetail.solve.columns import Columns, Floats
 from dovetail.solve.encode import Mask
 from dovetail.solve.world import World
 
@@ -40,6 +40,23 @@ class Limits:
     def any(self) -> bool:
         """True iff something is limited."""
         return bool(self.remaining) or bool(self.reservations)
+
+    def shares(self) -> Floats:
+        """The largest share of what remains of a limit that one node of each column takes, shape (C,)."""
+        columns = self._columns
+        result = np.zeros(len(columns.price), dtype=np.float64)
+        for pool, remaining in self.remaining.items():
+            kinds = self._world.tables[pool].types
+            share = [
+                max(
+                    (1 if name == NODES else kind.capacity.get(name, 0)) / max(rest, 1)
+                    for name, rest in remaining.items()
+                )
+                for kind in kinds
+            ]
+            mine = columns.pool == pool
+            result[mine] = np.array(share, dtype=np.float64)[columns.type[mine]]
+        return result
 
     def allowed(self) -> Mask:
         """Columns that one more node may still be bought from, shape (C,)."""

@@ -31,7 +31,7 @@ class Nodes:
         self.ports: list[tuple[HostPort, ...]] = []
         self.labels: list[Requirements] = []
         self._volumes: list[dict[str, frozenset[str]]] = []
-        self._feasible: dict[tuple[Requirements, tuple[Toleration, ...], bool], Mask] = {}
+        self._feasible: dict[tuple[Requirements, frozenset[str], tuple[Toleration, ...], bool], Mask] = {}
         self._index = problem.volumes
         for row, node in enumerate(self.nodes):
             named = {HOSTNAME: node.name, **node.labels}
@@ -44,11 +44,13 @@ class Nodes:
 
     def feasible(self, wanted: Requirements, rules: Rules) -> Mask:
         """Nodes whose labels and taints suit, shape (N,)."""
-        key = (wanted, rules.tolerations, rules.soft_taints)
+        needed = rules.needed()
+        key = (wanted, needed, rules.tolerations, rules.soft_taints)
         known = self._feasible.get(key)
         if known is None:
             suits = [
                 not untolerated(node.taints, rules.tolerations, soft=rules.soft_taints)
+                and needed <= labels.by_key.keys()
                 and not labels.compatible(wanted)
                 for node, labels in zip(self.nodes, self.labels, strict=True)
             ]

@@ -57,18 +57,18 @@ class Packer:
         least = cost.min(axis=1, initial=np.inf)
         return np.where(np.isfinite(least), least, 0.0)
 
-    def pack(self, values: Floats, limits: Limits, demand: Amounts | None = None) -> Packing:
-        """Greedily buy the node whose pods are worth most for its price, until nothing is left.
+    def pack(self, values: Floats, charge: Floats, limits: Limits) -> Packing:
+        """Greedily buy the node whose pods are worth most for what it is charged, until nothing is left.
 
-        `values` (I,) is the worth of a bundle. `limits` is used up.
+        `values` (I,) is the worth of a bundle, `charge` (C,) usually the price. `limits` is used up.
         """
-        left = (self.demand if demand is None else demand).copy()
+        left = self.demand.copy()
         bins: list[Bin] = []
         active = self.kept
         full = True
         while left.any():
             usable = active[limits.allowed()[active]] if limits.any else active
-            options = self._options(usable, values, left)
+            options = self._options(usable, values, charge, left)
             if not options and not full:
                 active, full = self.kept, True
                 continue
@@ -86,7 +86,7 @@ class Packer:
         return Packing(bins, left)
 
     def _options(
-        self, usable: Amounts, values: Floats, left: Amounts
+        self, usable: Amounts, values: Floats, charge: Floats, left: Amounts
     ) -> list[tuple[float, int, tuple[tuple[int, int], ...]]]:
         """(cost per worth of pods, column, counts), best first, without repeats."""
         if not len(usable):
@@ -96,7 +96,7 @@ class Packer:
             self.room[usable], self.feasible[:, usable].T, self.vectors, values, left, self.conflict
         )
         worth = counts @ np.maximum(values, 1e-9)
-        price = np.tile(self.columns.price[usable], len(counts) // len(usable)).astype(np.float64)
+        price = np.tile(charge[usable], len(counts) // len(usable))
         cost = np.where(worth > 0, (price + 1e-3) / np.maximum(worth, 1e-30), np.inf)
         found: dict[tuple[int, tuple[tuple[int, int], ...]], float] = {}
         for row in np.argsort(cost, kind="stable").tolist():

@@ -33,7 +33,7 @@ def fill(
     scale = 1.0 / np.maximum(total, 1.0)
     size = np.max(needs[None, :, :] * scale[:, None, :], axis=2)
     weight = np.maximum(values, 1e-9)
-    lonely: Mask = np.diagonal(conflict).astype(np.bool_)
+    lonely: Mask = np.asarray(conflict.diagonal(), dtype=np.bool_)
     rows = np.arange(len(left))
     while True:
         open_to &= (counts < demand) & _fits(needs, left)
@@ -51,7 +51,7 @@ def fill(
         most = _copies(needs[pick], left)
         some = np.where(kinds == 1, most, np.maximum(1, most // 3))
         some = np.minimum(some, demand[pick] - counts[rows, pick])
-        some = np.where(lonely[pick], 1, some) * active
+        some = np.where(lonely[pick], 1, some) * active.astype(np.int64)
         counts[rows, pick] += some
         left -= needs[pick] * some[:, None]
         if conflict.any():

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dovetail.api.core import Pod, PodAffinity, PodAffinityTerm, Toleration, TopologySpreadConstraint
-from dovetail.model.requirement import Requirements
+from dovetail.api.core import (
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from dovetail.model.requirement import Requirement, Requirements
+
+# Demands on labels as they were written, several on one key not yet merged.
+Demands = tuple[Requirement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """A pod's demands at one level of relaxation. Preferred lists are heaviest first."""
 
-    selector: Requirements
-    terms: tuple[Requirements, ...] | None  # alternatives; None: no required affinity; (): none can hold
-    preferred_node: tuple[Requirements, ...] = ()
+    selector: Demands
+    terms: tuple[Demands, ...] | None  # alternatives; None: no required affinity; (): none can hold
+    preferred_node: tuple[Demands, ...] = ()
     affinity: tuple[PodAffinityTerm, ...] = ()
     anti: tuple[PodAffinityTerm, ...] = ()
     preferred_affinity: tuple[PodAffinityTerm, ...] = ()
@@ -32,13 +42,27 @@ class Rules:
     def required(self) -> tuple[Requirements, ...]:
         """The strict demands on labels: alternatives, of which one must hold."""
         if self.terms is None:
-            return (self.selector,)
-        return tuple(self.selector.add(*term) for term in self.terms)
+            return (Requirements.of(self.selector),)
+        return tuple(Requirements.of((*self.selector, *term)) for term in self.terms)
 
     def wanted(self) -> Requirements:
         """The demands on labels at this level: the first alternative and the heaviest preference."""
-        first = self.required()[0]
-        return first.add(*self.preferred_node[0]) if self.preferred_node else first
+        return Requirements.of(self._demands())
+
+    def needed(self) -> frozenset[str]:
+        """Labels that must be there: "not in" together with "exists" cannot be told by the set of values."""
+        return frozenset(item.key for item in self._demands() if not item.allows_absence())
+
+    @property
+    def contradictory(self) -> bool:
+        """True iff no value of some label is left, although the label must be there."""
+        needed = self.needed()
+        return any(item.allows_absence() and len(item) == 0 and item.key in needed for item in self.wanted())
+
+    def _demands(self) -> Demands:
+        first = self.terms[0] if self.terms else ()
+        preferred = self.preferred_node[0] if self.preferred_node else ()
+        return (*self.selector, *first, *preferred)
 
 
 def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
@@ -56,9 +80,10 @@ def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
     ]
     terms = None
     if node and node.required is not None:
-        terms = Requirements.from_node_selector_terms(node.required.node_selector_terms)
+        every = node.required.node_selector_terms
+        terms = tuple(_read(term) for term in every if term.match_expressions)
     rules = Rules(
-        selector=Requirements.from_labels(spec.node_selector),
+        selector=tuple(Requirement.new(key, "In", (value,)) for key, value in spec.node_selector.items()),
         terms=terms,
         affinity=together.required if together else (),
         anti=apart.required if apart else (),
@@ -71,7 +96,7 @@ def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
     preferred = sorted(node.preferred, key=lambda item: -item.weight) if node else []
     return replace(
         rules,
-        preferred_node=tuple(Requirements.read(item.preference.match_expressions) for item in preferred),
+        preferred_node=tuple(_read(item.preference) for item in preferred),
         preferred_affinity=_heaviest_first(together),
         preferred_anti=_heaviest_first(apart),
         preferred_spread=tuple(anyway),
@@ -81,3 +106,7 @@ def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
 def _heaviest_first(terms: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
     ordered = sorted(terms.preferred, key=lambda item: -item.weight) if terms else []
     return tuple(item.pod_affinity_term for item in ordered)
+
+
+def _read(term: NodeSelectorTerm) -> Demands:
+    return tuple(Requirement.read(item) for item in term.match_expressions)

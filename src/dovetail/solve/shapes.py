@@ -71,7 +71,8 @@ class Interner:
     def shapes(self, pods: Iterable[Pod], axis: Axis) -> list[Shape]:
         """The shapes of the pods, the largest requests of CPU, then memory, first."""
         # Groups must all be known before pods can be told apart by the groups that count them.
-        entries = [(pod, *self._read(pod)) for pod in pods]
+        ordered_pods = sorted(pods, key=_age_order)
+        entries = [(pod, *self._read(pod)) for pod in ordered_pods]
         found: dict[tuple[bytes, tuple[tuple[int, ...], ...], tuple[int, ...], str], Shape] = {}
         for pod, print_, ladder in entries:
             matching = self._topology.matching(pod.metadata.namespace or "default", pod.metadata.labels)
@@ -103,11 +104,12 @@ class Interner:
         steps = self._ladders.get(print_)
         if steps is None:
             first = rules_of(pod, respect_preferences=self._options.respect_preferences)
-            steps = () if first.hopeless else tuple(levels(first, soft_taints_exist=self._soft))
+            ladder = () if first.hopeless else tuple(levels(first, soft_taints_exist=self._soft))
+            steps = tuple(step for step in ladder if not step[0].contradictory)
             self._ladders[print_] = steps
         if not steps:
             return ()
-        strict = steps[0][0].required()
+        strict = rules_of(pod, respect_preferences=False).required()
         ways = volume_alternatives(pod, self._volumes) or (Requirements(),)
         return tuple(
             Level(
@@ -163,3 +165,8 @@ def _nanos(value: object) -> object:
 def _size_order(shape: Shape, axis: Axis) -> tuple[int, int, str]:
     amounts = dict(zip(axis.names, shape.vector.tolist(), strict=True))
     return (-amounts.get(CPU, 0), -amounts.get(MEMORY, 0), shape.pods[0])
+
+
+def _age_order(pod: Pod) -> tuple[str, str, str]:
+    meta = pod.metadata
+    return (meta.creation_timestamp, meta.uid, pod.key)

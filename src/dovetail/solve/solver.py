@@ -94,9 +94,11 @@ class _Search:
             return []
         packer = Packer(self.world, self.columns, items)
         best, limits = None, self.limits
-        for values in self._valuations(packer):
+        for values, charge, only_if_left in self._opinions(packer):
+            if best is not None and only_if_left and not best[0][0]:
+                continue
             trial = self.limits.copy()
-            packing = packer.pack(values, trial)
+            packing = packer.pack(values, charge, trial)
             rank = (int(packing.left.sum()), packing.price, len(packing.bins))
             if best is None or rank < best[0]:
                 best, limits = (rank, packing), trial
@@ -108,14 +110,27 @@ class _Search:
         self._hand_out(items, best[1])
         return self._take_back(items, assigner)
 
-    def _valuations(self, packer: Packer) -> list[Floats]:
-        """Several opinions of what each item is worth, the relaxation's first."""
+    def _opinions(self, packer: Packer) -> list[tuple[Floats, Floats, bool]]:
+        """What each item is worth and what each column is charged; the relaxation's prices first.
+
+        The last ones spend limits and reservations sparingly; they are tried only if pods were left over.
+        """
         shapes = self.world.shapes
         worth = [sum(shapes[shape].value for shape, _ in item.kinds) for item in packer.items]
         by_duals = np.array(worth, dtype=np.float64)
         alone = packer.least_costs()
         by_duals = np.where(by_duals > 0, by_duals, alone)
-        return [by_duals, alone, np.sqrt(by_duals * np.maximum(alone, 1e-9))]
+        price = self.columns.price.astype(np.float64)
+        opinions = [
+            (by_duals, price, False),
+            (alone, price, False),
+            (np.sqrt(by_duals * np.maximum(alone, 1e-9)), price, False),
+        ]
+        if self.limits.any:
+            each = np.ones_like(by_duals)
+            scarce = self.limits.shares() + 1e-12 * price
+            opinions += [(by_duals, scarce, True), (each, scarce, True), (each, np.ones_like(price), True)]
+        return opinions
 
     def _hand_out(self, items: list[Item], packing: Packing) -> None:
         """Give the bundles to the nodes; what is left stays in the items."""

@@ -18,7 +18,7 @@ from dovetail.solve.match import ports_conflict, untolerated
 from dovetail.solve.nodes import Nodes
 from dovetail.solve.rules import Rules
 from dovetail.solve.shapes import Interner, Shape
-from dovetail.solve.topology import SPREAD, Topology
+from dovetail.solve.topology import SPREAD, DomainOf, Topology
 
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
 Pins = tuple[tuple[str, str], ...]
@@ -86,6 +86,8 @@ class World:
         """True iff the pool's taints and labels let such a pod in."""
         table = self.tables[pool]
         if untolerated(table.pool.taints, rules.tolerations, soft=rules.soft_taints):
+            return False
+        if any(key not in table.base.by_key and key not in self.well_known for key in rules.needed()):
             return False
         return not table.base.compatible(wanted, self.well_known)
 
@@ -188,6 +190,12 @@ class World:
 def pinned(pins: Pins) -> list[Requirement]:
     """Pins as requirements on a claim."""
     return [Requirement.new(key, "In", (value,)) for key, value in pins if value]
+
+
+def lookup(pins: Pins) -> DomainOf:
+    """Pins as a function; '' for what is not pinned."""
+    values = dict(pins)
+    return lambda key: values.get(key, "")
 
 
 def _expand(pins: Pins, requirements: Requirements) -> list[Pins]:
