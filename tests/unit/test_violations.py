@@ -313,3 +313,16 @@ def test_a_node_out_of_time_may_go_with_its_pods() -> None:
     story.now += MINUTE
     story.change("Node", "n1", lambda item: item["metadata"].update(finalizers=[]))
     assert story.rules() == []
+
+
+def test_a_binding_may_cross_a_taint_that_has_just_come() -> None:
+    story = cluster()
+    story.put(pod("a"))
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    story.change("Node", "n1", lambda item: item["spec"]["taints"].append(taint))
+    story.bind("a", "n1")
+    assert story.rules() == []
+    story.now += MINUTE
+    story.put(pod("b"))
+    story.bind("b", "n1")
+    assert story.rules() == ["filter"]

@@ -74,6 +74,8 @@ class Mirror:
     volume_limits: dict[str, dict[str, int]] = field(default_factory=dict)  # node -> CSI driver -> volumes
     moved: dict[str, int] = field(default_factory=dict)  # node -> when it or its pods last changed
 
+    marked: dict[str, int] = field(default_factory=dict)  # node -> when its spec or readiness last changed
+
     def __post_init__(self) -> None:
         self.view.namespaces = self.namespaces
 
@@ -133,6 +135,9 @@ class Mirror:
             return
         self.moved[known.key] = change.now
         if isinstance(change.new, Node):
+            old = change.old
+            if isinstance(old, Node) and (old.spec, ready(old)) != (change.new.spec, ready(change.new)):
+                self.marked[known.key] = change.now
             self.view.set_node(NodeView.of(change.new, self.volume_limits.get(known.key)))
         else:
             self.view.remove_node(known.key)

@@ -18,6 +18,7 @@ from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 
 _EVICTED = "DisruptionTarget"
+_RACE = 1_000_000_000  # nanoseconds within which a binding and a change of its node may cross
 _NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 
 
@@ -32,6 +33,9 @@ def bound(mirror: Mirror, change: Change) -> Iterator[Violation]:
     node = mirror.nodes.get(pod.spec.node_name)
     if node is None:
         yield Violation("bound nowhere", pod.key, f"is bound to {pod.spec.node_name}, which does not exist")
+        return
+    if change.now - mirror.marked.get(node.key, -_RACE) < _RACE:
+        # The scheduler could not have seen yet what has just become of the node.
         return
     if not ready(node) and untolerated((_NOT_READY,), pod.spec.tolerations):
         yield Violation("bound to unready", pod.key, f"is bound to {node.key}, which is not Ready")
