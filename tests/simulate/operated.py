@@ -1,4 +1,4 @@
-"""An embedded cluster that Dovetail operates in virtual time: server, cloud, kubelets, scheduler, operator."""
+"""A cluster that Dovetail operates in virtual time: server, cloud, kubelets, scheduler and operator."""
 
 from __future__ import annotations
 
