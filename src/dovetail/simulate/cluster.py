@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 from dovetail.api.admission import admit
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.base.clock import Clock
+from dovetail.base.clock import MINUTE, Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory.server import MemoryServer
@@ -25,6 +25,7 @@ from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.scheduler.scheduler import Scheduler
 from dovetail.simulate.surroundings import simulated_cloud
 from dovetail.simulate.trace import play
+from dovetail.simulate.violations import Violation, Watchdog
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.solve.plan import Plan
 from dovetail.solve.verify import verify
@@ -42,6 +43,8 @@ class Cluster:
         self.cloud = simulated_cloud(scenario, clock, log)
         self.server = MemoryServer(clock, admit=admit, seed=scenario.seed)
         self.server.observe(Observer(log).observe)
+        self._watchdog = Watchdog(clock.now)
+        self.server.observe(lambda *change: self._report(self._watchdog.change(*change)))
         taints = {taint.key: parse_duration(taint.after) for taint in scenario.file.startup_taints}
         self._kubelets = Kubelets(
             self.server.client("kubelet"), clock, NodeOptions(scenario.seed, scenario.latencies, taints)
@@ -72,6 +75,11 @@ class Cluster:
             for name, part in self._parts():
                 tasks.create_task(part, name=name)
 
+    def finish(self) -> None:
+        """The end of the simulation: what only shows now, such as pods that were forgotten."""
+        known = len(self._watchdog.found)
+        self._report(self._watchdog.finish()[known:])
+
     def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         yield "garbage collection", self.server.run_gc()
         yield "disruption budgets", self.server.run_disruption()
@@ -79,6 +87,7 @@ class Cluster:
         yield "scheduler", self._scheduler.run()
         yield "workloads", self._workloads.run()
         yield "dovetail", self._operator.run()
+        yield "watchdog", self._watch_instances()
         if self._scenario.visits and self._scenario.file.trace is not None:
             namespace = self._scenario.file.trace.namespace
             yield "trace", play(self.server.client("trace"), self._clock, self._scenario.visits, namespace)
@@ -97,8 +106,16 @@ class Cluster:
 
     def _check_plan(self, problem: Problem, plan: Plan) -> None:
         """Every plan is held against the rules by a checker that knows nothing of the solver."""
-        for found in verify(problem, plan):
+        self._report(verify(problem, plan))
+
+    def _report(self, violations: Iterable[Violation]) -> None:
+        for found in violations:
             self._log.record("violation", rule=found.rule, subject=found.subject, message=found.message)
+
+    async def _watch_instances(self) -> None:
+        while True:
+            await self._clock.sleep(MINUTE)
+            self._report(self._watchdog.instances(await self.cloud.list()))
 
     def _switch_on(self, instance: Instance, claim: NodeClaim) -> None:
         name = self._names.draw(instance.provider_id)

@@ -72,6 +72,7 @@ async def _play(
             await clock.sleep(min(_STEP, end - clock.now()))
             if listener is not None:
                 listener(meter.read(log.records, clock.now()))
+        cluster.finish()
         # Taken before the parts are cancelled: what they write while they stop is no history.
         history = (tuple(log.records), log.sha256())
         running.cancel()
