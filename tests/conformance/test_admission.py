@@ -61,11 +61,11 @@ def test_same_answer_as_the_server(case: dict[str, Any]) -> None:
 
 
 def _rule_texts(causes: list[dict[str, str]]) -> set[tuple[str, str]]:
-    """What the server says, but for patterns, where our words may be better."""
+    """What the server says, but for types, patterns and bounds, where our words may be better."""
     texts = set()
     for cause in causes:
         message = cause["message"]
-        if "in body should match" in message:
+        if " in body " in message:
             continue
         # A rule that the server fails to evaluate is simply broken.
         _, found, rule = message.partition(" evaluating rule: ")

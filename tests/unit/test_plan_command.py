@@ -262,7 +262,7 @@ def test_bad_arguments(tmp_path: Path, types: Path, capsys: pytest.CaptureFixtur
         ),
         (["-f", files, "--instance-types", str(types), "--deadline", "0s"], "must be longer than 0s"),
         (["-f", files, "--region", "us-east-1"], "with --region, classes are of kind EC2NodeClass"),
-        (["-f", str(EXAMPLE), "--region", "ap-northeast-9"], "ap-northeast-9"),
+        (["-f", str(EXAMPLE), "--region", "ap-northeast-9"], "--region: there is no region 'ap-northeast-9'"),
         (["-f", str(tmp_path / "empty"), "--instance-types", str(types)], "holds no manifests"),
         (["-f", str(tmp_path / "nowhere"), "--instance-types", str(types)], "no such file or folder"),
         (["--instance-types", str(types)], "filename"),
@@ -272,6 +272,27 @@ def test_bad_arguments(tmp_path: Path, types: Path, capsys: pytest.CaptureFixtur
         captured = capsys.readouterr()
         assert complaint in (captured.err + captured.out).replace("\n", " "), arguments
         assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("  kubelet: {maxPods: many}", "spec.kubelet.maxPods: expected a whole number, got 'many'"),
+        ("  kubelet: {systemReserved: {cpu: ten}}", "'ten' is not a quantity"),
+        (
+            "  userData: 5",
+            "spec.userData: Invalid value: 5: must be of type string, not integer; write it in quotes",
+        ),
+        ("  instanceProfile: p", "must specify exactly one of ['role', 'instanceProfile']"),
+        ("status: {subnets: [{zone: us-east-1z}]}", "region us-east-1 has no zone 'us-east-1z'"),
+    ],
+)
+def test_bad_class(tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str, complaint: str) -> None:
+    text = f"{(EXAMPLE / '01-node-pool.yaml').read_text()}{change}\n"
+    assert run(["plan", "-f", write(tmp_path, text), "--region", "us-east-1"]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert complaint in error
+    assert "manifests.yaml:" in error
 
 
 def test_missing_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

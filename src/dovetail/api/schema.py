@@ -117,9 +117,7 @@ def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     if schema.type == "any":
         return
     if not _is_type(schema.type, value):
-        kind = _type_of(value)
-        message = f'Invalid value: "{kind}": {path} in body must be of type {schema.type}: "{kind}"'
-        yield Cause(path, message, "FieldValueTypeInvalid")
+        yield Cause(path, _wrong_type(schema.type, value), "FieldValueTypeInvalid")
         return
     if isinstance(value, dict):
         yield from _object(schema, value, path)
@@ -145,9 +143,7 @@ def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[Cause]
 
 def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
     if schema.min_items is not None and len(value) < schema.min_items:
-        yield Cause(
-            path, f"Invalid value: {len(value)}: {path} in body should have at least {schema.min_items} items"
-        )
+        yield Cause(path, f"Invalid value: {len(value)}: must have at least {schema.min_items} items")
     if schema.max_items is not None and len(value) > schema.max_items:
         message = f"Too many: {len(value)}: must have at most {schema.max_items} items"
         yield Cause(path, message, "FieldValueTooMany")
@@ -171,18 +167,23 @@ def _scalar(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         if schema.min_length is not None and len(value) < schema.min_length:
             yield Cause(path, f"Invalid value: {shown}: should be at least {schema.min_length} chars long")
         if schema.pattern and not _compiled(schema.pattern).search(value):
-            words = f"must be {schema.hint}; it" if schema.hint else f"{path} in body"
-            yield Cause(path, f"Invalid value: {shown}: {words} should match '{schema.pattern}'")
+            words = schema.hint or f"text that matches '{schema.pattern}'"
+            yield Cause(path, f"Invalid value: {shown}: must be {words}")
         return
     if schema.minimum is not None and value < schema.minimum:
-        yield Cause(
-            path,
-            f"Invalid value: {shown}: {path} in body should be greater than or equal to {schema.minimum}",
-        )
+        yield Cause(path, f"Invalid value: {shown}: must be greater than or equal to {schema.minimum}")
     if schema.maximum is not None and value > schema.maximum:
-        yield Cause(
-            path, f"Invalid value: {shown}: {path} in body should be less than or equal to {schema.maximum}"
-        )
+        yield Cause(path, f"Invalid value: {shown}: must be less than or equal to {schema.maximum}")
+
+
+def _wrong_type(wanted: str, value: Any) -> str:
+    kind = _type_of(value)
+    if kind in ("object", "array", "null"):
+        return f"Invalid value: must be of type {wanted}, not {kind}"
+    shown = json.dumps(value, ensure_ascii=False)
+    # YAML takes a bare 5, true or 1.30 for something else than text.
+    quotes = f'; write it in quotes: "{shown}"' if wanted == "string" else ""
+    return f"Invalid value: {shown}: must be of type {wanted}, not {kind}{quotes}"
 
 
 def _rules(schema: Schema, value: Any, old: Any | None, path: str) -> Iterator[Cause]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -99,9 +99,8 @@ def _types(
     if source.file is not None:
         given = read_instance_types(source.file)
         return lambda _: given, well_known_keys(given)
-    classes = {
-        item.object.metadata.name: item.object for item in manifests if isinstance(item.object, EC2NodeClass)
-    }
+    classes = {item.object.metadata.name: item for item in manifests if isinstance(item.object, EC2NodeClass)}
+    _refuse_unknown_region(source.region)
     for manifest in pools:
         _refuse_missing_class(manifest, classes)
     by_class = {name: _sold(source.region, item) for name, item in sorted(classes.items())}
@@ -111,13 +110,30 @@ def _types(
     )
 
 
-def _sold(region: str, node_class: EC2NodeClass) -> tuple[InstanceType, ...]:
+def _sold(region: str, manifest: Manifest) -> tuple[InstanceType, ...]:
     """The types of a region for one class, in the zones of its subnets where they are known."""
-    zones = {subnet["zone"]: subnet.get("zoneID", "") for subnet in node_class.status.subnets}
-    return catalog.instance_types(region, node_class, zones=zones or None)
+    assert isinstance(manifest.object, EC2NodeClass)
+    zones = {
+        subnet["zone"]: subnet.get("zoneID", "")
+        for subnet in manifest.object.status.subnets
+        if "zone" in subnet
+    }
+    try:
+        return catalog.instance_types(region, manifest.object, zones=zones or None)
+    except InputError as error:
+        raise InputError(
+            error.message, source=manifest.source, line=manifest.line, path=error.path, remedy=error.remedy
+        ) from None
 
 
-def _refuse_missing_class(manifest: Manifest, classes: dict[str, EC2NodeClass]) -> None:
+def _refuse_unknown_region(region: str) -> None:
+    try:
+        catalog.zones(region)
+    except InputError as error:
+        raise InputError(error.message, source="--region", remedy=error.remedy) from None
+
+
+def _refuse_missing_class(manifest: Manifest, classes: Mapping[str, Manifest]) -> None:
     assert isinstance(manifest.object, NodePool)
     reference = manifest.object.spec.template.spec.node_class_ref
     if reference.kind == EC2NodeClass.KIND and reference.name in classes:
