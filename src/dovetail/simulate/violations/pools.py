@@ -14,6 +14,7 @@ from dovetail.simulate.violations.mirror import Change, Mirror, ready
 from dovetail.solve.verify import Violation
 
 _REASON = "DisruptionReason"
+_TERMINATING = "InstanceTerminating"
 
 
 def within_limits(mirror: Mirror, change: Change) -> Iterator[Violation]:
@@ -35,7 +36,10 @@ def within_limits(mirror: Mirror, change: Change) -> Iterator[Violation]:
 
 
 def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
-    """A voluntary disruption keeps the pool's budgets. Called before `apply`."""
+    """A voluntary disruption keeps the pool's budgets. Called before `apply`.
+
+    A node whose instance is being terminated counts no more, neither as one of the pool nor as disrupted.
+    """
     found = change.of(NodeClaim)
     claim, old = found or (None, None)
     if claim is None or not is_true(claim.status.conditions, _REASON):
@@ -48,6 +52,8 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
         return
     nodes, used = 0, 0
     for member, node in mirror.machines(pool.key):
+        if is_true(member.status.conditions, _TERMINATING):
+            continue
         if node is not None and labels.INITIALIZED in node.metadata.labels:
             nodes += 1
             used += member.key != claim.key and (_leaving(member, node) or not ready(node))
