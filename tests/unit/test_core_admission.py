@@ -72,6 +72,11 @@ def test_host_network_takes_the_ports_of_the_host() -> None:
     assert admit(given)["spec"]["containers"][0]["ports"] == [{"containerPort": 80, "hostPort": 80}]
 
 
+def test_namespaces_are_labelled_with_their_name() -> None:
+    given = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"a": "b"}}}
+    assert admit(given)["metadata"]["labels"] == {"a": "b", "kubernetes.io/metadata.name": "shop"}
+
+
 def test_nulls_are_absent_fields() -> None:
     given = pod(nodeSelector=None)
     given["metadata"]["creationTimestamp"] = None

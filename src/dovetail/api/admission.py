@@ -20,6 +20,9 @@ SCHEMAS: dict[tuple[str, str], Schema] = {
     ("karpenter.k8s.aws/v1", "EC2NodeClass"): ec2nodeclass_schema.SCHEMA,
 }
 
+# The label by which selectors find a namespace by its name; the server keeps it.
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
 # Names of roles and bindings may hold colons.
 _FREE_NAMES = "rbac.authorization.k8s.io/"
 
@@ -55,6 +58,8 @@ def admit(document: Document, old: Document | None = None) -> Document:
     # After the rules, which told that the parts have their types.
     for spec in pod_specs(result):
         default_pod_spec(spec)
+    if (result["apiVersion"], result["kind"]) == ("v1", "Namespace") and _name(result):
+        result["metadata"].setdefault("labels", {})[NAMESPACE_NAME] = _name(result)
     return result
 
 

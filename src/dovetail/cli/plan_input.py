@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from dovetail.api.admission import NAMESPACE_NAME
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -34,7 +35,6 @@ from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
 
 Kind = TypeVar("Kind", bound=Object)
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +209,8 @@ def _parent(item: Object) -> tuple[str, str] | None:
 
 
 def _namespaces(given: tuple[Namespace, ...], pods: tuple[Pod, ...]) -> tuple[Namespace, ...]:
-    """Every namespace in use; the server gives each a label with its name."""
-    found = {item.metadata.name: item.metadata.labels for item in given}
-    for pod in pods:
-        found.setdefault(pod.metadata.namespace, {})
-    return tuple(
-        Namespace(metadata=Meta(name=name, labels={_NAMESPACE_NAME: name, **own}))
-        for name, own in sorted(found.items())
-    )
+    """Every namespace in use, those that are not given with the label that the server would add."""
+    found = {item.metadata.name: item for item in given}
+    for name in sorted({pod.metadata.namespace for pod in pods} - found.keys()):
+        found[name] = Namespace(metadata=Meta(name=name, labels={NAMESPACE_NAME: name}))
+    return tuple(found.values())
