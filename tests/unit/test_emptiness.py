@@ -15,6 +15,7 @@ from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import SECOND
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.emptiness import decide, validate
+from dovetail.disrupt.pods import Budgets
 
 NOW = 1_772_409_600 * SECOND
 REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
@@ -123,7 +124,7 @@ PDB = "Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"
     ],
 )
 def test_blockers(case: NodeView, budgets: tuple[PodDisruptionBudget, ...], expected: str) -> None:
-    assert blocker(case, budgets, NOW) == expected
+    assert blocker(case, Budgets(budgets), NOW) == expected
 
 
 OWNED = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}]}
@@ -150,7 +151,7 @@ def test_empty(pods: tuple[Pod, ...], expected: bool) -> None:
 def test_all_empty_nodes_go_in_one_command_dearest_first() -> None:
     owner = pool()
     views = (view("a", price=1), view("b", pod()), view("c", price=3), view("d", price=3))
-    decision = decide(views, (owner,), (), NOW)
+    decision = decide(views, (owner,), Budgets(()), NOW)
     assert decision.command is not None
     assert [item.name for item in decision.command.candidates] == ["c", "d", "a"]
     assert decision.command.savings == 7
@@ -163,7 +164,7 @@ def test_all_empty_nodes_go_in_one_command_dearest_first() -> None:
 def test_budgets(nodes: str, count: int, expected: int) -> None:
     owner = pool(budgets=[{"nodes": nodes}])
     views = tuple(view(f"n{i}", owner=owner) for i in range(count))
-    decision = decide(views, (owner,), (), NOW)
+    decision = decide(views, (owner,), Budgets(()), NOW)
     taken = decision.command.candidates if decision.command else ()
     assert len(taken) == expected
     texts = [note.message for note in decision.notes if note.on_pool]
@@ -174,12 +175,12 @@ def test_budgets(nodes: str, count: int, expected: int) -> None:
 def test_nodes_on_their_way_out_use_the_budget() -> None:
     owner = pool(budgets=[{"nodes": "1"}])
     views = (view("a", owner=owner), view("b", owner=owner, going=True))
-    assert decide(views, (owner,), (), NOW).command is None
+    assert decide(views, (owner,), Budgets(()), NOW).command is None
 
 
 def test_never_disables_it_and_says_so() -> None:
     owner = pool(after="Never")
-    decision = decide((view(owner=owner),), (owner,), (), NOW)
+    decision = decide((view(owner=owner),), (owner,), Budgets(()), NOW)
     assert decision.command is None
     assert [note.message for note in decision.notes] == ['NodePool "general" has consolidation disabled']
 
@@ -187,10 +188,10 @@ def test_never_disables_it_and_says_so() -> None:
 def test_validation_keeps_what_is_still_empty() -> None:
     owner = pool()
     before = (view("a"), view("b"), view("c"), view("d"))
-    command = decide(before, (owner,), (), NOW).command
+    command = decide(before, (owner,), Budgets(()), NOW).command
     assert command is not None
     after = (view("a"), view("b", pod()), view("c", nominated=True))
-    left = validate(command, after, (owner,), (), NOW + 15 * SECOND)
+    left = validate(command, after, (owner,), Budgets(()), NOW + 15 * SECOND)
     assert left is not None
     assert [item.name for item in left.candidates] == ["a"]
-    assert validate(command, after[1:], (owner,), (), NOW + 15 * SECOND) is None
+    assert validate(command, after[1:], (owner,), Budgets(()), NOW + 15 * SECOND) is None

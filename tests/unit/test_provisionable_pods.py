@@ -18,6 +18,7 @@ from dovetail.controllers.provisioning.pods import (
     opted_out,
     provisionable,
 )
+from dovetail.disrupt.pods import Budgets
 from dovetail.model.volumes import VolumeIndex
 from dovetail.units.timestamp import to_rfc3339
 
@@ -174,4 +175,4 @@ STARTED = {"startTime": to_rfc3339(NOW - HOUR // 2)}
     ],
 )
 def test_moves_with_its_node(case: Pod, budgets: tuple[PodDisruptionBudget, ...], expected: bool) -> None:
-    assert moves_with_node(case, budgets, NOW) is expected
+    assert moves_with_node(case, Budgets(budgets), NOW) is expected

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
-from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.disrupt.pods import (
+    Budgets,
     budget_allows,
-    budgets_of,
     do_not_disrupt,
     evictable,
     eviction_cost,
@@ -65,9 +63,9 @@ class NodeView:
         return (-(self.price or 0) / (1 + self.disruption_cost()), self.name)
 
 
-def blocker(view: NodeView, pdbs: Sequence[PodDisruptionBudget], now: int) -> str:
+def blocker(view: NodeView, budgets: Budgets, now: int) -> str:
     """Why the node may not be disrupted voluntarily at `now` (ns); "" when nothing stands against it."""
-    return _machine_blocker(view) or _pool_blocker(view) or _pod_blocker(view, pdbs, now)
+    return _machine_blocker(view) or _pool_blocker(view) or _pod_blocker(view, budgets, now)
 
 
 def _machine_blocker(view: NodeView) -> str:
@@ -94,17 +92,17 @@ def _pool_blocker(view: NodeView) -> str:
     return ""
 
 
-def _pod_blocker(view: NodeView, pdbs: Sequence[PodDisruptionBudget], now: int) -> str:
+def _pod_blocker(view: NodeView, budgets: Budgets, now: int) -> str:
     for pod in view.pods:
         if do_not_disrupt(pod, now):
             return f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
     for pod in view.pods:
-        if not evictable(pod):
+        found = budgets.of(pod)
+        if not found or not evictable(pod):
             continue
-        found = budgets_of(pod, pdbs)
         names = " ".join(sorted(budget.key for budget in found))
         if len(found) > 1:
             return f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{names}])"
-        if found and not budget_allows(found[0], pod):
+        if not budget_allows(found[0], pod):
             return f"Pdb prevents pod evictions (PodDisruptionBudget=[{names}])"
     return ""

@@ -6,21 +6,19 @@ from collections.abc import Sequence
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
-from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import EMPTY, Command, Decision, Note
+from dovetail.disrupt.pods import Budgets
 from dovetail.units.duration import parse_nillable
 
 
-def decide(
-    views: Sequence[NodeView], pools: Sequence[NodePool], pdbs: Sequence[PodDisruptionBudget], now: int
-) -> Decision:
+def decide(views: Sequence[NodeView], pools: Sequence[NodePool], budgets: Budgets, now: int) -> Decision:
     """One command with every empty node that nothing blocks, dearest first, within the pools' budgets."""
     notes = []
     empty = []
     for view in views:
-        reason = blocker(view, pdbs, now)
+        reason = blocker(view, budgets, now)
         if reason:
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", reason))
         elif not _enabled(view):
@@ -39,7 +37,7 @@ def validate(
     command: Command,
     views: Sequence[NodeView],
     pools: Sequence[NodePool],
-    pdbs: Sequence[PodDisruptionBudget],
+    budgets: Budgets,
     now: int,
 ) -> Command | None:
     """What is left of a command after the quiet period: nodes that are still empty, allowed and unblocked."""
@@ -48,7 +46,7 @@ def validate(
         view
         for old in command.candidates
         if (view := fresh.get(old.claim.metadata.uid)) is not None
-        and not blocker(view, pdbs, now)
+        and not blocker(view, budgets, now)
         and _enabled(view)
         and view.empty
         and is_true(view.claim.status.conditions, "Consolidatable")

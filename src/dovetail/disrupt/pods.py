@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import condition
@@ -68,14 +68,23 @@ def do_not_disrupt_error(pod: Pod) -> str:
         return str(error)
 
 
-def budgets_of(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> tuple[PodDisruptionBudget, ...]:
-    """The PodDisruptionBudgets that select the pod."""
-    return tuple(
-        budget
-        for budget in pdbs
-        if budget.metadata.namespace == pod.metadata.namespace
-        and Selector.read(budget.spec.selector).matches(pod.metadata.labels)
-    )
+class Budgets:
+    """PodDisruptionBudgets with their selectors read once, by namespace."""
+
+    def __init__(self, pdbs: Iterable[PodDisruptionBudget]) -> None:
+        self._by_namespace: dict[str, list[tuple[Selector, PodDisruptionBudget]]] = {}
+        for budget in pdbs:
+            entry = (Selector.read(budget.spec.selector), budget)
+            self._by_namespace.setdefault(budget.metadata.namespace, []).append(entry)
+
+    def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """Those that select the pod."""
+        entries = self._by_namespace.get(pod.metadata.namespace, ())
+        return tuple(budget for selector, budget in entries if selector.matches(pod.metadata.labels))
+
+    def block_fully(self, pod: Pod) -> bool:
+        """True iff one of them can never allow the pod's eviction, whatever the pods do."""
+        return any(_never(budget) for budget in self.of(pod))
 
 
 def budget_allows(budget: PodDisruptionBudget, pod: Pod) -> bool:
@@ -87,11 +96,8 @@ def budget_allows(budget: PodDisruptionBudget, pod: Pod) -> bool:
     return budget.status.disruptions_allowed > 0
 
 
-def blocks_fully(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """True iff the budget selects the pod and can never allow an eviction, whatever the pods do."""
-    spec = budget.spec
-    never = spec.max_unavailable in (0, "0", "0%") or spec.min_available == "100%"
-    return never and bool(budgets_of(pod, (budget,)))
+def _never(budget: PodDisruptionBudget) -> bool:
+    return budget.spec.max_unavailable in (0, "0", "0%") or budget.spec.min_available == "100%"
 
 
 def eviction_cost(pod: Pod) -> float:

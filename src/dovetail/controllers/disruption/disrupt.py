@@ -12,7 +12,7 @@ from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.disruption.methods import Method
-from dovetail.controllers.disruption.views import node_views
+from dovetail.controllers.disruption.views import Prices, node_views
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, write
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, Note
@@ -31,6 +31,7 @@ class Disruption:
     def __init__(self, context: Context, methods: tuple[Method, ...]) -> None:
         self._context = context
         self._methods = methods
+        self._prices = Prices()
         # Claims that a command has taken: from its execution until they are deleting.
         self._queued: dict[str, None] = {}
 
@@ -64,7 +65,7 @@ class Disruption:
         return False
 
     def _views(self) -> tuple[NodeView, ...]:
-        return node_views(self._context, self._queued)
+        return node_views(self._context, self._queued, self._prices)
 
     async def _tidy(self) -> None:
         """Undo what a command left behind on nodes that no command has taken, such as after a restart."""

@@ -10,6 +10,7 @@ from dovetail.controllers.context import Context
 from dovetail.disrupt import emptiness
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, Decision
+from dovetail.disrupt.pods import Budgets
 
 
 class Method(Protocol):
@@ -31,11 +32,15 @@ class Emptiness:
     def decide(self, views: tuple[NodeView, ...]) -> Decision:
         state = self._context.state
         return emptiness.decide(
-            views, state.all(NodePool), state.all(PodDisruptionBudget), self._context.clock.now()
+            views, state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), self._context.clock.now()
         )
 
     def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         state = self._context.state
         return emptiness.validate(
-            command, views, state.all(NodePool), state.all(PodDisruptionBudget), self._context.clock.now()
+            command,
+            views,
+            state.all(NodePool),
+            Budgets(state.all(PodDisruptionBudget)),
+            self._context.clock.now(),
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from dovetail.api.core import NodeSelectorTerm, Pod
 from dovetail.api.karpenter.runtime import restricted, restriction
 from dovetail.api.meta import condition
-from dovetail.api.workloads import PodDisruptionBudget
-from dovetail.disrupt.pods import blocks_fully, do_not_disrupt, owned_by, reschedulable
+from dovetail.disrupt.pods import Budgets, do_not_disrupt, owned_by, reschedulable
 from dovetail.model import labels
 from dovetail.model.volumes import VolumeIndex, ignored_reason
 
@@ -56,14 +57,19 @@ def ignored(pod: Pod, volumes: VolumeIndex) -> str:
     return "; ".join((*_selector_faults(pod), *_volume_faults(pod, volumes)))
 
 
-def moves_with_node(pod: Pod, pdbs: Sequence[PodDisruptionBudget], now: int) -> bool:
+def moves_with_node(pod: Pod, budgets: Budgets, now: int) -> bool:
     """True iff the pod of a node that is going away needs a place elsewhere now (`now` in nanoseconds).
 
     Pods that may not be evicted yet stay where they are, and nothing is bought for them.
     """
     if not reschedulable(pod):
         return False
-    return not do_not_disrupt(pod, now) and not any(blocks_fully(budget, pod) for budget in pdbs)
+    return not do_not_disrupt(pod, now) and not budgets.block_fully(pod)
+
+
+def unbound(pod: Pod) -> Pod:
+    """The pod that will come in this one's place: bound to no node yet."""
+    return replace(pod, spec=replace(pod.spec, node_name=""))
 
 
 def _selector_faults(pod: Pod) -> Iterator[str]:

@@ -17,9 +17,10 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.offers import Offers
-from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable
+from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable, unbound
+from dovetail.disrupt.pods import Budgets
 from dovetail.model.problem import Budget, Options, Problem
-from dovetail.model.resources import amounts
+from dovetail.model.resources import Resources, amounts
 from dovetail.model.volumes import VolumeIndex
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.solver import solve
@@ -99,13 +100,13 @@ class Provisioner:
 
     def _moving(self) -> tuple[Pod, ...]:
         state, now = self._context.state, self._context.clock.now()
-        pdbs = state.all(PodDisruptionBudget)
+        budgets = Budgets(state.all(PodDisruptionBudget))
         return tuple(
-            pod
+            unbound(pod)
             for machine in state.machines()
             if machine.node is not None and state.going(machine)
             for pod in state.pods_on(machine.node.metadata.name)
-            if moves_with_node(pod, pdbs, now)
+            if moves_with_node(pod, budgets, now)
         )
 
     def _problem(self, pods: tuple[Pod, ...]) -> Problem:
@@ -150,36 +151,28 @@ class Provisioner:
     async def _act(self, plan: Plan) -> None:
         for name in sorted(plan.existing):
             await self._nominate(plan.existing[name], name)
+        state = self._context.state
+        usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
         for planned in plan.claims:
-            await self._buy(planned)
+            await self._buy(planned, usage.get(planned.pool, {}))
         for left in plan.unschedulable:
-            pod = self._context.state.get(Pod, left.pod)
+            pod = state.get(Pod, left.pod)
             if pod is not None:
                 await self._failed(pod, left.reason)
 
-    async def _buy(self, planned: PlannedClaim) -> None:
+    async def _buy(self, planned: PlannedClaim, usage: Resources) -> None:
         """Create the claim, unless its pool went away or is over its limits by now."""
         state = self._context.state
         pool = state.get(NodePool, planned.pool)
         if pool is None or pool.deleting:
             return
-        over = self._over_limits(pool)
+        over = _over_limits(pool, usage)
         if over:
             await self._all_failed(planned, over)
             return
         claim = await self._context.client.create(node_claim(planned, pool))
         state.expect(claim)
         await self._nominate(planned.pods, claim.metadata.name)
-
-    def _over_limits(self, pool: NodePool) -> str:
-        state = self._context.state
-        staying = (machine for machine in state.machines() if not state.going(machine))
-        usage = usage_by_pool(staying).get(pool.metadata.name, {})
-        found = exceeded(usage, amounts(pool.spec.limits))
-        if found is None:
-            return ""
-        name, used, limit = found
-        return f"resource usage exceeds limit (Resource={name}, Usage={used}, Limit={limit})"
 
     async def _nominate(self, pods: tuple[str, ...], name: str) -> None:
         """Tell the pods where to expect to run; `name` is a node's or, before it comes up, a claim's."""
@@ -218,3 +211,12 @@ class Provisioner:
             f"Failed to schedule pod, {reason}",
             ttl=FAILED_SCHEDULING_TTL,
         )
+
+
+def _over_limits(pool: NodePool, usage: Resources) -> str:
+    """Why the pool may buy nothing more, or "": its use is above its limits. Being equal is fine."""
+    found = exceeded(usage, amounts(pool.spec.limits))
+    if found is None:
+        return ""
+    name, used, limit = found
+    return f"resource usage exceeds limit (Resource={name}, Usage={used}, Limit={limit})"
