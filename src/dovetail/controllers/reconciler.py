@@ -86,16 +86,20 @@ class Reconciler:
         timer.add_done_callback(lambda task: self._timers.pop(task, None))
 
     async def run(self) -> None:
-        """Work for ever; raises what a reconcile raised if it is a bug."""
-        while True:
-            self._wake.clear()
-            while self._ready and len(self._running) < self._concurrency:
-                key = self._ready.popleft()
-                self._queued.discard(key)
-                self._running[key] = asyncio.get_running_loop().create_task(self._once(key))
-            await self._wake.wait()
-            if self._error is not None:
-                raise self._error
+        """Work for ever; raises what a reconcile raised if it is a bug. Nothing goes on once it ended."""
+        try:
+            while True:
+                self._wake.clear()
+                while self._ready and len(self._running) < self._concurrency:
+                    key = self._ready.popleft()
+                    self._queued.discard(key)
+                    self._running[key] = asyncio.get_running_loop().create_task(self._once(key))
+                await self._wake.wait()
+                if self._error is not None:
+                    raise self._error
+        finally:
+            for task in (*self._running.values(), *self._timers):
+                task.cancel()
 
     async def _ring(self, due: int, key: str) -> None:
         await self._clock.sleep(due - self._clock.now())

@@ -88,6 +88,7 @@ class EvictionQueue:
             "Warning",
             "FailedDraining",
             f"Failed to drain node, {why}",
-            dedupe=(wanted.node.metadata.name,),
+            # Named by pod as well, so that the count of waiting pods does not hide which budget holds them.
+            dedupe=(wanted.node.metadata.name, wanted.pod.key),
         )
         return min(FIRST_DELAY << min(wanted.refused, 10), LONGEST_DELAY)

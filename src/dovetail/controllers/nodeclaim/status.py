@@ -9,6 +9,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, condition
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
 from dovetail.controllers.context import Context
+from dovetail.controllers.transitions import describe, moved
 from dovetail.units.timestamp import parse_rfc3339
 
 LAUNCHED = "Launched"
@@ -73,13 +74,6 @@ async def write(
 async def _tell(context: Context, claim: NodeClaim, old: Conditions, new: Conditions) -> None:
     """One event per transition; an absent condition counts as Unknown."""
     for item in new:
-        before = condition(old, item.type)
-        status = before.status if before is not None else "Unknown"
-        if status == item.status:
-            continue
-        text = f"Status condition transitioned, Type: {item.type}, Status: {status} -> {item.status}"
-        text += f", Reason: {item.reason}"
-        if item.message:
-            text += f", Message: {item.message}"
-        dedupe = (claim.metadata.uid, item.status)
-        await context.recorder.publish(claim, "Normal", item.type, text, dedupe=dedupe)
+        if moved(item, old):
+            dedupe = (claim.metadata.uid, item.status)
+            await context.recorder.publish(claim, "Normal", item.type, describe(item, old), dedupe=dedupe)

@@ -1,0 +1,281 @@
+"""Claims and nodes from their launch to their end, on the embedded cluster in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from operated import SETTINGS, Operated, node_class, play, pod, pool
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Meta, condition
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.model import labels
+from dovetail.runtime.operator import Operator
+from dovetail.runtime.settings import Settings
+from dovetail.units.timestamp import parse_rfc3339
+
+
+def lasting_pool(**template: Any) -> dict[str, Any]:
+    """A pool whose nodes stay when they are empty."""
+    made = pool(disruption={"consolidateAfter": "Never", "budgets": []})
+    made["spec"]["template"]["spec"].update(template)
+    return made
+
+
+def budget(least: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}},
+    }
+
+
+def web(name: str, **spec: Any) -> dict[str, Any]:
+    made = pod(name, **spec)
+    made["metadata"]["labels"] = {"app": "web"}
+    return made
+
+
+async def one_claim(world: Operated) -> NodeClaim:
+    (claim,) = (await world.client.list(NodeClaim)).items
+    return claim
+
+
+async def up(world: Operated, *documents: dict[str, Any], **template: Any) -> NodeClaim:
+    """One claim, initialized, its pods running."""
+    world.create(node_class(), lasting_pool(**template), *documents)
+    await world.clock.sleep(90 * SECOND)
+    claim = await one_claim(world)
+    ready = condition(claim.status.conditions, "Ready")
+    assert ready is not None and ready.status == "True", claim.status.conditions
+    return claim
+
+
+def instant(world: Operated, kind: str, **fields: object) -> int:
+    (record,) = world.records(kind, **fields)
+    return int(str(record["t"]))
+
+
+def test_a_claim_comes_up() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"))
+        (node,) = (await world.client.list(Node)).items
+        (instance,) = await world.cloud.list()
+        status = claim.status
+        assert (status.node_name, status.provider_id) == (node.metadata.name, instance.provider_id)
+        assert {item.type: item.status for item in status.conditions if item.type != "Consolidatable"} == {
+            "Initialized": "True",
+            "Launched": "True",
+            "Ready": "True",
+            "Registered": "True",
+        }
+        assert node.metadata.labels[labels.REGISTERED] == node.metadata.labels[labels.INITIALIZED] == "true"
+        assert node.metadata.labels[labels.NODEPOOL] == "general"
+        assert node.metadata.finalizers == claim.metadata.finalizers == (labels.TERMINATION_FINALIZER,)
+        (owner,) = node.metadata.owner_references
+        assert (owner.kind, owner.uid, owner.block_owner_deletion) == (
+            "NodeClaim",
+            claim.metadata.uid,
+            True,
+        )
+        assert node.spec.taints == ()
+        assert claim.metadata.labels[labels.INSTANCE_TYPE] == instance.instance_type
+        assert claim.metadata.labels[labels.ZONE] == instance.zone
+
+    world = play(script)
+    reached = [
+        str(record["type"])
+        for record in world.records("claim.condition", status="True")
+        if record["type"] in ("Launched", "Registered", "Initialized")
+    ]
+    assert reached == ["Launched", "Registered", "Initialized"]
+    text = "Status condition transitioned, Type: Launched, Status: Unknown -> True, Reason: Launched"
+    assert world.messages("Launched") == [text]
+
+
+def test_no_capacity_gives_the_claim_up() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting_pool())
+        await world.clock.sleep(10 * SECOND)
+        requirement = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["x9.huge"]}
+        world.create(
+            {
+                "apiVersion": "karpenter.sh/v1",
+                "kind": "NodeClaim",
+                "metadata": {"name": "hopeless"},
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                    "requirements": [requirement],
+                },
+            }
+        )
+        await world.clock.sleep(10 * SECOND)
+        assert (await world.client.list(NodeClaim)).items == ()
+
+    world = play(script)
+    (message,) = world.messages("InsufficientCapacityError")
+    assert message.startswith("NodeClaim hopeless event: ")
+
+
+def test_a_node_that_never_registers_is_given_up() -> None:
+    async def script(world: Operated) -> None:
+        world.kubelets.switch_on = lambda _: None  # the machine hangs in its boot
+        world.create(node_class(), lasting_pool(), pod("web"))
+        await world.clock.sleep(2 * MINUTE)
+        claim = await one_claim(world)
+        registered = condition(claim.status.conditions, "Registered")
+        assert registered is not None
+        assert (registered.status, registered.reason) == ("Unknown", "NodeNotFound")
+        assert registered.message == "Node not registered with cluster"
+        created = parse_rfc3339(claim.metadata.creation_timestamp)
+        await world.clock.sleep(created + 15 * MINUTE - SECOND - world.clock.now())
+        assert not (await one_claim(world)).deleting
+        await world.clock.sleep(3 * MINUTE)
+        assert claim.metadata.name not in [item.metadata.name for item in world.state.all(NodeClaim)]
+        assert claim.status.provider_id not in [item.provider_id for item in await world.cloud.list()]
+
+    play(script)
+
+
+def test_a_claim_expires_to_the_second_and_leaves_in_order() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"), expireAfter="10m")
+        created = parse_rfc3339(claim.metadata.creation_timestamp)
+        await world.clock.sleep(created + 10 * MINUTE - 1 - world.clock.now())
+        assert not (await one_claim(world)).deleting
+        await world.clock.sleep(SECOND // 2)
+        assert (await world.client.get(NodeClaim, claim.metadata.name)).deleting
+        (node,) = (await world.client.list(Node)).items
+        assert node.deleting and labels.EXCLUDE_BALANCERS in node.metadata.labels
+        assert [taint.key for taint in node.spec.taints] == [labels.DISRUPTED_TAINT]
+        await world.clock.sleep(5 * MINUTE)
+        assert (await world.client.list(NodeClaim)).items == (await world.client.list(Node)).items == ()
+        assert await world.cloud.list() == []
+
+    world = play(script)
+    (evicted,) = world.messages("Evicted")
+    assert evicted == "Evicted pod: Forceful Termination"
+    pod_gone = instant(world, "pod.deleted")
+    gone = [instant(world, kind) for kind in ("instance.terminated", "node.deleted", "claim.deleted")]
+    assert pod_gone < gone[0] <= gone[1] <= gone[2]
+    drained = instant(world, "claim.condition", type="Drained", status="True")
+    draining = instant(world, "claim.condition", type="Drained", status="Unknown")
+    assert drained - draining >= 4 * SECOND  # five, less what the stamp's whole seconds hide
+    assert sorted(set(world.messages("Finalized"))) == ["Finalized karpenter.sh/termination"]
+
+
+@pytest.mark.parametrize("blocked_by", ["budget", "two budgets", "annotation"])
+def test_what_blocks_a_drain_blocks_it_until_the_deadline(blocked_by: str) -> None:
+    async def script(world: Operated) -> None:
+        annotations = {labels.DO_NOT_DISRUPT: "true"} if blocked_by == "annotation" else {}
+        documents = [web("web", annotations=annotations, terminationGracePeriodSeconds=60)]
+        if "budget" in blocked_by:
+            documents.append(budget(1))
+        if blocked_by == "two budgets":
+            second = budget(0)
+            second["metadata"]["name"] = "second"
+            documents.append(second)
+        claim = await up(world, *documents, terminationGracePeriod="10m")
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        deleted = world.clock.now()
+        await world.clock.sleep(9 * MINUTE - SECOND)
+        assert not (await world.client.get(Pod, "web", "default")).deleting
+        claim = await world.client.get(NodeClaim, claim.metadata.name)
+        stamp = claim.metadata.annotations[labels.TERMINATION_TIMESTAMP]
+        assert parse_rfc3339(stamp) == deleted // SECOND * SECOND + 10 * MINUTE
+        await world.clock.sleep(4 * MINUTE)
+        left = [item.metadata.name for item in (await world.client.list(NodeClaim)).items]
+        assert claim.metadata.name not in left
+
+    world = play(script)
+    reasons = " ".join(world.messages("FailedDraining"))
+    assert {
+        "budget": "evicting pod violates a PDB (Pod=default/web)",
+        "two budgets": "eviction does not support multiple PDBs (Pod=default/web)",
+        "annotation": "1 pods are waiting to be evicted",
+    }[blocked_by] in reasons
+    (text,) = world.messages("Disrupted")
+    assert "of its 60 terminationGracePeriodSeconds" in text
+    warnings = world.messages("TerminationGracePeriodExpiring")
+    assert warnings and all(item.startswith("All pods will be deleted by 2026-") for item in warnings)
+
+
+def test_critical_pods_go_last() -> None:
+    async def script(world: Operated) -> None:
+        quick = web("quick", terminationGracePeriodSeconds=5)
+        critical = web("critical", priorityClassName="system-cluster-critical")
+        claim = await up(world, pod("web"), critical, quick)
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script)
+    order = [str(record["pod"]) for record in world.records("pod.evicted")]
+    assert order[-1] == "default/critical" and len(order) == 3
+
+
+def test_a_vanished_instance_takes_its_claim_along() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"))
+        await world.cloud.delete(claim.status.provider_id)
+        await world.clock.sleep(6 * MINUTE)
+        left = [item.metadata.name for item in (await world.client.list(NodeClaim)).items]
+        assert claim.metadata.name not in left
+        nodes = [item.metadata.name for item in (await world.client.list(Node)).items]
+        assert claim.status.node_name not in nodes
+
+    play(script)
+
+
+def test_an_instance_without_a_claim_is_terminated() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"))
+        stray = NodeClaim(metadata=Meta(name="stray"), spec=claim.spec)
+        found = await world.client.get(EC2NodeClass, claim.spec.node_class_ref.name)
+        instance = await world.cloud.create(stray, found)
+        await world.clock.sleep(20 * SECOND)
+        assert not (await world.cloud.get(instance.provider_id)).terminating
+        await world.clock.sleep(4 * MINUTE)
+        assert [item.provider_id for item in await world.cloud.list()] == [claim.status.provider_id]
+
+    play(script)
+
+
+@pytest.mark.parametrize("after", [1_500, 3_000, 4_000, 8_000, 35_000, 42_000, 60_000])
+def test_a_restart_anywhere_on_the_way_up(after: int) -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting_pool(), pod("web"))
+        await world.clock.sleep(after * SECOND // 1000)
+        await restart(world)
+        await world.clock.sleep(3 * MINUTE)
+        claim = await one_claim(world)
+        assert [item.provider_id for item in await world.cloud.list()] == [claim.status.provider_id]
+        assert (await world.client.get(Pod, "web", "default")).status.phase == "Running"
+
+    play(script)
+
+
+@pytest.mark.parametrize("after", [1, 500, 2_500, 5_500, 10_000, 30_000, 60_000])
+def test_a_restart_anywhere_on_the_way_down(after: int) -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web", terminationGracePeriodSeconds=20))
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(after * SECOND // 1000)
+        await restart(world)
+        await world.clock.sleep(4 * MINUTE)
+        assert (await world.client.list(NodeClaim)).items == (await world.client.list(Node)).items == ()
+        assert await world.cloud.list() == []
+
+    play(script)
+
+
+async def restart(world: Operated) -> None:
+    """End the controllers, and start others that know only what the API server and the cloud hold."""
+    world._tasks[-1].cancel()
+    await asyncio.gather(world._tasks[-1], return_exceptions=True)
+    world.operator = Operator(world.client, world.cloud, world.clock, world.log, Settings(**SETTINGS))
+    world._tasks[-1] = asyncio.get_running_loop().create_task(world.operator.run())

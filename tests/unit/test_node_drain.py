@@ -1,0 +1,120 @@
+"""The decision what to do next with the pods of a node that goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.api.core import Pod, PodSpec, PodStatus, Toleration
+from dovetail.api.meta import Meta, OwnerReference
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.controllers.node.drain import decide
+from dovetail.units.timestamp import to_rfc3339
+
+NOW = 1_772_485_200 * SECOND
+TOLERATES = (Toleration(key="karpenter.sh/disrupted", operator="Exists"),)
+
+
+def pod(
+    name: str,
+    *,
+    owner: str = "ReplicaSet",
+    critical: bool = False,
+    deleted: int | None = None,
+    protected: str = "",
+    grace: int = 30,
+    phase: str = "Running",
+    started: int = NOW,
+    **spec: Any,
+) -> Pod:
+    """A pod; `deleted` is when it must be gone, in nanoseconds from now."""
+    reference = OwnerReference(api_version="v1", kind=owner, name="o", uid="o", controller=True)
+    return Pod(
+        metadata=Meta(
+            name=name,
+            namespace="default",
+            uid=name,
+            owner_references=(reference,),
+            annotations={"karpenter.sh/do-not-disrupt": protected} if protected else {},
+            deletion_timestamp="" if deleted is None else to_rfc3339(NOW + deleted),
+        ),
+        spec=PodSpec(
+            priority_class_name="system-node-critical" if critical else "",
+            termination_grace_period_seconds=grace,
+            **spec,
+        ),
+        status=PodStatus(phase=phase, start_time=to_rfc3339(started)),
+    )
+
+
+ORDINARY = pod("ordinary")
+DAEMON = pod("daemon", owner="DaemonSet")
+CRITICAL = pod("critical", critical=True)
+CRITICAL_DAEMON = pod("critical-daemon", owner="DaemonSet", critical=True)
+GOING = pod("going", deleted=30 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("pods", "evicted", "waiting"),
+    [
+        ((), "", 0),
+        ((CRITICAL_DAEMON, CRITICAL, DAEMON, ORDINARY), "ordinary", 4),
+        ((CRITICAL_DAEMON, CRITICAL, DAEMON), "daemon", 3),
+        ((CRITICAL_DAEMON, CRITICAL), "critical", 2),
+        ((CRITICAL_DAEMON,), "critical-daemon", 1),
+        # The next group waits until the last pod of the present one is gone.
+        ((GOING, DAEMON), "", 2),
+        ((GOING, ORDINARY), "ordinary", 2),
+        ((pod("stuck", deleted=-MINUTE - SECOND), DAEMON), "daemon", 1),
+        ((pod("late", deleted=-MINUTE), DAEMON), "", 2),
+        ((pod("mirror", owner="Node"),), "", 0),
+        ((pod("tolerant", tolerations=TOLERATES),), "", 0),
+        ((pod("done", phase="Succeeded"),), "", 0),
+        ((pod("failed", phase="Failed"),), "", 0),
+        ((pod("protected", protected="true"), ORDINARY, DAEMON), "ordinary", 3),
+        ((pod("protected", protected="true"), DAEMON), "", 2),
+        ((pod("protected", protected="10m"),), "", 1),
+        ((pod("protected", protected="10m", started=NOW - 11 * MINUTE),), "protected", 1),
+        ((pod("protected", protected="nonsense"),), "protected", 1),
+    ],
+)
+def test_graceful_drain(pods: tuple[Pod, ...], evicted: str, waiting: int) -> None:
+    step = decide(pods, NOW, None)
+    assert ",".join(item.metadata.name for item in step.evict) == evicted
+    assert (len(step.waiting), step.drained, step.delete) == (waiting, waiting == 0, ())
+
+
+@pytest.mark.parametrize(
+    ("left", "grace", "forced"),
+    [
+        (31 * SECOND, 30, None),
+        (30 * SECOND, 30, None),
+        (30 * SECOND - 1, 30, 29),
+        (10 * SECOND, 30, 10),
+        (SECOND // 2, 30, 1),
+        (-MINUTE, 30, 1),
+        (10 * SECOND, 5, None),
+        (10 * SECOND, 3600, 10),
+    ],
+)
+def test_a_pod_is_deleted_when_its_grace_would_pass_the_deadline(
+    left: int, grace: int, forced: int | None
+) -> None:
+    step = decide((pod("p", grace=grace, protected="true"),), NOW, NOW + left)
+    assert [item.grace_seconds for item in step.delete] == ([] if forced is None else [forced])
+    if forced is None:
+        assert step.again == NOW + left - grace * SECOND + 1
+
+
+def test_the_deadline_knows_no_groups() -> None:
+    pods = (ORDINARY, DAEMON, CRITICAL, CRITICAL_DAEMON, GOING)
+    step = decide(pods, NOW, NOW + 5 * SECOND)
+    assert [item.pod for item in step.delete] == list(pods[:4])
+    assert step.evict == () and len(step.waiting) == 5
+
+
+def test_what_stops_already_is_left_alone() -> None:
+    step = decide((GOING,), NOW, NOW)
+    assert (step.evict, step.delete) == ((), ())
+    assert step.again == NOW + 30 * SECOND + MINUTE + 1
