@@ -11,8 +11,8 @@ from dovetail.base.errors import ApiError
 from dovetail.model.resources import CPU
 from dovetail.simulate.workloads.base import Controller, Means
 from dovetail.simulate.workloads.hpa import SYNC_PERIOD, Decision, History, decide, recommend
-from dovetail.simulate.workloads.pods import active, ready
-from dovetail.simulate.workloads.serving import Serving, cpu_request, pods_of
+from dovetail.simulate.workloads.pods import Standing
+from dovetail.simulate.workloads.serving import Serving, cpu_request, pod_count
 from dovetail.units.timestamp import to_rfc3339
 
 _REASONS = {
@@ -58,7 +58,7 @@ class HorizontalPodAutoscalers(Controller):
         if decision.desired != current:
             await self.scale(deployment, decision.desired)
         self._histories[key] = decision.history
-        waiting = sum(not pod.spec.node_name for pod in active(pods_of(self.view, deployment)))
+        waiting = pod_count(self.view, deployment, Standing.WAITING)
         self._record(
             key,
             {
@@ -84,14 +84,12 @@ class HorizontalPodAutoscalers(Controller):
     def _recommend(self, autoscaler: HorizontalPodAutoscaler, deployment: Deployment) -> int:
         current = deployment.spec.replicas
         usage, target = self._serving.usage(deployment.key), _cpu_target(autoscaler)
-        pods = active(pods_of(self.view, deployment))
-        serving = sum(ready(pod) for pod in pods)
+        serving = pod_count(self.view, deployment, Standing.READY)
         if usage is None or target is None or not serving:
             return current
-        unready = len(pods) - serving
-        return recommend(
-            current, [usage // serving] * serving, cpu_request(pods[0]), unready=unready, target=target
-        )
+        unready = pod_count(self.view, deployment, Standing.WAITING, Standing.STARTING)
+        request = cpu_request(deployment.spec.template.spec)
+        return recommend(current, [usage // serving] * serving, request, unready=unready, target=target)
 
     def _record(self, key: str, fields: dict[str, object]) -> None:
         """Write a record only when something changed since the last one."""

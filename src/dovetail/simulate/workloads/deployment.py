@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dovetail.api.core import Pod, PodTemplateMeta, PodTemplateSpec
+from dovetail.api.core import PodTemplateMeta, PodTemplateSpec
 from dovetail.api.meta import LabelSelector, Meta
 from dovetail.api.workloads import Deployment, DeploymentStrategy, IntOrString, ReplicaSet, ReplicaSetSpec
 from dovetail.simulate.workloads.base import Controller
 from dovetail.simulate.workloads.names import template_hash
-from dovetail.simulate.workloads.pods import owner_reference, ready
+from dovetail.simulate.workloads.pods import Standing, owner_reference
 
 HASH_LABEL = "pod-template-hash"
 
@@ -108,12 +108,11 @@ class Deployments(Controller):
         await self.report(deployment, pods, sum(item.ready for item in generations))
 
     def _generation(self, replica_set: ReplicaSet) -> Generation:
-        pods = self.view.owned(replica_set, Pod)
         return Generation(
             name=replica_set.metadata.name,
             replicas=replica_set.spec.replicas,
-            ready=sum(ready(pod) for pod in pods),
-            pods=len(pods) + len(self.view.leaving(replica_set, Pod)),
+            ready=self.view.count(replica_set, Standing.READY),
+            pods=self.view.count(replica_set, *Standing),
         )
 
 

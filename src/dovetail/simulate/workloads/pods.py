@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 
 from dovetail.api.core import Pod, PodSpec, PodTemplateSpec
 from dovetail.api.meta import Meta, Object, OwnerReference, is_true
@@ -18,9 +19,28 @@ def ready(pod: Pod) -> bool:
     return pod.status.phase == "Running" and is_true(pod.status.conditions, "Ready") and not pod.deleting
 
 
-def standing(pod: Pod) -> tuple[bool, bool, bool]:
-    """All of a pod that its controller looks at: (finished, leaving, ready)."""
-    return pod.terminal, pod.deleting, ready(pod)
+class Standing(Enum):
+    """All of a pod that the controllers count."""
+
+    WAITING = "waiting"  # has no node
+    STARTING = "starting"  # has a node, is not ready
+    READY = "ready"
+    FINISHED = "finished"  # Succeeded or Failed
+    LEAVING = "leaving"  # on its way out
+
+
+ACTIVE = (Standing.WAITING, Standing.STARTING, Standing.READY)
+
+
+def standing(pod: Pod) -> Standing:
+    """Where the pod stands by what the API server says of it."""
+    if pod.deleting:
+        return Standing.LEAVING
+    if pod.terminal:
+        return Standing.FINISHED
+    if ready(pod):
+        return Standing.READY
+    return Standing.STARTING if pod.spec.node_name else Standing.WAITING
 
 
 def owner_reference(owner: Object) -> OwnerReference:

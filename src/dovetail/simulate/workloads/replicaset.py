@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import condition
 from dovetail.api.workloads import ReplicaSet
 from dovetail.model.labels import POD_DELETION_COST
 from dovetail.simulate.workloads.base import Controller
-from dovetail.simulate.workloads.pods import active, from_template, ready
+from dovetail.simulate.workloads.pods import ACTIVE, Standing, active, from_template, ready
 from dovetail.units.timestamp import parse_rfc3339
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How many pods to make, and which to delete, in this order."""
-
-    create: int = 0
-    delete: tuple[Pod, ...] = ()
-
-
-def decide(replicas: int, pods: Sequence[Pod], related: Iterable[Pod], now: int) -> Scale:
-    """Bring the active `pods` to `replicas`.
+def least_useful(surplus: int, pods: Sequence[Pod], related: Iterable[Pod], now: int) -> tuple[Pod, ...]:
+    """The `surplus` pods of the active `pods` to delete, in that order.
 
     `related` are the active pods of all replica sets of the same owner, `pods` among them: a pod that shares
     its node with more of them goes earlier.
     """
-    difference = replicas - len(pods)
-    if difference >= 0:
-        return Scale(create=difference)
     per_node: dict[str, int] = {}
     for pod in related:
         per_node[pod.spec.node_name] = per_node.get(pod.spec.node_name, 0) + 1
     ranked = sorted(pods, key=lambda pod: _usefulness(pod, per_node, now))
-    return Scale(delete=tuple(ranked[:-difference]))
+    return tuple(ranked[:surplus])
 
 
 def _usefulness(
@@ -83,7 +71,7 @@ def _magnitude(age: int) -> int:
 
 
 class ReplicaSets(Controller):
-    """Acts on `decide`."""
+    """Keeps spec.replicas pods."""
 
     kind = ReplicaSet
 
@@ -91,20 +79,21 @@ class ReplicaSets(Controller):
         replica_set = self.view.get(ReplicaSet, key)
         if replica_set is None or self.view.is_deleting(replica_set):
             return
-        for pod in self.view.owned(replica_set, Pod):
-            if pod.status.phase == "Failed":  # such as rejected by the kubelet: it will never run
-                await self.remove(pod)
-        pods = active(self.view.owned(replica_set, Pod))
-        wanted = replica_set.spec.replicas
-        related = self._related(replica_set, pods) if wanted < len(pods) else pods
-        scale = decide(wanted, pods, related, self.clock.now())
-        for _ in range(scale.create):
+        if self.view.count(replica_set, Standing.FINISHED):
+            for pod in self.view.owned(replica_set, Pod):
+                if pod.status.phase == "Failed":  # such as rejected by the kubelet: it will never run
+                    await self.remove(pod)
+        present, wanted = self.view.count(replica_set, *ACTIVE), replica_set.spec.replicas
+        for _ in range(wanted - present):
             name = self.names.child(f"ReplicaSet {key}", replica_set.metadata.name)
             await self.create(from_template(replica_set, replica_set.spec.template, name))
-        for pod in scale.delete:
-            await self.remove(pod)
-        pods = active(self.view.owned(replica_set, Pod))
-        await self.report(replica_set, len(pods), sum(ready(pod) for pod in pods))
+        if wanted < present:
+            pods = active(self.view.owned(replica_set, Pod))
+            related = self._related(replica_set, pods)
+            for pod in least_useful(present - wanted, pods, related, self.clock.now()):
+                await self.remove(pod)
+        present = self.view.count(replica_set, *ACTIVE)
+        await self.report(replica_set, present, self.view.count(replica_set, Standing.READY))
 
     def _related(self, replica_set: ReplicaSet, pods: tuple[Pod, ...]) -> Iterable[Pod]:
         owner = replica_set.metadata.controller()

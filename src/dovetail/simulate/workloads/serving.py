@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dovetail.api.core import Pod
+from dovetail.api.core import PodSpec
 from dovetail.api.workloads import Deployment, ReplicaSet
 from dovetail.base.clock import SECOND
 from dovetail.model.resources import CPU
 from dovetail.simulate.traffic import Curve, load, share
 from dovetail.simulate.workloads.base import Means
-from dovetail.simulate.workloads.pods import ready
+from dovetail.simulate.workloads.pods import Standing
 from dovetail.simulate.workloads.view import View
 from dovetail.units.quantity import Quantity
 
@@ -19,23 +19,22 @@ STEP = 5  # seconds
 _WINDOW = 3  # steps: metrics are means over 15 s, as metrics-server keeps them
 
 
-def pods_of(view: View, deployment: Deployment) -> tuple[Pod, ...]:
-    """The pods of all replica sets of a deployment that are not on their way out."""
-    sets = view.owned(deployment, ReplicaSet)
-    return tuple(pod for replica_set in sets for pod in view.owned(replica_set, Pod))
+def pod_count(view: View, deployment: Deployment, *standings: Standing) -> int:
+    """How many pods of all replica sets of a deployment stand at one of these."""
+    return sum(view.count(replica_set, *standings) for replica_set in view.owned(deployment, ReplicaSet))
 
 
-def cpu_request(pod: Pod) -> int:
+def cpu_request(spec: PodSpec) -> int:
     """Milli-CPU that the containers of a pod ask for."""
     zero = Quantity(0)
-    return sum(item.resources.requests.get(CPU, zero).milli() for item in pod.spec.containers)
+    return sum(item.resources.requests.get(CPU, zero).milli() for item in spec.containers)
 
 
-def cpu_capacity(pod: Pod) -> int:
+def cpu_capacity(spec: PodSpec) -> int:
     """Milli-CPU that a pod may use: per container its limit, its request without one."""
     zero = Quantity(0)
     total = 0
-    for container in pod.spec.containers:
+    for container in spec.containers:
         resources = container.resources
         total += resources.limits.get(CPU, resources.requests.get(CPU, zero)).milli()
     return total
@@ -76,11 +75,14 @@ class Serving:
 
     def _measure(self, curve: Curve) -> None:
         deployment = self._means.view.get(Deployment, curve.deployment)
-        pods = [] if deployment is None else [p for p in pods_of(self._means.view, deployment) if ready(p)]
         level = load(curve, self._seed, self._means.clock.now())
-        result = share(level, curve.cost, len(pods), cpu_capacity(pods[0]) if pods else 0)
+        ready = capacity = 0
+        if deployment is not None:
+            ready = pod_count(self._means.view, deployment, Standing.READY)
+            capacity = cpu_capacity(deployment.spec.template.spec)
+        result = share(level, curve.cost, ready, capacity)
         meter = self._meters[curve.deployment]
-        meter.usages = [*meter.usages, result.usage * len(pods)][-_WINDOW:]
+        meter.usages = [*meter.usages, result.usage * ready][-_WINDOW:]
         meter.steps += 1
         meter.load += level
         meter.over += result.over * STEP
@@ -91,6 +93,6 @@ class Serving:
                 load=round(meter.load / meter.steps, 1),
                 over=round(meter.over, 1),
                 seconds=meter.steps * STEP,
-                pods=len(pods),
+                pods=ready,
             )
             meter.steps, meter.load, meter.over = 0, 0.0, 0.0

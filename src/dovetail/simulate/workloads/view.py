@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
+from dovetail.api.core import Pod
 from dovetail.api.meta import Object
+from dovetail.simulate.workloads.pods import Standing, standing
 
 T = TypeVar("T", bound=Object)
 
@@ -23,6 +25,10 @@ class View:
         # UID of a controlling owner -> (kind name, key) -> None. Invariant: exactly the objects above that
         # name this owner as their controller.
         self._children: dict[str, dict[tuple[str, str], None]] = {}
+        # UID of a pod -> (UID of its controller, where it stands); of a controller -> pods by standing.
+        # Invariant: the second counts the first, which has every known pod that has a controller.
+        self._standings: dict[str, tuple[str, Standing]] = {}
+        self._counts: dict[str, dict[Standing, int]] = {}
         # UIDs this side has asked to delete and not yet seen go: older events must not revive them.
         self._deleting: set[str] = set()
         # UIDs seen go: a late answer to a write must not bring them back.
@@ -34,13 +40,27 @@ class View:
         if meta.uid in self._gone:
             return False
         known = self._objects.setdefault(kind, {}).get(key)
-        if known is not None and known.metadata.uid == meta.uid and _version(known) >= _version(obj):
+        if known is not None and _version(known) >= _version(obj):
             return False
+        if known is not None and known.metadata.uid != meta.uid:
+            self.forget(known)  # its name is taken by another object, so it must have gone
         self._objects[kind][key] = obj
         owner = meta.controller()
         if owner is not None:
             self._children.setdefault(owner.uid, {})[(kind, key)] = None
+            if isinstance(obj, Pod):
+                self._stand(obj, owner.uid, Standing.LEAVING if self.is_deleting(obj) else standing(obj))
         return True
+
+    def _stand(self, pod: Pod, owner: str, now: Standing | None) -> None:
+        """Count the pod where it stands; None when it is gone."""
+        before = self._standings.pop(pod.metadata.uid, None)
+        counts = self._counts.setdefault(owner, dict.fromkeys(Standing, 0))
+        if before is not None:
+            counts[before[1]] -= 1
+        if now is not None:
+            self._standings[pod.metadata.uid] = (owner, now)
+            counts[now] += 1
 
     def forget(self, obj: Object) -> None:
         """The object is gone."""
@@ -54,10 +74,15 @@ class View:
         owner = known.metadata.controller()
         if owner is not None:
             self._children.get(owner.uid, {}).pop((obj.KIND, obj.key), None)
+            if isinstance(known, Pod):
+                self._stand(known, owner.uid, None)
 
     def mark_deleting(self, obj: Object) -> None:
         """This side has asked for the object's deletion."""
         self._deleting.add(obj.metadata.uid)
+        owner = obj.metadata.controller()
+        if isinstance(obj, Pod) and owner is not None and obj.metadata.uid in self._standings:
+            self._stand(obj, owner.uid, Standing.LEAVING)
 
     def is_deleting(self, obj: Object) -> bool:
         """True iff the object is on its way out, whoever asked for it."""
@@ -72,6 +97,11 @@ class View:
         """Every object of a kind, in order of arrival."""
         return (obj for obj in self._objects.get(kind.KIND, {}).values() if isinstance(obj, kind))
 
+    def count(self, owner: Object, *standings: Standing) -> int:
+        """How many pods, whose controller is `owner`, stand at one of these; no pod is looked at."""
+        counts = self._counts.get(owner.metadata.uid, {})
+        return sum(counts.get(item, 0) for item in standings)
+
     def owned(self, owner: Object, kind: type[T]) -> tuple[T, ...]:
         """The objects of `kind` whose controller is `owner` and that are not on their way out."""
         children = self._children.get(owner.metadata.uid, {})
@@ -83,6 +113,20 @@ class View:
         children = self._children.get(owner.metadata.uid, {})
         found = (self.get(kind, key) for name, key in children if name == kind.KIND)
         return tuple(obj for obj in found if obj is not None and self.is_deleting(obj))
+
+    def check(self) -> None:
+        """Assert the invariants; for tests."""
+        counted: dict[str, dict[Standing, int]] = {}
+        for pod in self.all(Pod):
+            owner = pod.metadata.controller()
+            if owner is not None:
+                assert (pod.KIND, pod.key) in self._children[owner.uid]
+                now = Standing.LEAVING if self.is_deleting(pod) else standing(pod)
+                assert self._standings[pod.metadata.uid] == (owner.uid, now)
+                counts = counted.setdefault(owner.uid, dict.fromkeys(Standing, 0))
+                counts[now] += 1
+        nothing = dict.fromkeys(Standing, 0)
+        assert {uid: counts for uid, counts in self._counts.items() if counts != nothing} == counted
 
 
 def _version(obj: Object) -> int:
