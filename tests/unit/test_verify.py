@@ -266,6 +266,18 @@ FAULTS: dict[str, tuple[str, Callable[[], tuple[Problem, Plan]]]] = {
             ),
         ),
     ),
+    "a zone that could be opened stays empty": (
+        "spread",
+        lambda: (
+            replace(PROBLEM, pools=(pool("first", 10), PROBLEM.pools[1])),
+            plan(
+                claim("first-0", ("d/app-2", "d/web-a"), "a"),
+                claim("first-1", ("d/web-b", "d/web-c"), "a"),
+                claim("first-2", ("d/app-0",)),
+                existing={"old": ("d/app-1",)},
+            ),
+        ),
+    ),
     "an affinity has nobody to be near": (
         "between pods",
         lambda: (with_pods(pod("app-0", affinity=near("podAffinity", "nobody"))), GOOD),

@@ -12,6 +12,7 @@ from dovetail.solve.verify.claim import claim_violations
 from dovetail.solve.verify.existing import existing_violations
 from dovetail.solve.verify.missed import missed_violations
 from dovetail.solve.verify.replay import replay_violations
+from dovetail.solve.verify.unused import unused_violations
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.whole import whole_violations
 from dovetail.solve.verify.worlds import Catalogue
@@ -31,6 +32,7 @@ def verify(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
     found += existing_violations(catalogue, plan)
     if not found:
         found += replay_violations(catalogue, plan)
+        found += unused_violations(catalogue, plan)
         found += missed_violations(catalogue, plan)
     return _sorted(found)
 

@@ -1,0 +1,123 @@
+"""Spread over domains that have no node yet.
+
+The scheduler counts only domains that it can see, so a plan could crowd pods together by never opening the
+rest. The promise is kept more strictly here: a domain where a node could be bought counts as empty.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dovetail.model.filters import PodFacts
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.requirement import pod_requirements
+from dovetail.model.resources import fits
+from dovetail.model.selector import NodeRule
+from dovetail.model.spread import SpreadRule
+from dovetail.model.taints import HARD_EFFECTS, untolerated
+from dovetail.solve.plan import Plan
+from dovetail.solve.problem import Pool
+from dovetail.solve.verify.violation import Violation
+from dovetail.solve.verify.worlds import Catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Pods that count alike: the rule, and the nodes that they count on."""
+
+    rule: SpreadRule
+    nodes: NodeRule
+
+    def counts_on(self, name: str, node: Mapping[str, str]) -> bool:
+        """True iff the node takes part in the rule for certain."""
+        return not self.rule.honor_affinity or self.nodes.matches(name, node)
+
+    def may_count_on(self, name: str, node: Mapping[str, str]) -> bool:
+        """True iff it does, or would with labels that are not certain yet."""
+        unsure = any(key not in node for key in _keys(self.nodes))
+        return unsure or self.counts_on(name, node)
+
+
+def _keys(rule: NodeRule) -> set[str]:
+    terms = rule.terms or ()
+    return set(rule.selector.keys).union(*(term.labels.keys for term in terms))
+
+
+def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
+    """Domains hold at most `maxSkew` of a rule's own pods while another that could host them stays empty."""
+    nodes = _domains(catalogue, plan)
+    members: dict[SpreadRule, list[tuple[str, str]]] = {}
+    groups: dict[_Group, str] = {}
+    for node, pods in _placed(plan):
+        for pod in pods:
+            facts = catalogue.facts(pod)
+            for rule in facts.spread:
+                if rule.selects_self:
+                    members.setdefault(rule, []).append((pod, node))
+                    groups.setdefault(_Group(rule, facts.node_rule), pod)
+    for group, pod in groups.items():
+        counts = Counter(
+            nodes[node][group.rule.key]
+            for _, node in members[group.rule]
+            if group.rule.key in nodes[node] and group.counts_on(node, nodes[node])
+        )
+        crowded = min((item for item, count in counts.items() if count > group.rule.max_skew), default="")
+        empty = crowded and _empty(catalogue, group, catalogue.facts(pod), nodes)
+        if empty:
+            message = f"{counts[crowded]} pods in {group.rule.key}={crowded} while {empty} is empty"
+            yield Violation("spread", pod, f"{message}, maxSkew is {group.rule.max_skew}")
+
+
+def _placed(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield from ((claim.name, claim.pods) for claim in plan.claims)
+    yield from sorted(plan.existing.items())
+
+
+def _domains(catalogue: Catalogue, plan: Plan) -> dict[str, dict[str, str]]:
+    """Node or claim -> its labels, as far as they are certain."""
+    found = {node.name: dict(node.labels) for node in catalogue.problem.nodes}
+    for claim in plan.claims:
+        values: dict[str, set[str]] = {}
+        worlds = catalogue.worlds(claim)
+        for world in worlds:
+            for key, some in world.possible.items():
+                values.setdefault(key, set()).update(some)
+        found[claim.name] = {key: min(some) for key, some in values.items() if len(some) == 1}
+    return found
+
+
+def _empty(catalogue: Catalogue, group: _Group, facts: PodFacts, nodes: dict[str, dict[str, str]]) -> str:
+    """A domain without any node that could host the pod; '' if there is none."""
+    key = group.rule.key
+    used = {
+        labels[key] for name, labels in nodes.items() if key in labels and group.may_count_on(name, labels)
+    }
+    possible: set[str] = set()
+    for pool in catalogue.problem.pools:
+        hard = [item for item in pool.taints if item.effect in HARD_EFFECTS]
+        if not pool.limits and not untolerated(hard, facts.pod.spec.tolerations):
+            possible |= _reach(catalogue, key, facts, pool)
+    return min(possible - used, default="")
+
+
+def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool) -> set[str]:
+    """Values of the key that a new node of the pool could have and the pod could run with."""
+    found: set[str] = set()
+    well_known = catalogue.problem.options.well_known
+    for wanted in pod_requirements(facts.pod):
+        if pool.requirements.compatible(wanted, well_known):
+            continue
+        asked = pool.requirements.add(*wanted)
+        offered = catalogue.offerings(pool, asked)
+        for kind in pool.instance_types:
+            if not offered.get(kind.name) or not fits(facts.requests, kind.allocatable()):
+                continue
+            if key == HOSTNAME:
+                return {"a new node"}
+            for offering in offered[kind.name]:
+                allowed = asked.get(key).intersection(kind.requirements.get(key))
+                allowed = allowed.intersection(offering.requirements.get(key))
+                found |= set() if allowed.complement else allowed.values
+    return found
