@@ -138,6 +138,7 @@ class EphemeralVolumeSource(Part, frozen=True, kw_only=True):
 
 class CsiVolumeSource(Part, frozen=True, kw_only=True):
     driver: str
+    volume_handle: str = ""
 
 
 class Volume(Part, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from dovetail.api.admission import admit
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, Clock
 from dovetail.base.eventlog import EventLog
+from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.problem import Problem
@@ -26,6 +27,7 @@ from dovetail.simulate.scheduler.scheduler import Scheduler
 from dovetail.simulate.surroundings import simulated_cloud
 from dovetail.simulate.trace import play
 from dovetail.simulate.violations import Violation, Watchdog
+from dovetail.simulate.volumes import Volumes
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.solve.plan import Plan
 from dovetail.solve.verify import verify
@@ -49,7 +51,11 @@ class Cluster:
         self._kubelets = Kubelets(
             self.server.client("kubelet"), clock, NodeOptions(scenario.seed, scenario.latencies, taints)
         )
-        self._scheduler = Scheduler(self.server.client("scheduler"), clock, scenario.seed)
+        zones = tuple(catalog.zones(scenario.file.region))
+        self._volumes = Volumes(self.server.client("volumes"), zones, scenario.seed)
+        self._scheduler = Scheduler(
+            self.server.client("scheduler"), clock, scenario.seed, bind_volumes=self._volumes.bind
+        )
         self._workloads = Workloads(
             self.server.client("workloads"), clock, log, seed=scenario.seed, curves=scenario.curves
         )
@@ -84,6 +90,7 @@ class Cluster:
         yield "garbage collection", self.server.run_gc()
         yield "disruption budgets", self.server.run_disruption()
         yield "kubelets", self._kubelets.run()
+        yield "volumes", self._volumes.run()
         yield "scheduler", self._scheduler.run()
         yield "workloads", self._workloads.run()
         yield "dovetail", self._operator.run()

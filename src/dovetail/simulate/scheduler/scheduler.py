@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -25,14 +25,20 @@ NAME = "default-scheduler"
 # What one cycle takes: a real scheduler places some hundred pods per second.
 _CYCLE = SECOND // 200
 
+# Binds the claims of a pod that wait for its node, which has these labels.
+BindVolumes = Callable[[Pod, Mapping[str, str]], Awaitable[None]]
+
 
 class Scheduler:
     """Follows pods and nodes; binds pods of its own name that have no node and no scheduling gates."""
 
-    def __init__(self, client: Client, clock: Clock, seed: int) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, seed: int, *, bind_volumes: BindVolumes | None = None
+    ) -> None:
         self._client = client
         self._clock = clock
         self._seed = seed
+        self._bind_volumes = bind_volumes
         self._cluster = Cluster()
         self._feasibility = Feasibility(self._cluster)
         self._queue = SchedulingQueue()
@@ -120,6 +126,8 @@ class Scheduler:
         try:
             if verdict.nodes:
                 node = self._best(pod, verdict.nodes)
+                if self._bind_volumes is not None and pod.spec.volumes:
+                    await self._bind_volumes(pod, node.labels)
                 await self._client.bind(meta.name, meta.namespace, node.name)
                 self._queue.remove(meta.uid)
                 self._cluster.bind(pod, node.name)
