@@ -99,8 +99,8 @@ class Operated:
         )
         self.cloud.on_terminated(lambda instance: self.kubelets.switch_off(instance.provider_id))
         self.plans: list[Plan] = []
-        merged = Settings(**{**SETTINGS, "on_plan": self._check, **settings})
-        self.operator = Operator(self.client, self.cloud, clock, self.log, merged)
+        self._settings = Settings(**{**SETTINGS, "on_plan": self._check, **settings})
+        self.operator = self._operator()
         self.scheduler = Scheduler(self.client, clock, 1)
 
     @property
@@ -131,9 +131,19 @@ class Operated:
             self.server.run_disruption(),
             self.kubelets.run(),
             self.scheduler.run(),
-            self.operator.run(),
         )
         self._tasks = [loop.create_task(part) for part in parts]
+        self._operating = loop.create_task(self.operator.run())
+
+    async def restart(self) -> None:
+        """Stop the operator's process, and start another that knows nothing."""
+        self._operating.cancel()
+        await self.clock.sleep(SECOND)
+        self.operator = self._operator()
+        self._operating = asyncio.get_running_loop().create_task(self.operator.run())
+
+    def _operator(self) -> Operator:
+        return Operator(self.client, self.cloud, self.clock, self.log, self._settings)
 
     def _check(self, problem: Problem, plan: Plan) -> None:
         self.plans.append(plan)
