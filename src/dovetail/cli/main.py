@@ -18,16 +18,29 @@ from dovetail.base.errors import DovetailError, InputError
 
 OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-app = App(
-    name="dovetail",
-    help="A Kubernetes node autoscaler that proves how good its plans are.",
-    version=f"dovetail {__version__}",
-    version_flags=["--version"],
-)
-# Given as text, so that a command's imports are paid for only when it runs.
-app.command("dovetail.cli.simulate:simulate", name="simulate")
-app.command("dovetail.cli.plan:plan", name="plan")
-app.command("dovetail.cli.catalog:catalog", name="catalog")
+_COMMANDS = {
+    "simulate": "Play a scenario in virtual time and see what it costs and who waits.",
+    "plan": "Show which nodes would be bought for a set of manifests.",
+    "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
+}
+
+
+def _application(*, overview: bool) -> App:
+    """The command line. Commands are given as text: their imports are paid for only when they run.
+
+    `overview` describes them in one line each, for the list of all commands; otherwise a command tells more
+    about itself, in its docstring.
+    """
+    app = App(
+        name="dovetail",
+        help="A Kubernetes node autoscaler that proves how good its plans are.\n\n"
+        "Begin with: dovetail simulate examples/evening-rush --report evening.html",
+        version=f"dovetail {__version__}",
+        version_flags=["--version"],
+    )
+    for name, summary in _COMMANDS.items():
+        app.command(f"dovetail.cli.{name}:{name}", name=name, help=summary if overview else None)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -38,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; answers the exit code."""
     try:
+        app = _application(overview=not any(argument in _COMMANDS for argument in arguments))
         app(list(arguments), exit_on_error=False, print_error=True, result_action="return_value")
         return OK
     except CycloptsError:

@@ -1,0 +1,59 @@
+"""The `dovetail` command as a whole: help, exit codes, and no traceback for anybody."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from dovetail.cli import main
+
+
+def dovetail(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dovetail", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_help_lists_every_command() -> None:
+    done = dovetail("--help")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in ("simulate", "plan", "catalog"))
+
+
+@pytest.mark.parametrize("command", ["simulate", "plan", "catalog"])
+def test_every_command_teaches(command: str) -> None:
+    done = dovetail(command, "--help")
+    assert done.returncode == 0
+    assert f"Usage: dovetail {command}" in done.stdout
+    assert len(done.stdout.splitlines()) > 15
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("simualte",), "simulate"),
+        (("simulate", "no-such-folder"), "no-such-folder"),
+        (("simulate", "x", "--sed", "1"), "--sed"),
+        (("plan",), "--filename"),
+        (("catalog", "--region", "us-est-1"), "us-east-1"),
+    ],
+)
+def test_wrong_words_are_exit_code_2_and_say_what_is_wrong(arguments: tuple[str, ...], said: str) -> None:
+    done = dovetail(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_ours_is_exit_code_1_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*, overview: bool) -> None:
+        raise RuntimeError(f"planted, {overview=}")
+
+    monkeypatch.setattr(main, "_application", broken)
+    monkeypatch.delenv("DOVETAIL_DEBUG", raising=False)
+    assert main.run(["catalog"]) == main.FAULT
+    assert "RuntimeError: planted" in capsys.readouterr().err
