@@ -151,6 +151,12 @@ function autoscalers() {
   byId("hpa-rows").append(make("table", {}, make("thead", {}, make("tr", {}, make("th", {}, "HPA"), make("th", { class: "number" }, "maxReplicas"), make("th", { class: "number" }, "at its maximum, nothing pending"), make("th", { class: "number" }, "pods waiting for a node"))), body));
 }
 
+// The first part of a host name tells nodes apart; the domain is the same for all.
+function short(name) {
+  const host = name.split(".")[0];
+  return host.length > 22 ? `${host.slice(0, 21)}…` : host;
+}
+
 function gantt() {
   const left = 210, width = 1040, row = 17, top = 22, { start, end } = data.period;
   const x = (seconds) => left + ((seconds - start) / (end - start)) * (width - left - 4);
@@ -172,7 +178,7 @@ function gantt() {
     if (node.leaving) piece(leaving, node.gone, "url(#hatch)", 1);
     const price = node.price ? ` at ${node.estimated ? "about " : ""}$${node.price.toFixed(4)}/h${node.estimated ? " (estimated)" : ""}` : "";
     group.append(draw("title", {}, `${node.name}\n${node.instanceType} ${node.kind} in ${node.zone}${price}\nlaunched ${clock(node.launched)}${node.ready ? `, ready ${clock(node.ready)}` : ""}, gone or end ${clock(node.gone)}`));
-    svg.append(group, draw("text", { x: 0, y: y + 12, class: "name" }, node.name.length > 22 ? `…${node.name.slice(-21)}` : node.name), draw("text", { x: left - 8, y: y + 12, "text-anchor": "end" }, node.instanceType));
+    svg.append(group, draw("text", { x: 0, y: y + 12, class: "name" }, short(node.name)), draw("text", { x: left - 8, y: y + 12, "text-anchor": "end" }, node.instanceType));
   });
   for (const kind of Object.keys(PALETTE).filter((name) => rows.some((node) => node.kind === name))) {
     const swatch = make("i", {}); swatch.style.background = PALETTE[kind];
