@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
-from operated import SETTINGS, Operated, node_class, play, pod, pool
+from operated import Operated, node_class, play, pod, pool
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Meta, condition
+from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.model import labels
-from dovetail.runtime.operator import Operator
-from dovetail.runtime.settings import Settings
 from dovetail.units.timestamp import parse_rfc3339
 
 
@@ -245,12 +243,63 @@ def test_an_instance_without_a_claim_is_terminated() -> None:
     play(script)
 
 
+def test_an_instance_launched_before_a_crash_is_adopted() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"))
+        found = await world.client.get(EC2NodeClass, claim.spec.node_class_ref.name)
+        world._operating.cancel()
+        await world.clock.sleep(SECOND)
+        meta = Meta(name="interrupted", labels=claim.metadata.labels)
+        made = await world.client.create(NodeClaim(metadata=meta, spec=claim.spec))
+        instance = await world.cloud.create(made, found)
+        await world.clock.sleep(MINUTE)
+        await world.restart()
+        await world.clock.sleep(2 * MINUTE)
+        adopted = await world.client.get(NodeClaim, "interrupted")
+        assert adopted.status.provider_id == instance.provider_id
+        ready = condition(adopted.status.conditions, "Ready")
+        assert ready is not None and ready.status == "True"
+        assert len(await world.cloud.list()) == 2
+
+    play(script)
+
+
+def test_an_attached_volume_holds_the_instance() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"))
+        attachment = VolumeAttachment(
+            metadata=Meta(name="csi-1"),
+            spec=VolumeAttachmentSpec(
+                attacher="ebs.csi.aws.com",
+                node_name=claim.status.node_name,
+                source=VolumeAttachmentSource(persistent_volume_name="pv-1"),
+            ),
+        )
+        await world.client.create(attachment)
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(2 * MINUTE)
+        held = await world.client.get(NodeClaim, claim.metadata.name)
+        detached = condition(held.status.conditions, "VolumesDetached")
+        assert detached is not None
+        assert (detached.status, detached.reason) == ("Unknown", "AwaitingVolumeDetachment")
+        assert not (await world.cloud.get(claim.status.provider_id)).terminating
+        await world.client.delete(VolumeAttachment, "csi-1")
+        await world.clock.sleep(2 * SECOND)
+        assert (await world.cloud.get(claim.status.provider_id)).terminating
+
+    world = play(script)
+    assert (
+        world.messages("AwaitingVolumeDetachment")[0]
+        == "Awaiting deletion of bound volumeattachments (csi-1)"
+    )
+
+
 @pytest.mark.parametrize("after", [1_500, 3_000, 4_000, 8_000, 35_000, 42_000, 60_000])
 def test_a_restart_anywhere_on_the_way_up(after: int) -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), lasting_pool(), pod("web"))
         await world.clock.sleep(after * SECOND // 1000)
-        await restart(world)
+        await world.restart()
         await world.clock.sleep(3 * MINUTE)
         claim = await one_claim(world)
         assert [item.provider_id for item in await world.cloud.list()] == [claim.status.provider_id]
@@ -265,17 +314,9 @@ def test_a_restart_anywhere_on_the_way_down(after: int) -> None:
         claim = await up(world, pod("web", terminationGracePeriodSeconds=20))
         await world.client.delete(NodeClaim, claim.metadata.name)
         await world.clock.sleep(after * SECOND // 1000)
-        await restart(world)
+        await world.restart()
         await world.clock.sleep(4 * MINUTE)
         assert (await world.client.list(NodeClaim)).items == (await world.client.list(Node)).items == ()
         assert await world.cloud.list() == []
 
     play(script)
-
-
-async def restart(world: Operated) -> None:
-    """End the controllers, and start others that know only what the API server and the cloud hold."""
-    world._tasks[-1].cancel()
-    await asyncio.gather(world._tasks[-1], return_exceptions=True)
-    world.operator = Operator(world.client, world.cloud, world.clock, world.log, Settings(**SETTINGS))
-    world._tasks[-1] = asyncio.get_running_loop().create_task(world.operator.run())
