@@ -22,6 +22,7 @@ from dovetail.simulate.latency import Distribution
 from dovetail.simulate.log import JsonlLog, Record
 from dovetail.simulate.observer import Observer
 from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.simulate.workloads.runner import Workloads
 from dovetail.solve.plan import Plan
 from dovetail.solve.verify import verify
 
@@ -78,6 +79,21 @@ def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
 
 
+def replicas(name: str, count: int, cpu: str = "500m") -> dict[str, Any]:
+    """A ReplicaSet document in the namespace default."""
+    template = pod(name, cpu)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": count,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": template["spec"]},
+        },
+    }
+
+
 class Operated:
     """The whole; `play` runs a script on it."""
 
@@ -102,6 +118,7 @@ class Operated:
         self._settings = Settings(**{**SETTINGS, "on_plan": self._check, **settings})
         self.operator = self._operator()
         self.scheduler = Scheduler(self.client, clock, 1)
+        self.workloads = Workloads(self.client, clock, self.log, seed=1)
 
     @property
     def state(self) -> State:
@@ -131,6 +148,7 @@ class Operated:
             self.server.run_disruption(),
             self.kubelets.run(),
             self.scheduler.run(),
+            self.workloads.run(),
         )
         self._tasks = [loop.create_task(part) for part in parts]
         self._operating = loop.create_task(self.operator.run())

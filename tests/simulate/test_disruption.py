@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from operated import Operated, node_class, play, pod, pool
+from operated import Operated, node_class, play, pod, pool, replicas
 
 from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.model import labels
+from dovetail.units.timestamp import to_rfc3339
 
 
 def quiet(seconds: int, **more: Any) -> dict[str, Any]:
@@ -118,3 +122,73 @@ def test_do_not_disrupt_on_a_node_keeps_it() -> None:
     assert world.records("disruption") == []
     text = 'Disruption is blocked through the "karpenter.sh/do-not-disrupt" annotation'
     assert text in world.messages("DisruptionBlocked")
+
+
+def test_do_not_disrupt_annotations_are_told() -> None:
+    async def script(world: Operated) -> None:
+        key = labels.DO_NOT_DISRUPT
+        world.create(
+            node_class(), pool(), pod("a", annotations={key: "2m"}), pod("b", annotations={key: "soon"})
+        )
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    (invalid,) = world.messages("InvalidDoNotDisruptAnnotation")
+    assert invalid.startswith("Invalid karpenter.sh/do-not-disrupt annotation: 'soon' is not a duration")
+    assert invalid.endswith(", ignoring annotation")
+    (begun,) = world.records("event", reason="DoNotDisruptUntil")
+    (ended,) = world.records("event", reason="DoNotDisruptGracePeriodElapsed")
+    assert begun["message"].endswith(f"will elapse at {to_rfc3339(ended['t'])}")
+
+
+def test_pods_of_a_deleted_node_get_a_new_one_before_they_go() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), replicas("web", 2))
+        await world.clock.sleep(2 * MINUTE)
+        await world.client.delete(Node, world.state.all(Node)[0].metadata.name)
+        world.log.record("test.deleted")
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    deleted = world.records("test.deleted")[0]["t"]
+    (again,) = [record for record in world.records("claim.created") if record["t"] > deleted]
+    # The taint opens a batching window; the instance is on its way while the drain goes on.
+    assert again["t"] - deleted <= 15 * SECOND
+    assert len(world.records("pod.evicted")) == 2
+    running = [item for item in world.state.all(Pod) if item.status.phase == "Running"]
+    assert len(running) == 2
+    assert len(world.state.all(Node)) == 1
+
+
+def test_pools_and_claims_of_others_are_left_alone() -> None:
+    async def script(world: Operated) -> None:
+        theirs = pool("theirs")
+        reference = {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"}
+        theirs["spec"]["template"]["spec"]["nodeClassRef"] = reference
+        world.create(node_class(), theirs, pod("a"))
+        await world.clock.sleep(MINUTE)
+
+    world = play(script)
+    assert world.records("claim.created") == []
+    assert "conditions" not in world.server.get(NodePool, "theirs").get("status", {})
+
+
+def test_a_class_in_use_stays_until_its_claims_are_gone() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(**quiet(30)), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        await world.client.delete(EC2NodeClass, "default")
+        await world.clock.sleep(MINUTE)
+        assert world.state.get(EC2NodeClass, "default") is not None
+        general = world.state.get(NodePool, "general")
+        assert general is not None
+        ready = condition(general.status.conditions, "NodeClassReady")
+        assert ready is not None
+        assert ready.reason == "NodeClassTerminating"
+        await world.client.delete(NodeClaim, world.state.all(NodeClaim)[0].metadata.name)
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    (waiting,) = world.messages("WaitingOnNodeClaimTermination")
+    assert waiting.startswith("Waiting on NodeClaim termination for general-")
+    assert world.state.get(EC2NodeClass, "default") is None

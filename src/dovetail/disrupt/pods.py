@@ -52,9 +52,16 @@ def do_not_disrupt(pod: Pod, now: int) -> bool:
         return True
     if do_not_disrupt_error(pod):
         return False
-    if not pod.status.start_time:
-        return True
-    return now < parse_rfc3339(pod.status.start_time) + parse_duration(text)
+    until = do_not_disrupt_until(pod)
+    return until is None or now < until
+
+
+def do_not_disrupt_until(pod: Pod) -> int | None:
+    """When the annotation's duration is over (ns); None before the pod's start or without a duration."""
+    text = pod.metadata.annotations.get(labels.DO_NOT_DISRUPT, "")
+    if text in ("", "true") or do_not_disrupt_error(pod) or not pod.status.start_time:
+        return None
+    return parse_rfc3339(pod.status.start_time) + parse_duration(text)
 
 
 def do_not_disrupt_error(pod: Pod) -> str:

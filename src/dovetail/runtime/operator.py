@@ -11,6 +11,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import WATCHED, State
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.annotations import DoNotDisrupt
 from dovetail.controllers.disruption.consolidatable import Consolidatable
 from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.methods import Emptiness
@@ -100,4 +101,5 @@ class Operator:
         yield "nodeclaim.garbagecollection", ClaimCollection(context).run()
         yield "instance.garbagecollection", InstanceCollection(context).run()
         yield "nodeclaim.podevents", PodEvents(context).queue.run()
+        yield "pod.donotdisrupt", DoNotDisrupt(context).queue.run()
         yield "nodeclaim.disruption", Consolidatable(context).queue.run()
