@@ -101,6 +101,7 @@ def test_waiting_figures() -> None:
         "blocked": 0.0,
         "solve": 1.0,
         "retries": 3.0,
+        "replanned": 0.0,
         "launch": 5.0,
         "join": 40.0,
         "scheduling": 1.0,

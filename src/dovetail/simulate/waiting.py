@@ -6,7 +6,10 @@ or at the end of the log. It is cut at these instants, in this order; the part b
 batching    the first `batch` with the pod closes
 blocked     the last `batch` with the pod before its first nomination closes: rounds that found no place
 solve       the first `nominated` of the pod
-retries     the first `nominated` to the claim that became the pod's node: claims before it came to nothing
+retries     the first `nominated` after the last one to a claim that came to nothing: its launch failed, or it
+            was deleted before it had a node
+replanned   the first `nominated` to the claim that became the pod's node: the room planned before went to
+            other pods
 launch      `instance.started` of that claim
 join        the first `node.ready` of its node
 scheduling  `pod.bound`
@@ -27,7 +30,17 @@ from typing import Any
 
 Record = Mapping[str, Any]
 
-PARTS = ("batching", "blocked", "solve", "retries", "launch", "join", "scheduling", "start")
+PARTS = (
+    "batching",
+    "blocked",
+    "solve",
+    "retries",
+    "replanned",
+    "launch",
+    "join",
+    "scheduling",
+    "start",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,8 @@ class _Book:
     open: dict[str, _Pod] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)  # claim -> its instance started
     claim_of: dict[str, str] = field(default_factory=dict)  # node -> claim
+    joined: set[str] = field(default_factory=set)  # claims that had a node
+    failed: set[str] = field(default_factory=set)  # claims that came to nothing
     ready: dict[str, int] = field(default_factory=dict)  # node -> first ready
 
     def read(self, record: Record) -> None:
@@ -103,6 +118,11 @@ class _Book:
                 self.started.setdefault(record["claim"], record["t"])
             case "node.created":
                 self.claim_of[record["node"]] = record.get("claim") or ""
+                self.joined.add(record.get("claim") or "")
+            case "instance.launchFailed":
+                self.failed.add(record["claim"])
+            case "claim.deleted" if record["claim"] not in self.joined:
+                self.failed.add(record["claim"])
             case "node.ready":
                 self.ready.setdefault(record["node"], record["t"])
             case kind if record.get("pod") in self.open:
@@ -156,12 +176,20 @@ def _cuts(pod: _Pod, book: _Book) -> tuple[tuple[str, int | None], ...]:
         # Without a nomination no round is known to be the last one: the pod is blocked until it is bound.
         ("blocked", before[-1] if before and nominated is not None else None),
         ("solve", nominated),
-        ("retries", next((at for at, name in pod.nominations if name == claim), None)),
+        ("retries", _held(pod, book.failed)),
+        ("replanned", next((at for at, name in pod.nominations if name == claim), None)),
         ("launch", book.started.get(claim)),
         ("join", book.ready.get(pod.node) if claim else None),
         ("scheduling", pod.bound),
         ("start", pod.running),
     )
+
+
+def _held(pod: _Pod, failed: set[str]) -> int | None:
+    """The first nomination after the last to a failed claim; None when there was no such claim."""
+    lost = [i for i, (_, claim) in enumerate(pod.nominations) if claim in failed]
+    after = pod.nominations[lost[-1] + 1 :] if lost else []
+    return after[0][0] if after else None
 
 
 def _last_claim(pod: _Pod) -> str:
@@ -191,6 +219,8 @@ _ADVICE = {
     "solve": "planning took that long; a smaller deadline for the solver would cut it, at some cost in price",
     "retries": "capacity was short and earlier launches came to nothing; more instance types, zones or "
     "capacity types in the pool make that rarer",
+    "replanned": "the room planned for it went to other pods first, and it was planned for again; a higher "
+    "priority (priorityClassName) puts it ahead",
     "launch": "the cloud took that long to start an instance; only capacity that is already there is faster",
     "join": "the instance took that long to boot and become Ready; a leaner image or a spare node "
     "(low-priority placeholder pods) hides it",

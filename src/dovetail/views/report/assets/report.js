@@ -1,7 +1,7 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const PALETTE = { managed: "#7a8794", "on-demand": "#0072b2", spot: "#e69f00", reserved: "#009e73" };
-const PHASES = { batching: "#56b4e9", blocked: "#b3261e", solve: "#0072b2", retries: "#d55e00", launch: "#e69f00", join: "#cc79a7", scheduling: "#7a8794", start: "#009e73", other: "#b0b8bf" };
+const PHASES = { batching: "#56b4e9", blocked: "#b3261e", solve: "#0072b2", retries: "#d55e00", replanned: "#8c6d31", launch: "#e69f00", join: "#cc79a7", scheduling: "#7a8794", start: "#009e73", other: "#b0b8bf" };
 const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a8794"];
 const byId = (id) => document.getElementById(id);
 const offset = data.period.offsetSeconds;
