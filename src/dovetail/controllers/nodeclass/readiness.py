@@ -81,6 +81,7 @@ class NodeClassReadiness:
         kept = [item for item in node_class.metadata.finalizers if item != FINALIZER]
         with suppress(NotFound):
             await self._context.client.patch(EC2NodeClass, name, merge={"metadata": {"finalizers": kept}})
+            await self._context.recorder.publish(node_class, "Normal", "Finalized", f"Finalized {FINALIZER}")
         return None
 
 
