@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.api.core import Event, Node
+from dovetail.api.core import Event, Node, Pod
 from dovetail.api.meta import Meta
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.kube.informer import Informer
@@ -163,3 +163,15 @@ def test_the_meta_of_a_view_is_a_copy() -> None:
         assert server.get(Node, "a")["metadata"]["labels"] == {"x": "1"}
 
     run(script)
+
+
+def test_a_quiet_watch_gets_bookmarks() -> None:
+    async def script(server: MemoryServer, _: VirtualClock) -> None:
+        watch = server.client().watch(Pod, resource_version=str(server.store.version))
+        for index in range(10):
+            add(server, f"n{index}")
+        event = await anext(watch)
+        assert (event.type, event.object) == ("BOOKMARK", None)
+        assert int(event.resource_version) % 5 == 0
+
+    run(script, bookmark_every=5)
