@@ -1,0 +1,1 @@
+"""The composition root: `settings` by the names of their flags, `operator` with all controllers."""

@@ -1,0 +1,1 @@
+"""Status of node classes: `readiness` resolves their selectors, `hash` stamps them and their claims."""
