@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -13,6 +13,7 @@ from dovetail.simulate.figures import Quantiles, Summary
 from dovetail.simulate.waiting import PARTS
 
 _OWNERS = 8
+_SMALLEST = 0.05  # seconds
 
 
 def summary_table(summary: Summary) -> RenderableType:
@@ -70,14 +71,14 @@ def _figures(summary: Summary) -> Table:
         "Time",
         f"{_clock(summary.simulated_seconds)} simulated in {summary.wall_seconds:.1f} s; seed {summary.seed}",
     )
-    table.add_row("Event log", f"sha256 {summary.event_log_sha256}")
+    table.add_row("sha256", summary.event_log_sha256)  # of the event log
     return table
 
 
 def _quantiles(values: Quantiles) -> str:
     return (
-        f"half of the pods under {values.p50:.1f} s, 90 % under {values.p90:.1f} s, "
-        f"99 % under {values.p99:.1f} s, the longest {values.max:.1f} s"
+        f"50 % of the pods up to {values.p50:.1f} s, 90 % up to {values.p90:.1f} s, "
+        f"99 % up to {values.p99:.1f} s, at most {values.max:.1f} s"
     )
 
 
@@ -87,26 +88,23 @@ def _clock(seconds: float) -> str:
 
 
 def _parts(summary: Summary) -> Table:
+    """Two lines per entry, not one row: names of pods are long, and terminals are narrow."""
     waiting = summary.waiting
-    shown = [
-        part
-        for part in PARTS
-        if waiting.mean[part] >= 0.05 or any(pod.parts[part] >= 0.05 for pod in waiting.worst)
-    ]
-    table = _grid("pod", *(f"{part}>" for part in shown), "total>")
-    table.add_row(
-        "mean",
-        *_cells(waiting.mean[part] for part in shown),
-        f"{sum(waiting.mean.values()):.1f} s",
-        style="bold",
-    )
+    table = _grid("", heading=False)
+    table.add_row(f"[bold]on average: {sum(waiting.mean.values()):.1f} s[/]")
+    table.add_row(Padding(_spelled(waiting.mean), (0, 0, 0, 2)))
     for pod in waiting.worst:
-        table.add_row(pod.pod, *_cells(pod.parts[part] for part in shown), f"{pod.total_seconds:.1f} s")
+        table.add_row(f"[bold]{pod.pod}: {pod.total_seconds:.1f} s[/]")
+        table.add_row(Padding(_spelled(pod.parts), (0, 0, 0, 2)))
     return table
 
 
-def _cells(seconds: Iterable[float]) -> list[str]:
-    return [f"{value:.1f} s" if value >= 0.05 else "·" for value in seconds]
+def _spelled(parts: Mapping[str, float]) -> Text:
+    """ "batching 1.0 s, join 30.1 s"; parts that round to nothing are left out, the largest stands out."""
+    shown = [part for part in PARTS if parts[part] >= _SMALLEST]
+    largest = max(shown, key=lambda part: parts[part], default="")
+    pieces = [(f"{part} {parts[part]:.1f} s", "yellow" if part == largest else "dim") for part in shown]
+    return Text(", ", style="dim").join(Text(text, style=style) for text, style in pieces)
 
 
 def _owners(summary: Summary) -> Table:
@@ -120,21 +118,17 @@ def _owners(summary: Summary) -> Table:
 
 
 def _maximum(summary: Summary) -> Table:
-    table = _grid("autoscaler", "max>", "no pod pending>", "waiting for nodes>", "")
+    table = _grid("", heading=False)
     for name, figures in summary.hpa_at_maximum.items():
-        held = figures.nothing_pending_seconds >= figures.waiting_for_nodes_seconds
-        advice = (
-            "no node autoscaler can help: raise maxReplicas"
-            if held
-            else "more nodes were on their way for most of it"
-        )
+        idle, waiting = figures.nothing_pending_seconds, figures.waiting_for_nodes_seconds
         table.add_row(
-            name,
-            str(figures.maximum),
-            f"{figures.nothing_pending_seconds:.0f} s",
-            f"{figures.waiting_for_nodes_seconds:.0f} s",
-            advice,
+            f"[bold]{name}[/]: wanted more than maxReplicas {figures.maximum} for {idle + waiting:.0f} s"
         )
+        advice = (
+            f"{idle:.0f} s of it without a pending pod: no node autoscaler can help, raise maxReplicas; "
+            f"{waiting:.0f} s while pods waited for nodes"
+        )
+        table.add_row(Padding(Text(advice, style="dim"), (0, 0, 0, 2)))
     return table
 
 
