@@ -187,12 +187,29 @@ def test_what_the_hash_of_a_pool_covers(changed: dict[str, Any], drifts: bool) -
     assert (pool_hash(pool(**changed)) != pool_hash(pool())) is drifts
 
 
-def test_the_hash_of_a_class_leaves_its_selectors_out() -> None:
-    plain = EC2NodeClass()
-    assert class_hash(
-        decode({"spec": {"subnetSelectorTerms": [{"id": "subnet-1"}]}}, EC2NodeClass)
-    ) == class_hash(plain)
-    assert class_hash(decode({"spec": {"userData": "x"}}, EC2NodeClass)) != class_hash(plain)
+@pytest.mark.parametrize(
+    ("spec", "drifts"),
+    [
+        ({"subnetSelectorTerms": [{"id": "subnet-1"}]}, False),
+        ({"securityGroupSelectorTerms": [{"id": "sg-1"}]}, False),
+        ({"amiSelectorTerms": [{"alias": "al2023@latest"}]}, False),
+        ({"userData": "x"}, True),
+        ({"role": "nodes"}, True),
+        ({"tags": {"team": "a"}}, True),
+        ({"kubelet": {"maxPods": 30}}, True),
+        ({"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"kmsKeyID": "key"}}]}, True),
+        ({"associatePublicIPAddress": False}, True),
+        ({"detailedMonitoring": True}, True),
+        ({"context": "c"}, True),
+        ({"cpuOptions": {"nestedVirtualization": "enabled"}}, True),
+        (
+            {"networkInterfaces": [{"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}]},
+            True,
+        ),
+    ],
+)
+def test_what_the_hash_of_a_class_covers(spec: dict[str, Any], drifts: bool) -> None:
+    assert (class_hash(decode({"spec": spec}, EC2NodeClass)) != class_hash(EC2NodeClass())) is drifts
 
 
 def test_two_failures_of_four_make_a_pool_unhealthy() -> None:

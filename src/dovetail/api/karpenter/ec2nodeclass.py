@@ -27,6 +27,9 @@ class ElasticBlockStore(Part, frozen=True, kw_only=True):
     throughput: int | None = None
     encrypted: bool | None = None
     snapshot_id: str = msgspec.field(name="snapshotID", default="")
+    kms_key_id: str = msgspec.field(name="kmsKeyID", default="")
+    delete_on_termination: bool | None = None
+    volume_initialization_rate: int | None = None
 
 
 class BlockDeviceMapping(Part, frozen=True, kw_only=True):
@@ -56,6 +59,14 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     metadata_options: MetadataOptions = MetadataOptions()
     tags: dict[str, str] = {}
     user_data: str = ""
+    # Settings of the instance that are only passed on, and compared when a node may have drifted.
+    associate_public_ip_address: bool | None = msgspec.field(name="associatePublicIPAddress", default=None)
+    connection_tracking: dict[str, object] = {}
+    context: str = ""
+    cpu_options: dict[str, object] = {}
+    detailed_monitoring: bool | None = None
+    ip_prefix_count: int | None = None
+    network_interfaces: tuple[dict[str, object], ...] = ()
 
 
 class EC2NodeClassStatus(Part, frozen=True, kw_only=True):
