@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 from dovetail.model import labels
 from dovetail.model.filters import NodeView, PodFacts
@@ -99,15 +99,14 @@ def _min_values(catalogue: Catalogue, pool: Pool, claim: PlannedClaim) -> Iterat
     if claim.min_values_relaxed:
         return
     listed = set(claim.instance_types)
-    types = [item for item in pool.instance_types if item.name in listed]
-    for item in pool.requirements:
-        if item.min_values is None:
-            continue
+    wanted = [item for item in pool.requirements if item.min_values is not None]
+    types = [item for item in pool.instance_types if item.name in listed] if wanted else []
+    for item in wanted:
         allowed = claim.requirements.get(item.key)
         found = {
             value for kind in types for value in kind.requirements.get(item.key).values if allowed.has(value)
         }
-        if len(found) < item.min_values:
+        if len(found) < (item.min_values or 0):
             message = f"{len(found)} values of {item.key}, its pool wants {item.min_values}"
             yield Violation("minValues", claim.name, message)
 
@@ -126,12 +125,15 @@ def _places(
 ) -> Iterator[Violation]:
     """Whatever the cloud picks, each pod's node rules and volumes accept the node."""
     index = catalogue.problem.volumes
+    nodes: dict[frozenset[str], list[dict[str, str]]] = {}
     for facts in pods:
         reason = ignored_reason(facts.pod, index)
         if reason:
             yield Violation("volumes", facts.pod.key, reason)
-        keys = sorted(node_keys([facts]) | {labels.ZONE, labels.REGION})
-        for node in _distinct(worlds, keys):
+        keys = node_keys([facts]) | {labels.ZONE, labels.REGION}
+        if keys not in nodes:
+            nodes[keys] = _distinct(worlds, sorted(keys))
+        for node in nodes[keys]:
             view = NodeView(claim.name, node, {})
             if not facts.node_rule.matches(claim.name, node):
                 message = f"its node selector or affinity refuses {claim.name} with {_text(node)}"
@@ -163,7 +165,7 @@ def _room(
             load = total
             for item in daemons:
                 load = add(load, item.facts.requests)
-            if not fits(load, same[0].instance_type.allocatable()):
+            if not fits(load, catalogue.allocatable(same[0].instance_type)):
                 yield Violation("resources", claim.name, f"{name} does not hold its pods and daemons")
             clashes |= _port_clashes([*pods, *(item.facts for item in daemons)])
     for clash in sorted(clashes):
@@ -177,7 +179,14 @@ def _port_clashes(pods: list[PodFacts]) -> set[str]:
 
 
 def _distinct(worlds: list[World], keys: list[str]) -> list[dict[str, str]]:
-    found = {tuple(sorted(node.items())) for world in worlds for node in world.labels(keys)}
+    """Every label set that the node may have, reduced to these keys."""
+    found: set[tuple[tuple[str, str], ...]] = set()
+    for choice in {tuple(world.possible.get(key, ()) for key in keys) for world in worlds}:
+        known = [(key, values) for key, values in zip(keys, choice, strict=True) if values]
+        names = [key for key, _ in known]
+        found.update(
+            tuple(zip(names, values, strict=True)) for values in product(*(values for _, values in known))
+        )
     return [dict(items) for items in sorted(found)]
 
 

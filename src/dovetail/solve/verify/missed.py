@@ -10,10 +10,10 @@ from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import add, fits
 from dovetail.model.taints import untolerated
 from dovetail.model.volumes import ignored_reason
-from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.plan import Plan
 from dovetail.solve.problem import Pool
 from dovetail.solve.verify.violation import Violation
-from dovetail.solve.verify.worlds import Catalogue, possible_labels, runs_on
+from dovetail.solve.verify.worlds import Catalogue, runs_on
 
 
 def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
@@ -72,31 +72,18 @@ def _possible_alone(catalogue: Catalogue, key: str, pool: Pool) -> str:
 
 
 def _holding_type(catalogue: Catalogue, facts: PodFacts, pool: Pool, asked: Requirements) -> str:
-    offered = catalogue.offerings(pool, asked)
     for kind in pool.instance_types:
-        if not asked.get(labels.INSTANCE_TYPE).has(kind.name):
+        room = catalogue.allocatable(kind)
+        if not asked.get(labels.INSTANCE_TYPE).has(kind.name) or not fits(facts.requests, room):
             continue
-        for offering in offered.get(kind.name, ()):
-            probe = PlannedClaim(
-                name="probe",
-                pool=pool.name,
-                pods=(),
-                requirements=asked,
-                instance_types=(kind.name,),
-                requests={},
-                instance_type=kind.name,
-                zone=offering.zone,
-                capacity_type=offering.capacity_type,
-                price=offering.price,
-            )
-            possible = possible_labels(pool, probe, kind, offering)
-            if any(len(values) > 1 for values in possible.values()):
+        for world in catalogue.worlds_of_type(pool, asked, {}, kind.name):
+            if any(len(values) > 1 for values in world.possible.values()):
                 continue
-            node = {key: values[0] for key, values in possible.items()}
+            node = {key: values[0] for key, values in world.possible.items()}
             load = facts.requests
             for daemon in catalogue.daemons:
-                if runs_on(daemon, pool.taints, "probe", node):
+                if runs_on(daemon, pool.taints, "", node):
                     load = add(load, daemon.facts.requests)
-            if facts.node_rule.matches("probe", node) and fits(load, kind.allocatable()):
+            if facts.node_rule.matches("", node) and fits(load, room):
                 return kind.name
     return ""

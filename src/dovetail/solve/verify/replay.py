@@ -6,7 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dovetail.base.streams import stream
+from dovetail.model.affinity import affinity_rules
 from dovetail.model.filters import ClusterView, NodeView, Placement, PodFacts
+from dovetail.model.labels import HOSTNAME
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.verify.existing import cluster_view
 from dovetail.solve.verify.violation import Violation
@@ -38,10 +40,11 @@ class Step:
 
 def replay_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """Place the pods one by one on the nodes of the plan, in whichever order works."""
-    undecided = {claim.name: _undecided(catalogue, claim) for claim in plan.claims}
     steps = list(_steps(catalogue, plan))
-    if not _rules_exist(catalogue, steps):
+    keys = _rule_keys(catalogue, steps)
+    if not keys:
         return
+    undecided = {claim.name: _undecided(catalogue, claim, keys) for claim in plan.claims}
     broken = [
         *_spread_where_undecided(catalogue, plan, steps, undecided),
         *_anti_where_undecided(catalogue, plan, steps, undecided),
@@ -62,23 +65,28 @@ def _steps(catalogue: Catalogue, plan: Plan) -> Iterator[Step]:
         yield from (Step(catalogue.facts(pod), node) for pod in pods)
 
 
-def _undecided(catalogue: Catalogue, claim: PlannedClaim) -> dict[str, frozenset[str]]:
+def _undecided(catalogue: Catalogue, claim: PlannedClaim, keys: frozenset[str]) -> dict[str, frozenset[str]]:
     """Labels that the claim's node may have with more than one value, or with one or without."""
     worlds = catalogue.worlds(claim)
     found: dict[str, frozenset[str]] = {}
-    for key in sorted({key for world in worlds for key in world.possible}):
-        values = [world.possible.get(key, ()) for world in worlds]
+    for key in sorted(keys - {HOSTNAME}):
+        values = {world.possible.get(key, ()) for world in worlds}
         everything = frozenset(value for some in values for value in some)
-        if len(everything) > 1 or () in values:
+        if len(everything) > 1 or (everything and () in values):
             found[key] = everything
     return found
 
 
-def _rules_exist(catalogue: Catalogue, steps: list[Step]) -> bool:
+def _rule_keys(catalogue: Catalogue, steps: list[Step]) -> frozenset[str]:
+    """The labels whose values are domains of some rule between pods."""
+    keys = {rule.key for step in steps for rule in step.facts.spread}
+    keys |= {
+        rule.key
+        for step in steps
+        for rule in (*step.facts.affinity.affinity, *step.facts.affinity.anti_affinity)
+    }
     bound = (pod for node in catalogue.problem.nodes for pod in node.pods)
-    return any(_constrained(step.facts) for step in steps) or any(
-        pod.spec.affinity and pod.spec.affinity.pod_anti_affinity for pod in bound
-    )
+    return frozenset(keys | {rule.key for pod in bound for rule in affinity_rules(pod).anti_affinity})
 
 
 def _constrained(facts: PodFacts) -> bool:
@@ -168,6 +176,7 @@ def _nodes(
     for claim in plan.claims:
         possible = catalogue.worlds(claim)[0].possible
         labels = {key: values[0] for key, values in possible.items() if key not in undecided[claim.name]}
+        labels[HOSTNAME] = claim.name
         labels.update({key: f"?{claim.name}" for key in undecided[claim.name] if key not in spread_keys})
         view.set_node(NodeView(claim.name, labels, {}, taints=claim.taints))
     return view

@@ -47,6 +47,8 @@ def _keys(rule: NodeRule) -> set[str]:
 
 def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """Domains hold at most `maxSkew` of a rule's own pods while another that could host them stays empty."""
+    if not any(catalogue.facts(pod).spread for _, pods in _placed(plan) for pod in pods):
+        return
     nodes = _domains(catalogue, plan)
     members: dict[SpreadRule, list[tuple[str, str]]] = {}
     groups: dict[_Group, str] = {}
@@ -76,15 +78,18 @@ def _placed(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _domains(catalogue: Catalogue, plan: Plan) -> dict[str, dict[str, str]]:
-    """Node or claim -> its labels, as far as they are certain."""
+    """Node or claim -> its labels, as far as they are certain and some spread rule looks at them."""
+    every = [catalogue.facts(pod) for _, pods in _placed(plan) for pod in pods]
+    spreading = [facts for facts in every if facts.spread]
+    keys = {rule.key for facts in spreading for rule in facts.spread}
+    keys = keys.union(*(_keys(facts.node_rule) for facts in spreading)) - {HOSTNAME}
     found = {node.name: dict(node.labels) for node in catalogue.problem.nodes}
     for claim in plan.claims:
-        values: dict[str, set[str]] = {}
         worlds = catalogue.worlds(claim)
-        for world in worlds:
-            for key, some in world.possible.items():
-                values.setdefault(key, set()).update(some)
-        found[claim.name] = {key: min(some) for key, some in values.items() if len(some) == 1}
+        values = {key: {world.possible.get(key, ()) for world in worlds} for key in sorted(keys)}
+        single = {key: next(iter(some)) for key, some in values.items() if len(some) == 1}
+        found[claim.name] = {key: some[0] for key, some in single.items() if len(some) == 1}
+        found[claim.name][HOSTNAME] = claim.name
     return found
 
 
@@ -112,7 +117,7 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool) -> set[s
         asked = pool.requirements.add(*wanted)
         offered = catalogue.offerings(pool, asked)
         for kind in pool.instance_types:
-            if not offered.get(kind.name) or not fits(facts.requests, kind.allocatable()):
+            if not offered.get(kind.name) or not fits(facts.requests, catalogue.allocatable(kind)):
                 continue
             if key == HOSTNAME:
                 return {"a new node"}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
+from functools import cached_property, lru_cache
 
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import Meta
@@ -27,12 +26,6 @@ class World:
     offering: Offering
     possible: Mapping[str, tuple[str, ...]]
 
-    def labels(self, keys: Iterable[str]) -> Iterator[dict[str, str]]:
-        """Every label set that the node may have, reduced to these keys."""
-        known = [key for key in keys if key in self.possible]
-        for values in product(*(self.possible[key] for key in known)):
-            yield dict(zip(known, values, strict=True))
-
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
@@ -50,6 +43,12 @@ class Catalogue:
         self.pools = {pool.name: pool for pool in problem.pools}
         self.pods = {pod.key: pod for pod in problem.pods}
         self._facts: dict[str, PodFacts] = {}
+        self._types: dict[str, dict[str, InstanceType]] = {}
+        self._allocatable: dict[str, dict[str, int]] = {}
+        self._worlds: dict[str, list[World]] = {}
+        self._of_type: dict[
+            tuple[str, Requirements, tuple[tuple[str, str], ...]], dict[str, list[World]]
+        ] = {}
         self._open: dict[tuple[str, Requirements], dict[str, list[Offering]]] = {}
 
     @cached_property
@@ -87,7 +86,7 @@ class Catalogue:
 
     def offerings(self, pool: Pool, requirements: Requirements) -> Mapping[str, list[Offering]]:
         """Type -> offerings that are available and meet the requirements, instance type aside."""
-        asked = Requirements.of(item for item in requirements if item.key != labels.INSTANCE_TYPE)
+        asked = _without_type(requirements)
         key = (pool.name, asked)
         if key not in self._open:
             self._open[key] = {
@@ -103,44 +102,86 @@ class Catalogue:
 
     def worlds(self, claim: PlannedClaim) -> list[World]:
         """Every (type, offering) that the cloud may pick for the claim, in the plan's order of types."""
-        pool = self.pools[claim.pool]
-        types = {item.name: item for item in pool.instance_types}
-        open_offerings = self.offerings(pool, claim.requirements)
-        return [
-            World(types[name], offering, possible_labels(pool, claim, types[name], offering))
-            for name in claim.instance_types
-            for offering in open_offerings.get(name, ())
-        ]
+        if claim.name not in self._worlds:
+            pool = self.pools[claim.pool]
+            self._worlds[claim.name] = [
+                world
+                for name in claim.instance_types
+                for world in self.worlds_of_type(pool, claim.requirements, claim.labels, name)
+            ]
+        return self._worlds[claim.name]
+
+    def worlds_of_type(
+        self, pool: Pool, requirements: Requirements, stamped: Mapping[str, str], name: str
+    ) -> list[World]:
+        """The offerings of one type that meet the requirements. Claims that ask for the same share them."""
+        asked = _without_type(requirements)
+        key = (pool.name, asked, tuple(sorted(stamped.items())))
+        known = self._of_type.setdefault(key, {})
+        if name not in known:
+            offered = self.offerings(pool, asked).get(name, ())
+            kind = self.types(pool).get(name)
+            known[name] = [] if kind is None else _worlds(pool, asked, stamped, kind, offered)
+        return known[name]
+
+    def types(self, pool: Pool) -> Mapping[str, InstanceType]:
+        """The pool's types by name."""
+        if pool.name not in self._types:
+            self._types[pool.name] = {item.name: item for item in pool.instance_types}
+        return self._types[pool.name]
+
+    def allocatable(self, kind: InstanceType) -> Mapping[str, int]:
+        """What pods may use of the type."""
+        if kind.name not in self._allocatable:
+            self._allocatable[kind.name] = kind.allocatable()
+        return self._allocatable[kind.name]
 
 
-def possible_labels(
-    pool: Pool, claim: PlannedClaim, instance_type: InstanceType, offering: Offering
-) -> dict[str, tuple[str, ...]]:
-    """Label -> values that a node of this claim, type and offering may carry."""
-    possible: dict[str, tuple[str, ...]] = {}
-    for item in claim.requirements:
-        # A label that only the claim asks for is stamped with one value.
-        stamped = claim.labels.get(item.key) or item.any_value()
-        if stamped:
-            possible[item.key] = (stamped,)
-    for source in (instance_type.requirements, offering.requirements):
-        for item in source:
-            allowed = claim.requirements.get(item.key).intersection(item)
-            if not allowed.complement:
-                possible[item.key] = tuple(sorted(allowed.values))
+@lru_cache(maxsize=4096)
+def _without_type(requirements: Requirements) -> Requirements:
+    return Requirements.of(item for item in requirements if item.key != labels.INSTANCE_TYPE)
+
+
+def _worlds(
+    pool: Pool,
+    asked: Requirements,
+    stamped: Mapping[str, str],
+    kind: InstanceType,
+    offerings: Sequence[Offering],
+) -> list[World]:
+    """Each offering with the values that each label may have, but for the host name, which is not known."""
     certain = {
         **pool.labels,
-        **{key: value for key, value in claim.labels.items() if key not in possible},
         labels.REGISTERED: "true",
         labels.INITIALIZED: "true",
         labels.NODEPOOL: pool.name,
-        labels.INSTANCE_TYPE: instance_type.name,
-        labels.HOSTNAME: claim.name,
+        labels.INSTANCE_TYPE: kind.name,
     }
-    possible.update({key: (value,) for key, value in certain.items()})
-    # Kubelets still set the older names of these labels beside the current ones.
-    possible.update({old: possible[key] for old, key in labels.ALIASES.items() if key in possible})
-    return {key: values for key, values in possible.items() if values}
+    # A label that only the claim asks for is stamped with one value.
+    base = {item.key: _some(stamped.get(item.key) or item.any_value()) for item in asked}
+    base.update({key: (value,) for key, value in stamped.items()})
+    base.update(_allowed(asked, kind.requirements))
+    found = []
+    for offering in offerings:
+        possible = {**base, **_allowed(asked, offering.requirements)}
+        possible.update({key: (value,) for key, value in certain.items()})
+        # Kubelets still set the older names of these labels beside the current ones.
+        possible.update({old: possible[key] for old, key in labels.ALIASES.items() if key in possible})
+        found.append(World(kind, offering, {key: values for key, values in possible.items() if values}))
+    return found
+
+
+def _allowed(asked: Requirements, sold: Requirements) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for key, item in sold.by_key.items():
+        allowed = asked.by_key[key].intersection(item) if key in asked.by_key else item
+        if not allowed.complement:
+            found[key] = tuple(sorted(allowed.values))
+    return found
+
+
+def _some(value: str) -> tuple[str, ...]:
+    return (value,) if value else ()
 
 
 def node_keys(facts: Iterable[PodFacts]) -> frozenset[str]:
