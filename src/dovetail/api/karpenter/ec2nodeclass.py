@@ -61,12 +61,12 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     user_data: str = ""
     # Settings of the instance that are only passed on, and compared when a node may have drifted.
     associate_public_ip_address: bool | None = msgspec.field(name="associatePublicIPAddress", default=None)
-    connection_tracking: dict[str, object] = {}
+    connection_tracking: dict[str, Any] = {}
     context: str = ""
-    cpu_options: dict[str, object] = {}
+    cpu_options: dict[str, Any] = {}
     detailed_monitoring: bool | None = None
     ip_prefix_count: int | None = None
-    network_interfaces: tuple[dict[str, object], ...] = ()
+    network_interfaces: tuple[dict[str, Any], ...] = ()
 
 
 class EC2NodeClassStatus(Part, frozen=True, kw_only=True):
