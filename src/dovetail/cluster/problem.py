@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
@@ -43,20 +45,25 @@ def build(
     options: Options,
     deleting: frozenset[str] = frozenset(),
     *,
+    promised: Mapping[str, str] | None = None,
     require_ready: bool = True,
     node_class_kinds: tuple[tuple[str, str], ...] | None = None,
 ) -> Problem:
     """What to ask the solver about `pending`.
 
     `deleting` names nodes and claims on their way out: nothing is placed there and they use no limit.
-    `require_ready` False takes pools without conditions as ready. `node_class_kinds` are the provider's own
-    (group, kind) pairs; None means that all are. Pods of `pending` are left out of where `objects` has them.
+    `promised` names, per key of a pod without a node, the machine that an earlier plan gave it: its room
+    there is taken. `require_ready` False takes pools without conditions as ready. `node_class_kinds` are the
+    provider's own (group, kind) pairs; None means that all are. Pods of `pending` are left out of where
+    `objects` has them.
     """
     waiting = {pod.key for pod in pending}
     bound: dict[str, list[Pod]] = {}
     for pod in sorted(objects.pods, key=lambda pod: pod.key):
-        if pod.spec.node_name and not pod.terminal and pod.key not in waiting:
-            bound.setdefault(pod.spec.node_name, []).append(pod)
+        node = pod.spec.node_name or (promised or {}).get(pod.key, "")
+        if node and not pod.terminal and pod.key not in waiting:
+            settled = replace(pod, spec=replace(pod.spec, node_name=node))
+            bound.setdefault(node, []).append(pod if pod.spec.node_name else settled)
     machines = existing.join(objects.nodes, objects.claims, node_class_kinds)
     staying = [item for item in machines if not item.deleting and not deleting.intersection(item.names())]
     attachable = {item.metadata.name: _attachable(item) for item in objects.csi_nodes}

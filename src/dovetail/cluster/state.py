@@ -17,6 +17,7 @@ from dovetail.base.errors import NotFound
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
 from dovetail.cluster.problem import ClusterObjects
+from dovetail.cluster.promises import Promises
 from dovetail.kube.client import Client, EventType
 
 T = TypeVar("T", bound=Object)
@@ -79,6 +80,7 @@ class State:
         self._callbacks: list[Callback] = []
         # Names of claims or nodes -> until when they are nominated for pods that will be bound to them.
         self._nominated: dict[str, int] = {}
+        self._promises = Promises(nomination_window)
         # Names of claims and nodes that a command is about to delete.
         self._marked: dict[str, None] = {}
         self._expected: dict[str, Expectation] = {}
@@ -151,6 +153,22 @@ class State:
         now = self._clock.now()
         return any(self._nominated.get(name, 0) > now for name in machine.names())
 
+    def promise(self, pod: Pod, name: str) -> None:
+        """A plan gave the pod a place on the claim or node of that name."""
+        self._promises.make(pod, name, self._clock.now())
+
+    def promised(self, pod: Pod) -> Machine | None:
+        """The machine on which a plan gave this pending pod a place, as long as that holds."""
+        return self._promises.place(pod, self._staying, self._clock.now())
+
+    def _staying(self, name: str) -> Machine | None:
+        claim, node = self.get(NodeClaim, name), self.get(Node, name)
+        machine = Machine(
+            node or (self.node_of(claim) if claim else None), claim or (self.claim_of(node) if node else None)
+        )
+        gone = machine.node is None and machine.claim is None
+        return None if gone or self.going(machine) else machine
+
     def mark(self, names: Iterable[str]) -> None:
         """These claims and nodes are about to be deleted: no pod goes there, they use no limit."""
         self._marked.update(dict.fromkeys(names))
@@ -217,6 +235,8 @@ class State:
         present = new if new is not None else old
         if isinstance(present, Pod):
             self._pods.move(cast("Pod | None", old), cast("Pod | None", new))
+            if new is None or cast("Pod", new).spec.node_name:
+                self._promises.forget(present.key)
         elif isinstance(present, Node):
             self._providers.move_node(cast("Node | None", old), cast("Node | None", new))
         elif isinstance(present, NodeClaim):

@@ -80,7 +80,7 @@ class Provisioner:
             await state.settle()
 
     async def _pending(self) -> tuple[Pod, ...]:
-        """Pods without a node, and those that move because their node goes away; events for ignored ones."""
+        """Pods without a node or a promise of one, and those that must move; events for ignored ones."""
         state = self._context.state
         volumes = VolumeIndex(
             claims={item.key: item for item in state.all(PersistentVolumeClaim)},
@@ -89,7 +89,7 @@ class Provisioner:
         )
         pending = []
         for pod in state.pods_on(""):
-            if not provisionable(pod):
+            if not provisionable(pod) or state.promised(pod) is not None:
                 continue
             reason = ignored(pod, volumes)
             if not reason:
@@ -111,12 +111,14 @@ class Provisioner:
 
     def _problem(self, pods: tuple[Pod, ...]) -> Problem:
         state = self._context.state
+        places = {pod.key: place.name for pod in state.pods_on("") if (place := state.promised(pod))}
         return build(
             state.objects(),
             pods,
             self._context.instance_types,
             self._options.solver,
             state.marked(),
+            promised=places,
             node_class_kinds=state.node_class_kinds,
         )
 
@@ -194,6 +196,8 @@ class Provisioner:
             )
             pod = state.get(Pod, key)
             if pod is not None:
+                if not pod.spec.node_name:
+                    state.promise(pod, name)
                 message = f"Pod should schedule on: {', '.join(places)}"
                 await self._context.recorder.publish(pod, "Normal", "Nominated", message)
 

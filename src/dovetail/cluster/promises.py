@@ -1,0 +1,69 @@
+"""Places that a plan gave to pods which are not bound yet.
+
+Without them every round would plan again for pods whose nodes are still coming up, place them otherwise than
+the round before, and buy a node that nobody needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dovetail.api.core import Pod
+from dovetail.api.meta import condition
+from dovetail.cluster.nodes import Machine
+from dovetail.units.timestamp import parse_rfc3339
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """`pod` (by UID) is planned to run on the claim or node `machine`, since `made` (nanoseconds)."""
+
+    pod: str
+    machine: str
+    made: int
+
+
+def ready_since(machine: Machine) -> int | None:
+    """Since when pods can be bound there, in nanoseconds; None while it is still coming up."""
+    if not machine.initialized:
+        return None
+    initialized = condition(machine.claim.status.conditions, "Initialized") if machine.claim else None
+    known = initialized is not None and initialized.last_transition_time
+    return parse_rfc3339(initialized.last_transition_time) if initialized and known else 0
+
+
+def holds(promise: Promise, machine: Machine, now: int, window: int) -> bool:
+    """True while the machine comes up, and for `window` nanoseconds after pods can be bound to it.
+
+    A pod that is pending still by then was refused by the scheduler or lost its room to another pod.
+    """
+    since = ready_since(machine)
+    return since is None or now < max(since, promise.made) + window
+
+
+class Promises:
+    """The latest promise per pod key. What became void is forgotten when it is looked at."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._by_pod: dict[str, Promise] = {}
+
+    def make(self, pod: Pod, machine: str, now: int) -> None:
+        """Promise the pod its place; a later promise replaces an earlier one."""
+        self._by_pod[pod.key] = Promise(pod.metadata.uid, machine, now)
+
+    def forget(self, key: str) -> None:
+        """The pod is bound or gone."""
+        self._by_pod.pop(key, None)
+
+    def place(self, pod: Pod, find: Callable[[str], Machine | None], now: int) -> Machine | None:
+        """Where the pod is promised to run, if that still holds; `find` answers machines that stay."""
+        promise = self._by_pod.get(pod.key)
+        if promise is None:
+            return None
+        machine = find(promise.machine)
+        if machine is None or promise.pod != pod.metadata.uid:
+            self.forget(pod.key)
+            return None
+        return machine if holds(promise, machine, now, self._window) else None

@@ -1,0 +1,66 @@
+"""How long a place that a plan gave to a pod is kept for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
+from dovetail.api.karpenter.nodepool import NodeClassRef
+from dovetail.api.meta import Condition, Meta
+from dovetail.base.clock import SECOND
+from dovetail.cluster.nodes import Machine
+from dovetail.cluster.promises import Promise, Promises, holds
+from dovetail.model import labels
+from dovetail.units.timestamp import to_rfc3339
+
+START = 1_772_409_600 * SECOND
+WINDOW = 20 * SECOND
+
+
+def machine(*, initialized: int | None = None, node: bool = True) -> Machine:
+    """A claim, its node, and when it was initialized, in seconds after START."""
+    conditions: tuple[Condition, ...] = ()
+    stamped: dict[str, str] = {}
+    if initialized is not None:
+        since = to_rfc3339(START + initialized * SECOND)
+        conditions = (Condition(type="Initialized", status="True", last_transition_time=since),)
+        stamped = {labels.INITIALIZED: "true"}
+    claim = NodeClaim(
+        metadata=Meta(name="pool-abcde"),
+        spec=NodeClaimSpec(node_class_ref=NodeClassRef(group="g", kind="K", name="n")),
+        status=NodeClaimStatus(conditions=conditions),
+    )
+    return Machine(Node(metadata=Meta(name="ip-1", labels=stamped)) if node else None, claim)
+
+
+@pytest.mark.parametrize(
+    ("place", "made", "now", "kept"),
+    [
+        (machine(node=False), 0, 600, True),  # still launching
+        (machine(), 0, 600, True),  # still coming up
+        (machine(initialized=60), 0, 79, True),
+        (machine(initialized=60), 0, 80, False),  # nobody bound it in time
+        (machine(initialized=60), 100, 119, True),  # promised long after the node came up
+        (machine(initialized=60), 100, 120, False),
+        (Machine(machine().node, None), 100, 119, True),  # a node that is not ours
+        (Machine(machine().node, None), 100, 120, False),
+    ],
+)
+def test_a_promise_holds_until_the_scheduler_had_its_chance(
+    place: Machine, made: int, now: int, kept: bool
+) -> None:
+    promise = Promise("uid", "pool-abcde", START + made * SECOND)
+    assert holds(promise, place, START + now * SECOND, WINDOW) is kept
+
+
+def test_a_promise_is_for_one_pod_on_a_machine_that_stays() -> None:
+    pod = Pod(metadata=Meta(name="web", namespace="shop", uid="1"))
+    promises = Promises(WINDOW)
+    promises.make(pod, "pool-abcde", START)
+    assert promises.place(pod, {"pool-abcde": machine()}.get, START) is not None
+    again = Pod(metadata=Meta(name="web", namespace="shop", uid="2"))
+    assert promises.place(again, {"pool-abcde": machine()}.get, START) is None
+    promises.make(pod, "pool-abcde", START)
+    assert promises.place(pod, {}.get, START) is None
+    assert promises.place(pod, {"pool-abcde": machine()}.get, START) is None, "a void promise came back"
