@@ -26,16 +26,22 @@ class RegistrationHealth:
     def __init__(self) -> None:
         self._outcomes: dict[str, deque[bool]] = {}
 
-    def record(self, pool_uid: str, *, registered: bool) -> bool:
-        """Add an outcome; answers whether the pool is healthy with it."""
-        outcomes = self._outcomes.setdefault(pool_uid, deque(maxlen=SLOTS))
-        outcomes.append(registered)
-        return self.healthy(pool_uid)
+    def record(self, pool_uid: str, *, registered: bool) -> None:
+        """Add an outcome."""
+        self._outcomes.setdefault(pool_uid, deque(maxlen=SLOTS)).append(registered)
 
-    def healthy(self, pool_uid: str) -> bool:
-        """True iff fewer than half of the slots hold a failure."""
-        outcomes = self._outcomes.get(pool_uid, ())
-        return 2 * sum(not registered for registered in outcomes) < SLOTS
+    def healthy(self, pool_uid: str) -> bool | None:
+        """False iff at least half of the slots hold a failure; True or None otherwise.
+
+        None says that the outcomes prove nothing: there are none, or the last of them is a failure. Only a
+        node that joined shows that nodes can join.
+        """
+        outcomes = self._outcomes.get(pool_uid)
+        if not outcomes:
+            return None
+        if 2 * sum(not registered for registered in outcomes) >= SLOTS:
+            return False
+        return True if outcomes[-1] else None
 
     def reset(self, pool_uid: str) -> None:
         """Forget the pool's outcomes: the pool or its class is another one now."""
@@ -67,8 +73,10 @@ class RegistrationObserver:
         pool = self._context.state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None
-        stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
         healthy = self._health.healthy(pool.metadata.uid)
+        if healthy is None:
+            return None
+        stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
         reason, message = ("", "") if healthy else self._failures.get(key, FAILED)
         status = "True" if healthy else "False"
         conditions = set_condition(
