@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -73,7 +72,7 @@ def simulate(
 
 def _changed(scenario: Scenario, seed: int | None, until: str | None) -> Scenario:
     if seed is not None:
-        scenario = replace(scenario, seed=seed)
+        scenario = scenario.seeded(seed)
     if until is None:
         return scenario
     try:
@@ -82,7 +81,7 @@ def _changed(scenario: Scenario, seed: int | None, until: str | None) -> Scenari
         raise InputError(str(error), source="--until") from None
     if duration <= 0:
         raise InputError(f"{until!r} is not more than 0s", source="--until")
-    return replace(scenario, duration=duration)
+    return scenario.until(duration)
 
 
 def _check_target(path: Path | None, flag: str) -> None:
