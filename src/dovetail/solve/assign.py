@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dovetail.model.labels import HOSTNAME
+from dovetail.api.core import Taint
+from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
 from dovetail.model.requirement import Requirements
 from dovetail.solve.items import Assignment, Host, Item, Unit
 from dovetail.solve.match import ports_conflict
@@ -18,6 +19,9 @@ from dovetail.solve.shapes import Level, Shape
 from dovetail.solve.topology import AFFINITY, SPREAD, DomainOf
 from dovetail.solve.world import Pins, World, lookup, pinned
 
+_FILTERED = frozenset({ZONE, CAPACITY_TYPE, ARCH, OS})
+# What a spread looks at to tell whether a node counts: its labels and its taints.
+Seat = tuple[Requirements, tuple[Taint, ...]]
 _ItemKey = tuple[int, int, Requirements, Pins, tuple[int, ...]]
 
 
@@ -61,7 +65,8 @@ class Assigner:
         """Take pods that no node could be bought for out of the counters."""
         for bundle in bundles:
             for unit in bundle:
-                self._count(unit, lookup(item.pins), -1)
+                seat = self._new_seat(item.pools, item.wanted, item.pins)
+                self._count(unit, lookup(item.pins), -1, seat)
 
     def _in_order(self, pods: Iterable[tuple[int, str]]) -> list[tuple[Shape, list[str]]]:
         """Shapes that others want to be near first, then those with rules, then the rest; large first."""
@@ -70,8 +75,16 @@ class Assigner:
             by_shape.setdefault(shape, []).append(name)
         depth = self._depths(list(by_shape))
         shapes = [self.world.shapes[index] for index in sorted(by_shape)]
-        shapes.sort(key=lambda shape: (not shape.involved, depth[shape.index], shape.index))
+        shapes.sort(
+            key=lambda shape: (not shape.involved, depth[shape.index], -self._strictness(shape), shape.index)
+        )
         return [(shape, by_shape[shape.index]) for shape in shapes]
+
+    def _strictness(self, shape: Shape) -> int:
+        """The most domains that a spread of the shape wants; such pods can only be the first in a domain."""
+        groups = self.world.topology.groups
+        wanted = [groups[index].id.min_domains for level in shape.levels[:1] for index in level.owned]
+        return max(wanted, default=0)
 
     def _depths(self, indices: list[int]) -> dict[int, int]:
         """How long the chain of affinities is that a shape hangs on; cycles count once."""
@@ -95,14 +108,9 @@ class Assigner:
         }
         depth: dict[int, int] = dict.fromkeys(indices, 0)
         for _ in range(min(len(indices), 8)):
-            changed = False
             for index in indices:
                 want = max((depth[other] + 1 for other in needs[index] if other != index), default=0)
-                if want > depth[index] and want <= 8:
-                    depth[index] = want
-                    changed = True
-            if not changed:
-                break
+                depth[index] = min(want, 8)
         return depth
 
     def _place_batch(self, shape: Shape, names: list[str]) -> bool:
@@ -149,7 +157,7 @@ class Assigner:
                 unit = Unit(shape.index, number, name)
                 self._existing.setdefault(row, []).append(unit)
                 if shape.involved:
-                    self._count(unit, domain_of, 1, row=row)
+                    self._count(unit, domain_of, 1, self._node_seat(row))
             return count
         return 0
 
@@ -168,7 +176,7 @@ class Assigner:
                     unit = Unit(shape.index, number, name)
                     item.bundles.append((unit,))
                     if shape.involved:
-                        self._count(unit, lookup(pins), 1)
+                        self._count(unit, lookup(pins), 1, self._new_seat(at, wanted, pins))
                 return count
         return 0
 
@@ -222,7 +230,7 @@ class Assigner:
             host.wanted = Requirements.of((*host.wanted, *wanted))
             unit = Unit(shape.index, number, name)
             host.units.append(unit)
-            self._count(unit, domain_of, 1)
+            self._count(unit, domain_of, 1, self._new_seat(host.pools, host.wanted, host.pins))
             return True
         return False
 
@@ -256,7 +264,11 @@ class Assigner:
         known = self._keys.get(memo)
         if known is None:
             groups = self.world.topology.groups
-            every = {groups[index].id.key for index in (*shape.matching, *shape.levels[number].owned)}
+            every: set[str] = set()
+            for index in (*shape.matching, *shape.levels[number].owned):
+                every.add(groups[index].id.key)
+                # Whether a node counts must be known as well as which domain it counts for.
+                every.update(key for key in groups[index].id.node_filter.labels() if key in _FILTERED)
             known = tuple(sorted(every - {HOSTNAME}))
             self._keys[memo] = known
         return known
@@ -264,17 +276,24 @@ class Assigner:
     def _node_domain(self, row: int) -> DomainOf:
         return lambda key: self.world.nodes.domain(row, key)
 
+    def _node_seat(self, row: int) -> Seat:
+        return self.world.nodes.labels[row], self.world.problem.nodes[row].taints
+
+    def _new_seat(self, pools: tuple[int, ...], wanted: Requirements, pins: Pins) -> Seat:
+        table = self.world.tables[pools[0]]
+        return table.base.add(*wanted, *pinned(pins)), table.pool.taints
+
     def _refused(self, shape: Shape, level: Level, domain_of: DomainOf, *, skip_hosts: bool) -> bool:
         topology = self.world.topology
         return bool(topology.first_refusal(level.owned, shape.matching, domain_of, skip_hosts=skip_hosts))
 
-    def _count(self, unit: Unit, domain_of: DomainOf, step: int, row: int | None = None) -> None:
+    def _count(self, unit: Unit, domain_of: DomainOf, step: int, seat: Seat) -> None:
         """Register a pod with every group that counts it or that it owns."""
         shape = self.world.shapes[unit.shape]
         owned = shape.levels[unit.level].owned
         for index in dict.fromkeys((*shape.matching, *owned)):
             group = self.world.topology.groups[index]
             matched = index in shape.matching
-            if matched and row is not None and group.id.kind == SPREAD:
-                matched = self.world.counts_on(row, index)
+            if matched and group.id.kind == SPREAD and index not in owned:
+                matched = group.id.node_filter.accepts(*seat, self.world.well_known)
             group.count(domain_of(group.id.key), step, matched=matched, owner=index in owned)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,6 +59,26 @@ def make_bin(
     if not mask.any():
         return None
     return _choose(world, limits, table, mask, (requirements, vector, counts, reservation))
+
+
+def narrowed(world: World, made: Bin, extra: Requirement) -> Bin | None:
+    """The same node with one demand more on its labels; None when it cannot be met."""
+    table = world.tables[made.pool]
+    requirements = made.requirements.add(extra)
+    options = [
+        column
+        for column in np.flatnonzero(world.columns(made.pool, requirements, made.vector)).tolist()
+        if int(table.column_type[column]) in made.types
+        and table.offerings[column].reservation_id == made.reservation
+    ]
+    if not options:
+        return None
+    options.sort(key=lambda column: (int(table.price[column]), column))
+    types = tuple(dict.fromkeys(int(table.column_type[column]) for column in options))
+    if not made.relaxed and not _enough_values(table, types, requirements):
+        return None
+    price = int(table.price[options[0]])
+    return replace(made, requirements=requirements, types=types, column=options[0], price=price)
 
 
 def _choose(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dovetail.solve.encode import Amounts, Mask
 
 Floats = npt.NDArray[np.float64]
-_MOST_CELLS = 60_000  # of the relaxation: pods' shapes times columns
+_MOST_CELLS = 20_000  # of the relaxation: pods' shapes times columns
 _SAFETY = 1e-7  # share by which the bound is lowered for rounding in floating point
 
 

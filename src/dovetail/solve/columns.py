@@ -16,6 +16,7 @@ from dovetail.solve.topology import ANTI, APART, SPREAD
 from dovetail.solve.world import World, pinned
 
 Floats = npt.NDArray[np.float64]
+_MOST = 72  # columns that are filled again and again
 _KEEP_ALL = 24  # so few columns are not worth thinning out
 
 
@@ -76,6 +77,29 @@ def undominated(feasible: Mask, room: Amounts, price: Amounts, protected: Mask) 
         if not protected[column]:
             mates.append(column)
     return np.array(sorted(kept), dtype=np.int64)
+
+
+def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> npt.NDArray[np.int64]:
+    """At most about _MOST columns: of those that hold the same items, sizes at growing distances of price."""
+    if len(columns) <= _MOST:
+        return columns
+    groups: dict[bytes, list[int]] = {}
+    for column in columns[np.argsort(price[columns], kind="stable")].tolist():
+        groups.setdefault(np.packbits(feasible[:, column]).tobytes(), []).append(column)
+    step = 1.02
+    while True:
+        kept = [column for group in groups.values() for column in _spaced(group, price, step)]
+        if len(kept) <= _MOST or step > 2:
+            return np.array(sorted(kept), dtype=np.int64)
+        step *= 1.05
+
+
+def _spaced(group: list[int], price: Amounts, step: float) -> list[int]:
+    kept = [group[0]]
+    for column in group[1:]:
+        if price[column] >= price[kept[-1]] * step:
+            kept.append(column)
+    return kept
 
 
 def conflicts(world: World, items: Sequence[Item]) -> Mask:

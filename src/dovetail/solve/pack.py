@@ -7,14 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.solve.bins import Bin, make_bin
-from dovetail.solve.columns import Columns, Floats, conflicts, host_rows, undominated
+from dovetail.solve.columns import Columns, Floats, conflicts, host_rows, thinned, undominated
 from dovetail.solve.encode import Amounts
 from dovetail.solve.items import Item
 from dovetail.solve.limits import Limits
-from dovetail.solve.patterns import fill
+from dovetail.solve.patterns import STRATEGIES, fill
 from dovetail.solve.world import World
 
 _ACTIVE = 24  # columns that are filled again for every pattern; all are, now and then
+_CELLS = 6_000  # items times columns in one step of filling
+_STALE = 1.05  # a pattern so much dearer than the best of all columns makes all be filled again
+_STALE_MANY = 1.25  # the same where there are so many items that filling all takes long
+_MANY = 150
 _TRIES = 6  # of the best fillings, how many are priced exactly
 
 
@@ -47,7 +51,10 @@ class Packer:
         self.conflict = conflicts(world, items)
         limited = [table.index for table in world.tables if table.pool.limits is not None]
         protected = columns.reserved | np.isin(columns.pool, limited)
-        self.kept = undominated(self.feasible, self.room, columns.price, protected)
+        kept = undominated(self.feasible, self.room, columns.price, protected)
+        self.kept = thinned(kept, self.feasible, columns.price) if not protected.any() else kept
+        self._stale = _STALE if len(items) <= _MANY else _STALE_MANY
+        self._active = max(4, min(_ACTIVE, _CELLS // max(1, len(items))))
 
     def least_costs(self) -> Floats:
         """What a bundle costs on its best column, by its share of the scarcest resource there, (I,)."""
@@ -57,32 +64,29 @@ class Packer:
         least = cost.min(axis=1, initial=np.inf)
         return np.where(np.isfinite(least), least, 0.0)
 
-    def pack(self, values: Floats, charge: Floats, limits: Limits) -> Packing:
+    def pack(self, values: Floats, charge: Floats, limits: Limits, demand: Amounts | None = None) -> Packing:
         """Greedily buy the node whose pods are worth most for what it is charged, until nothing is left.
 
         `values` (I,) is the worth of a bundle, `charge` (C,) usually the price. `limits` is used up.
+        `demand` (I,) is all bundles if not given.
         """
-        left = self.demand.copy()
+        left = (self.demand if demand is None else demand).copy()
         bins: list[Bin] = []
-        active = self.kept
-        full = True
+        active, rate = self.kept, 0.0
         while left.any():
             usable = active[limits.allowed()[active]] if limits.any else active
             options = self._options(usable, values, charge, left)
-            if not options and not full:
-                active, full = self.kept, True
+            stale = not options or (options[0][0] > rate * self._stale and self.world.work.left)
+            if active is not self.kept and stale:
+                active = self.kept
                 continue
             made = self._first_made(options, limits)
-            if made is None:
-                if not self._give_up(left, limits, bins):
-                    break
-                continue
-            repeat = self._buy(made, left, limits, bins)
-            if full and repeat:
-                active = self._best_columns(options)
-                full = False
-            elif repeat < 2:
-                active, full = self.kept, True
+            if made is not None:
+                self._buy(made, left, limits, bins)
+            elif not self._give_up(left, limits, bins):
+                break
+            if active is self.kept and options:
+                active, rate = self._best_columns(options), options[0][0]
         return Packing(bins, left)
 
     def _options(
@@ -91,9 +95,16 @@ class Packer:
         """(cost per worth of pods, column, counts), best first, without repeats."""
         if not len(usable):
             return []
-        self.world.work.spend(len(usable) * len(self.items))
-        counts = fill(
-            self.room[usable], self.feasible[:, usable].T, self.vectors, values, left, self.conflict
+        wanted = np.flatnonzero(left)
+        self.world.work.spend(len(usable) * len(wanted))
+        counts = np.zeros((STRATEGIES * len(usable), len(left)), dtype=np.int64)
+        counts[:, wanted] = fill(
+            self.room[usable],
+            self.feasible[np.ix_(wanted, usable)].T,
+            self.vectors[wanted],
+            values[wanted],
+            left[wanted],
+            self.conflict[np.ix_(wanted, wanted)],
         )
         worth = counts @ np.maximum(values, 1e-9)
         price = np.tile(charge[usable], len(counts) // len(usable))
@@ -130,8 +141,8 @@ class Packer:
                     del trial[largest]
         return None
 
-    def _buy(self, made: Bin, left: Amounts, limits: Limits, bins: list[Bin]) -> int:
-        """Buy the node, and its like while there is demand; how many were bought."""
+    def _buy(self, made: Bin, left: Amounts, limits: Limits, bins: list[Bin]) -> None:
+        """Buy the node, and its like while there is demand."""
         repeat = min(int(left[index]) // number for index, number in made.counts)
         if limits.any:
             repeat = 1
@@ -140,7 +151,6 @@ class Packer:
             limits.take(made.pool, made.types, made.reservation)
             for index, number in made.counts:
                 left[index] -= number
-        return repeat
 
     def _give_up(self, left: Amounts, limits: Limits, bins: list[Bin]) -> bool:
         """Try each item alone on every column; False when none can be placed any more."""
@@ -155,5 +165,5 @@ class Packer:
         return False
 
     def _best_columns(self, options: list[tuple[float, int, tuple[tuple[int, int], ...]]]) -> Amounts:
-        chosen = dict.fromkeys(column for _, column, _ in options)
-        return np.array(sorted(chosen)[:_ACTIVE], dtype=np.int64)
+        chosen = list(dict.fromkeys(column for _, column, _ in options))
+        return np.array(sorted(chosen[: self._active]), dtype=np.int64)

@@ -24,38 +24,45 @@ def fill(
     `feasible` is (K, I), `vectors` (I, R), `values` (I,) what a bundle is worth, `conflict` (I, I).
     Strategies: most value for the scarcest room that is left; largest first; best aligned with the room left.
     """
-    kinds = np.repeat(np.arange(STRATEGIES), len(room))
+    nodes = len(room)
+    kinds = np.repeat(np.arange(STRATEGIES), nodes)
     total = np.tile(room, (STRATEGIES, 1)).astype(np.float64)
     left = total.copy()
     open_to = np.tile(feasible, (STRATEGIES, 1))
     needs = vectors.astype(np.float64)
     counts = np.zeros(open_to.shape, dtype=np.int64)
-    scale = 1.0 / np.maximum(total, 1.0)
-    size = np.max(needs[None, :, :] * scale[:, None, :], axis=2)
     weight = np.maximum(values, 1e-9)
-    lonely: Mask = np.asarray(conflict.diagonal(), dtype=np.bool_)
+    scale = 1.0 / np.maximum(total[:nodes], 1.0)
+    score = np.empty(open_to.shape, dtype=np.float64)
+    score[nodes : 2 * nodes] = _sizes(needs, scale) + 1e-9 * weight
+    lonely = np.asarray([conflict[item, item] for item in range(len(conflict))], dtype=np.int64)
+    conflicting = bool(conflict.any())
     rows = np.arange(len(left))
     while True:
         open_to &= (counts < demand) & _fits(needs, left)
-        active = open_to.any(axis=1)
+        active: Mask = np.asarray(open_to.any(axis=1), dtype=np.bool_)
         if not active.any():
             return counts
-        share = needs @ (1.0 / np.maximum(left, 1e-6)).T
-        aligned = needs @ (left * scale * scale).T
-        score = np.where(
-            (kinds == 0)[:, None],
-            weight / np.maximum(share.T, 1e-12),
-            np.where((kinds == 1)[:, None], size + 1e-9 * weight, aligned.T * np.sqrt(weight)),
-        )
+        share = (1.0 / np.maximum(left[:nodes], 1e-6)) @ needs.T
+        score[:nodes] = weight / np.maximum(share, 1e-12)
+        score[2 * nodes :] = ((left[2 * nodes :] * scale * scale) @ needs.T) * np.sqrt(weight)
         pick = np.argmax(np.where(open_to, score, -1.0), axis=1)
         most = _copies(needs[pick], left)
         some = np.where(kinds == 1, most, np.maximum(1, most // 3))
         some = np.minimum(some, demand[pick] - counts[rows, pick])
-        some = np.where(lonely[pick], 1, some) * active.astype(np.int64)
+        some = np.where(lonely[pick] > 0, 1, some) * active.astype(np.int64)
         counts[rows, pick] += some
         left -= needs[pick] * some[:, None]
-        if conflict.any():
+        if conflicting:
             open_to &= ~(conflict[pick] & active[:, None])
+
+
+def _sizes(needs: Floats, scale: Floats) -> Floats:
+    """The largest share of any resource that each item takes of each empty node, (K, I)."""
+    result = np.zeros((len(scale), len(needs)))
+    for row in range(needs.shape[1]):
+        np.maximum(result, scale[:, row][:, None] * needs[:, row][None, :], out=result)
+    return result
 
 
 def _fits(needs: Floats, left: Floats) -> Mask:

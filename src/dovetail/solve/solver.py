@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.requirement import Requirement
 from dovetail.solve.assemble import claim
 from dovetail.solve.assign import Assigner
-from dovetail.solve.bins import Bin
+from dovetail.solve.bins import Bin, narrowed
 from dovetail.solve.bound import Duals, lower_bound, relax
 from dovetail.solve.columns import Columns, Floats, undominated
 from dovetail.solve.encode import Mask
 from dovetail.solve.explain import Explainer
+from dovetail.solve.improve import Improver
 from dovetail.solve.items import Item, Unit
 from dovetail.solve.limits import Limits
 from dovetail.solve.pack import Packer, Packing
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.solve.problem import Budget, Problem
 from dovetail.solve.shapes import Shape
+from dovetail.solve.topology import SPREAD, Group, GroupKey
 from dovetail.solve.world import World
 
+_REOPENINGS = 3  # plans made anew because domains were opened
+_MANY_OPINIONS = 300_000  # units of work after which the first opinion that places all is taken
 _ROUNDS = 8  # pods that limits left over are given this many further chances
 
 
 def solve(problem: Problem, budget: Budget | None = None) -> Plan:
     """A correct plan for the problem, as cheap as the budget allows. Pure: same input, same plan."""
-    return _Search(problem, budget or Budget()).run()
+    opened: dict[GroupKey, tuple[str, ...]] = {}
+    work = 0
+    for _ in range(_REOPENINGS):
+        search = _Search(problem, budget or Budget(), opened)
+        plan = search.run()
+        work += plan.work
+        surprises = search.surprises()
+        if not surprises:
+            break
+        # Nodes for other pods open domains that a spread must then count: plan again, knowing of them.
+        opened = {**opened, **{key: (*opened.get(key, ()), *domains) for key, domains in surprises.items()}}
+    return replace(plan, work=work)
 
 
 class _Search:
     """One solve: what is decided so far. Invariant: every pod is in exactly one of bins, existing, left."""
 
-    def __init__(self, problem: Problem, budget: Budget) -> None:
+    def __init__(self, problem: Problem, budget: Budget, opened: Mapping[GroupKey, tuple[str, ...]]) -> None:
         self.problem = problem
-        self.world = World(problem, budget)
+        self.world = World(problem, budget, opened)
         self.free = self.world.nodes.room.copy()
         self.columns = Columns(self.world)
         self.limits = Limits(self.world, self.columns)
@@ -54,6 +74,7 @@ class _Search:
             waiting = sorted([*assignment.left, *left])
             if not left:
                 break
+        self._keep_out()
         return self._plan(waiting)
 
     def _strict_feasibility(self) -> Mask:
@@ -93,6 +114,14 @@ class _Search:
         if not items:
             return []
         packer = Packer(self.world, self.columns, items)
+        improver = Improver(packer, self.limits)
+        least = float(
+            sum(
+                self.world.shapes[shape].value * len(item.bundles)
+                for item in items
+                for shape, _ in item.kinds
+            )
+        )
         best, limits = None, self.limits
         for values, charge, only_if_left in self._opinions(packer):
             if best is not None and only_if_left and not best[0][0]:
@@ -102,12 +131,14 @@ class _Search:
             rank = (int(packing.left.sum()), packing.price, len(packing.bins))
             if best is None or rank < best[0]:
                 best, limits = (rank, packing), trial
-            if not self.world.work.left:
+            if self.world.work.used > _MANY_OPINIONS and not best[0][0]:
                 break
         if best is None:
             return []
-        self.limits = limits
-        self._hand_out(items, best[1])
+        packing, self.limits = best[1], limits
+        if self.world.work.left:
+            packing, self.limits = improver.run(packing, self._opinions(packer)[0][0], least)
+        self._hand_out(items, packing)
         return self._take_back(items, assigner)
 
     def _opinions(self, packer: Packer) -> list[tuple[Floats, Floats, bool]]:
@@ -151,6 +182,49 @@ class _Search:
                 assigner.closed.update((shape, pool) for pool in item.pools)
             left.extend((unit.shape, unit.pod) for bundle in item.bundles for unit in bundle)
         return left
+
+    def surprises(self) -> dict[GroupKey, tuple[str, ...]]:
+        """Domains that bought nodes open for certain and that break a spread which did not count on them."""
+        found: dict[GroupKey, tuple[str, ...]] = {}
+        for group in self._strained():
+            fresh: set[str] = set()
+            for made, _ in self.bought:
+                fresh.update(self._domains(group, made) - group.universe.keys())
+            if fresh:
+                found[group.id] = tuple(sorted(fresh))
+        return found
+
+    def _keep_out(self) -> None:
+        """Where the cloud may still choose, nodes stay out of domains that would break a spread."""
+        for group in self._strained():
+            for index, (made, units) in enumerate(self.bought):
+                domains = self._domains(group, made)
+                barred = sorted(domains - group.universe.keys())
+                if barred and len(barred) < len(domains):
+                    better = narrowed(self.world, made, Requirement.new(group.id.key, "NotIn", barred))
+                    if better is not None:
+                        self.bought[index] = (better, units)
+
+    def _strained(self) -> list[Group]:
+        """Spreads over zones and the like that one more, empty domain would break."""
+        return [
+            group
+            for group in self.world.topology.groups
+            if group.id.kind == SPREAD
+            and group.id.key != HOSTNAME
+            and max(group.matched.values(), default=0) > group.id.max_skew
+        ]
+
+    def _domains(self, group: Group, made: Bin) -> set[str]:
+        """The domains that a node may come up in, if the group counts it at all."""
+        world = self.world
+        table = world.tables[made.pool]
+        seat = table.base.add(*made.requirements)
+        if not group.id.node_filter.accepts(seat, table.pool.taints, world.well_known):
+            return set()
+        values = table.domains(group.id.key)
+        mask = world.columns(made.pool, made.requirements, made.vector)
+        return {values[column] for column in np.flatnonzero(mask).tolist()} - {""}
 
     def _plan(self, left: list[tuple[int, str]]) -> Plan:
         world = self.world

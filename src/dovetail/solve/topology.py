@@ -25,6 +25,10 @@ class NodeFilter:
     alternatives: tuple[Requirements, ...] = ()  # empty: every node
     tolerations: tuple[Toleration, ...] | None = None  # None: taints are ignored
 
+    def labels(self) -> frozenset[str]:
+        """The labels that decide."""
+        return frozenset(key for item in self.alternatives for key in item.by_key)
+
     def accepts(self, labels: Requirements, taints: tuple[Taint, ...], well_known: frozenset[str]) -> bool:
         """True iff pods on such a node count."""
         if self.tolerations is not None and untolerated(taints, self.tolerations, soft=False):

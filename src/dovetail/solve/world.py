@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +18,13 @@ from dovetail.solve.match import ports_conflict, untolerated
 from dovetail.solve.nodes import Nodes
 from dovetail.solve.rules import Rules
 from dovetail.solve.shapes import Interner, Shape
-from dovetail.solve.topology import SPREAD, DomainOf, Topology
+from dovetail.solve.topology import SPREAD, DomainOf, GroupKey, Topology
 
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
 Pins = tuple[tuple[str, str], ...]
+
+
+_NONE_OPENED: Mapping[GroupKey, tuple[str, ...]] = {}
 
 
 class Work:
@@ -51,7 +54,10 @@ class Place:
 class World:
     """A problem, encoded."""
 
-    def __init__(self, problem: Problem, budget: Budget) -> None:
+    def __init__(
+        self, problem: Problem, budget: Budget, opened: Mapping[GroupKey, tuple[str, ...]] = _NONE_OPENED
+    ) -> None:
+        """`opened`: domains that nodes for other pods are known to open, per spread group."""
         self.problem = problem
         self.work = Work(budget)
         self.well_known = problem.options.well_known
@@ -81,6 +87,8 @@ class World:
         self._places: dict[tuple[object, ...], list[Place]] = {}
         self._count_existing()
         self._open_universes()
+        for group in self.topology.groups:
+            group.universe.update(dict.fromkeys(opened.get(group.id, ())))
 
     def suits(self, pool: int, wanted: Requirements, rules: Rules) -> bool:
         """True iff the pool's taints and labels let such a pod in."""

@@ -1,0 +1,35 @@
+"""How far plans are from what is proven necessary, where nothing but resources constrains them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dovetail.solve.solver import solve
+from dovetail.testing.scenarios import read_scenarios
+
+FOLDER = Path(__file__).parent.parent / "conformance" / "vectors" / "scheduling"
+
+# Mean of cost / lower bound, both of the plan itself. These may only fall.
+GAPS = {
+    "basic": 1.18,
+    "basic-large": 1.09,
+    "init-sidecar": 1.13,
+    "packing-cpu": 1.05,
+    "packing-large-pods": 1.22,
+    "packing-memory": 1.03,
+    "packing-mixed": 1.08,
+    "packing-tiny": 1.05,
+    "pod-overhead": 1.13,
+}
+
+
+@pytest.mark.parametrize("feature", sorted(GAPS))
+def test_the_gap_to_the_bound(feature: str) -> None:
+    ratios = []
+    for scenario in read_scenarios(FOLDER / f"{feature}.jsonl.gz"):
+        cost = solve(scenario.problem).cost
+        if cost.lower_bound:
+            ratios.append(cost.hourly / cost.lower_bound)
+    assert sum(ratios) / len(ratios) <= GAPS[feature]
