@@ -81,7 +81,8 @@ def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
     terms = None
     if node and node.required is not None:
         every = node.required.node_selector_terms
-        terms = tuple(_read(term) for term in every if term.match_expressions)
+        # Fields name a node that exists; no new node can be meant, and existing ones are rarely named so.
+        terms = tuple(_read(term) for term in every if term.match_expressions and not term.match_fields)
     rules = Rules(
         selector=tuple(Requirement.new(key, "In", (value,)) for key, value in spec.node_selector.items()),
         terms=terms,

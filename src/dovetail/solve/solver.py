@@ -9,6 +9,7 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement
+from dovetail.model.volumes import ignored_reason
 from dovetail.solve.assemble import claim
 from dovetail.solve.assign import Assigner
 from dovetail.solve.bins import Bin, narrowed
@@ -33,6 +34,12 @@ _ROUNDS = 8  # pods that limits left over are given this many further chances
 
 def solve(problem: Problem, budget: Budget | None = None) -> Plan:
     """A correct plan for the problem, as cheap as the budget allows. Pure: same input, same plan."""
+    broken = {pod.key: reason for pod in problem.pods if (reason := ignored_reason(pod, problem.volumes))}
+    if broken:
+        usable = tuple(pod for pod in problem.pods if pod.key not in broken)
+        plan = solve(replace(problem, pods=usable), budget)
+        hopeless = [Unschedulable(pod, reason) for pod, reason in broken.items()]
+        return replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *hopeless), key=_by_pod)))
     opened: dict[GroupKey, tuple[str, ...]] = {}
     work = 0
     for _ in range(_REOPENINGS):

@@ -1,0 +1,149 @@
+"""Cluster objects to a Problem, and the solver at its edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.cloud.catalog.file import parse_instance_types
+from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
+from dovetail.model import labels
+from dovetail.model.problem import Budget, Options, Problem
+from dovetail.solve.solver import solve
+from dovetail.solve.verify import verify
+
+REFERENCE = {"group": "example.com", "kind": "NodeClass", "name": "default"}
+TYPES = parse_instance_types(
+    [
+        {
+            "name": f"m.{cpus}",
+            "requirements": [{"key": labels.INSTANCE_TYPE, "operator": "In", "values": [f"m.{cpus}"]}],
+            "offerings": [
+                {"price": cpus * 0.05, "requirements": {labels.ZONE: zone, labels.CAPACITY_TYPE: "on-demand"}}
+                for zone in "ab"
+            ],
+            "capacity": {"cpu": str(cpus), "memory": f"{4 * cpus}Gi", "pods": "50"},
+        }
+        for cpus in (2, 4, 8)
+    ]
+)
+
+
+def pool(name: str = "default", **changes: Any) -> NodePool:
+    ready = [{"type": "Ready", "status": "True"}]
+    spec = {"template": {"spec": {"nodeClassRef": REFERENCE}}, **changes.pop("spec", {})}
+    return decode(
+        {"metadata": {"name": name}, "spec": spec, "status": {"conditions": ready}, **changes}, NodePool
+    )
+
+
+def pod(name: str, cpu: str = "1", **spec: Any) -> Pod:
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]
+    meta = {"name": name, "namespace": "default", "labels": {"app": "web"}}
+    return decode({"metadata": meta, "spec": {"containers": containers, **spec}}, Pod)
+
+
+def claim(name: str, **status: Any) -> NodeClaim:
+    meta = {"name": name, "labels": {labels.NODEPOOL: "default"}}
+    wanted = [
+        {"key": labels.ZONE, "operator": "In", "values": ["a"]},
+        {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["m.2", "m.4"]},
+    ]
+    spec = {
+        "nodeClassRef": REFERENCE,
+        "requirements": wanted,
+        "startupTaints": [{"key": "s", "effect": "NoSchedule"}],
+    }
+    return decode({"metadata": meta, "spec": spec, "status": status}, NodeClaim)
+
+
+def problem(objects: ClusterObjects, *pods: Pod, **options: Any) -> Problem:
+    return build(objects, pods, lambda _: TYPES, Options(well_known=well_known_keys(TYPES)), **options)
+
+
+def test_pools_that_may_not_launch_are_left_out() -> None:
+    unready = pool("unready", status={})
+    static = pool("static", spec={"replicas": 2})
+    objects = ClusterObjects(pools=(pool(), unready, static, pool("heavy", spec={"weight": 5})))
+    assert [item.name for item in problem(objects).pools] == ["heavy", "default"]
+    assert [item.name for item in problem(objects, require_ready=False).pools] == [
+        "heavy",
+        "unready",
+        "default",
+    ]
+    assert problem(objects, node_class_kinds=(("other.com", "NodeClass"),)).pools == ()
+
+
+def test_a_claim_without_a_node_is_in_flight_with_what_is_certain_of_it() -> None:
+    capacity = {"cpu": "4", "memory": "16Gi", "pods": "50"}
+    launched = claim("new-1", providerID="x:///1", capacity=capacity, allocatable=capacity)
+    objects = ClusterObjects(pools=(pool(),), claims=(launched, claim("not-launched")))
+    asked = problem(objects, pod("p"))
+    (node,) = asked.nodes
+    assert node.in_flight and not node.initialized
+    assert node.labels[labels.ZONE] == "a"
+    assert labels.INSTANCE_TYPE not in node.labels
+    assert node.taints == ()
+    assert asked.pools[0].usage == {"cpu": 4000, "memory": 16 * 2**30, "pods": 50, "nodes": 1}
+    assert solve(asked).existing == {"new-1": ("default/p",)}
+
+
+def test_an_uninitialized_node_fills_its_gaps_from_its_claim() -> None:
+    promised = {"cpu": "4", "memory": "16Gi", "pods": "50"}
+    node = decode(
+        {
+            "metadata": {"name": "n1", "labels": {labels.NODEPOOL: "default", labels.REGISTERED: "true"}},
+            "spec": {
+                "providerID": "x:///1",
+                "taints": [
+                    {"key": "s", "effect": "NoSchedule"},
+                    {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+                    {"key": "own", "effect": "NoSchedule"},
+                ],
+            },
+            "status": {"capacity": {"cpu": "4", "pods": "0"}, "allocatable": {"cpu": "3"}},
+        },
+        Node,
+    )
+    objects = ClusterObjects(
+        nodes=(node,), claims=(claim("c1", providerID="x:///1", capacity=promised, allocatable=promised),)
+    )
+    (found,) = problem(objects).nodes
+    assert found.allocatable == {"cpu": 3000, "memory": 16 * 2**30, "pods": 50}
+    assert [taint.key for taint in found.taints] == ["own"]
+    assert problem(objects, deleting=frozenset({"c1"})).nodes == ()
+
+
+@pytest.mark.parametrize("work", [0, 1, 1_000, 5_000_000])
+def test_a_plan_is_whole_whatever_the_budget(work: int) -> None:
+    pods = tuple(pod(f"p{number}", cpu=f"{1 + number % 3}") for number in range(30))
+    asked = problem(ClusterObjects(pools=(pool(),)), *pods)
+    plan = solve(asked, Budget(work))
+    assert sum(len(item.pods) for item in plan.claims) == 30
+    assert verify(asked, plan) == ()
+    assert plan.cost.lower_bound <= plan.cost.hourly
+
+
+def test_nothing_to_do_costs_nothing() -> None:
+    assert solve(problem(ClusterObjects(pools=(pool(),)))).cost.hourly == 0
+
+
+def test_reasons_are_given_per_pool() -> None:
+    asked = problem(ClusterObjects(pools=(pool(),)), pod("huge", cpu="10000"))
+    (left,) = solve(asked).unschedulable
+    assert left.pools["default"].startswith("no instance type has enough resources")
+    (left,) = solve(problem(ClusterObjects(), pod("p"))).unschedulable
+    assert left.reason
+
+
+def test_a_missing_volume_claim_is_a_reason() -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    asked = problem(ClusterObjects(pools=(pool(),)), pod("p", volumes=[volume]), pod("q"))
+    plan = solve(asked)
+    assert [(item.pod, "not found" in item.reason) for item in plan.unschedulable] == [("default/p", True)]
+    assert plan.claims[0].pods == ("default/q",)
