@@ -14,7 +14,7 @@ from dovetail.solve.encode import Amounts, Mask
 from dovetail.solve.limits import Limits
 from dovetail.solve.pack import Packer, Packing
 
-_ROUNDS = 8  # groups of nodes that are packed anew
+_ROUNDS = 12  # groups of nodes that are packed anew
 _MERGES = 150  # groups of nodes that are tried as one node
 _GROUP = 6  # nodes in a group, at most
 _TIRED = 1_500_000  # units of work after which groups are no longer packed anew
@@ -134,10 +134,7 @@ class Improver:
             todo = int(load[item])
             barred = ((counts + moved)[:, packer.conflict[item]] > 0).any(axis=1)
             hosts = (
-                alive
-                & packer.feasible[item, columns]
-                & ~barred
-                & np.all(left[:, asked] >= need[asked], axis=1)
+                alive & packer.guests[item, columns] & ~barred & np.all(left[:, asked] >= need[asked], axis=1)
             )
             tightness = np.where(hosts, (left[:, asked] / need[asked]).min(axis=1), np.inf)
             for row in np.argsort(tightness, kind="stable").tolist():

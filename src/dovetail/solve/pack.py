@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class Packer:
         self.items = items
         self.demand = np.array([len(item.bundles) for item in items], dtype=np.int64)
         self.feasible = np.array([columns.feasible(world, item) for item in items], dtype=np.bool_)
+        # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
+        self.guests = np.array([columns.feasible(world, _anywhere(world, item)) for item in items], np.bool_)
         takes, has = host_rows(world, items)
         self.vectors: Amounts = np.concatenate([np.array([item.vector for item in items]), takes], axis=1)
         self.room: Amounts = np.concatenate(
@@ -167,3 +169,14 @@ class Packer:
     def _best_columns(self, options: list[tuple[float, int, tuple[tuple[int, int], ...]]]) -> Amounts:
         chosen = list(dict.fromkeys(column for _, column, _ in options))
         return np.array(sorted(chosen[: self._active]), dtype=np.int64)
+
+
+def _anywhere(world: World, item: Item) -> Item:
+    """The item, as if every pool that lets its pods in were its own."""
+    rules = [world.shapes[shape].levels[level].rules for shape, level in item.kinds]
+    pools = [
+        table.index
+        for table in world.tables
+        if all(world.suits(table.index, item.wanted, each) for each in rules)
+    ]
+    return replace(item, pools=tuple(pools))
