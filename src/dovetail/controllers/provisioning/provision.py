@@ -18,6 +18,7 @@ from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable, unbound
+from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.disrupt.pods import Budgets
 from dovetail.model.problem import Budget, Options, Problem
 from dovetail.model.resources import Resources, amounts
@@ -47,6 +48,7 @@ class Provisioner:
         self._batcher = batcher
         self._options = options
         self._offers = Offers()
+        self._leftover = Leftover()
 
     async def run(self) -> None:
         """Provision for ever."""
@@ -60,17 +62,24 @@ class Provisioner:
                 await self._context.clock.sleep(SECOND)
 
     async def provision(self, window: Window) -> None:
-        """Plan once for all pods that wait now, and act on the plan."""
+        """Plan once for all pods that wait now, and act on the plan.
+
+        A round that would only repeat the one before is not in the log; its pods are told again.
+        """
         pods = await self._pending()
         if not pods:
             return
-        self._context.log.record(
-            "batch", opened=window.opened, closed=window.closed, pods=[pod.key for pod in pods]
-        )
         problem = self._problem(pods)
+        plan = self._leftover.recall(problem)
+        if plan is None:
+            self._context.log.record(
+                "batch", opened=window.opened, closed=window.closed, pods=[pod.key for pod in pods]
+            )
         for pool in problem.pools:
             await self._check_offers(pool.name, problem)
-        plan = await self._solve(problem)
+        if plan is None:
+            plan = await self._solve(problem)
+            self._leftover.keep(problem, plan)
         await self._act(plan)
 
     async def _synced(self) -> None:

@@ -1,0 +1,70 @@
+"""Rounds that would only repeat the one before: the same question, which found no place for any pod.
+
+Pods that nothing can be bought for trigger a round every 10 s. A plan is a function of its Problem, so as
+long as the Problem stays the same there is no point in solving it again. Problems are compared by value:
+whatever the solver could read is compared, and nobody has to remember to say that it changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from msgspec import structs
+
+from dovetail.api.core import Pod
+from dovetail.api.meta import Meta
+from dovetail.api.workloads import DaemonSet
+from dovetail.model.problem import ExistingNode, Problem
+from dovetail.solve.plan import Plan
+
+_Templated = TypeVar("_Templated", Pod, DaemonSet)
+
+
+class Leftover:
+    """The last plan, kept only while it neither bought nor placed anything, with the Problem it answers."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Problem, Plan] | None = None
+
+    def recall(self, problem: Problem) -> Plan | None:
+        """The answer to the same question, if it was the last one and left every pod over."""
+        if self._last is not None and same_question(self._last[0], problem):
+            return self._last[1]
+        return None
+
+    def keep(self, problem: Problem, plan: Plan) -> None:
+        """Remember a plan that was made; one that is acted on changes the cluster and is forgotten."""
+        self._last = None if plan.claims or plan.existing else (problem, plan)
+
+
+def same_question(one: Problem, other: Problem) -> bool:
+    """True iff both Problems have the same plan: all is equal but what only tells how pods are doing.
+
+    Costs a walk over nodes and pods; objects that are the very same are not looked into.
+    """
+    return (
+        _alike(one.pods, other.pods)
+        and one.pools == other.pools
+        and len(one.nodes) == len(other.nodes)
+        and all(_alike_nodes(*pair) for pair in zip(one.nodes, other.nodes, strict=True))
+        and _alike(one.daemonsets, other.daemonsets)
+        and replace(one, pods=(), pools=(), nodes=(), daemonsets=())
+        == replace(other, pods=(), pools=(), nodes=(), daemonsets=())
+    )
+
+
+def _alike_nodes(one: ExistingNode, other: ExistingNode) -> bool:
+    return _alike(one.pods, other.pods) and replace(one, pods=()) == replace(other, pods=())
+
+
+def _alike(some: tuple[_Templated, ...], others: tuple[_Templated, ...]) -> bool:
+    return len(some) == len(others) and all(
+        one is other or (one.spec == other.spec and _same_meta(one.metadata, other.metadata))
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+def _same_meta(one: Meta, other: Meta) -> bool:
+    """Every write changes the version, also one of the status, which no plan depends on."""
+    return structs.replace(one, resource_version=other.resource_version) == other
