@@ -1,0 +1,13 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# A busy machine must not fail a test: no time limit per example, and the same examples every time, so that a
+# failure is a change of ours. Fresh examples: `pytest --hypothesis-profile=explore`.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", deadline=None, max_examples=2_000)
+settings.load_profile("steady")
