@@ -16,7 +16,7 @@ from dovetail.model.filters.reason import Reason, Reasons
 from dovetail.model.filters.spread import SpreadCount, spread, spread_counts
 from dovetail.model.filters.taints import taints
 from dovetail.model.filters.unschedulable import unschedulable
-from dovetail.model.filters.view import ClusterView, NodeView, PodFacts
+from dovetail.model.filters.view import ClusterView, NodeView
 from dovetail.model.filters.volumes import pod_reason, volume_binding, volume_limits, volume_zone
 
 _OF_NODE = (unschedulable, node_name, taints, node_affinity, ports, fit)
@@ -27,7 +27,7 @@ class Placement:
     """One pod against one state of the cluster: what is the same for all nodes is worked out once."""
 
     def __init__(self, pod: Pod, view: ClusterView) -> None:
-        self.facts = PodFacts.of(pod, view.volumes)
+        self.facts = view.facts(pod)
         self.view = view
 
     @cached_property

@@ -89,12 +89,15 @@ class ClusterView:
         nodes: Iterable[NodeView] = (),
         namespaces: NamespaceLabels | None = None,
         volumes: VolumeIndex | None = None,
+        resolve: Callable[[Pod, VolumeIndex], PodFacts] = PodFacts.of,
     ) -> None:
         self.nodes: dict[str, NodeView] = {}
         self.namespaces: NamespaceLabels = namespaces or {}
         self.volumes = volumes or VolumeIndex()
         # Goes up with every change, so that what is derived knows when it is stale.
         self.version = 0
+        # Who builds several views of the same pods passes one that remembers.
+        self._resolve = resolve
         self._node_of: dict[str, str] = {}  # pod -> node it is bound to, known or not
         self._strays: dict[str, dict[str, PodFacts]] = {}  # pods on nodes that are not known (yet)
         # Invariant: counts are positive, and cover exactly the pods of known nodes.
@@ -130,7 +133,7 @@ class ClusterView:
         """Bind a pod to a node (by default the one it names); replaces what was known of it."""
         self.remove_pod(pod.key)
         name = node or pod.spec.node_name
-        facts = PodFacts.of(pod, self.volumes)
+        facts = self.facts(pod)
         self._node_of[pod.key] = name
         if name in self.nodes:
             self._place(pod.key, facts, self.nodes[name])
@@ -149,6 +152,10 @@ class ClusterView:
         else:
             self._strays[name].pop(key)
         self.version += 1
+
+    def facts(self, pod: Pod) -> PodFacts:
+        """Any pod with its rules resolved, as the volumes are now."""
+        return self._resolve(pod, self.volumes)
 
     def counts(self, wanted: Callable[[str, Mapping[str, str], bool], bool]) -> dict[str, int]:
         """Pods per node among those that `wanted(namespace, labels, terminating)` accepts."""

@@ -180,6 +180,8 @@ def _port_clashes(pods: list[PodFacts]) -> set[str]:
 
 def _distinct(worlds: list[World], keys: list[str]) -> list[dict[str, str]]:
     """Every label set that the node may have, reduced to these keys."""
+    if not keys:
+        return [{}] if worlds else []
     found: set[tuple[tuple[str, str], ...]] = set()
     for choice in {tuple(world.possible.get(key, ()) for key in keys) for world in worlds}:
         known = [(key, values) for key, values in zip(keys, choice, strict=True) if values]

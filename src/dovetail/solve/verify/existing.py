@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dovetail.model.filters import ClusterView, NodeView, Placement
 from dovetail.model.resources import add, fits, subtract
 from dovetail.solve.plan import Plan
-from dovetail.solve.problem import ExistingNode, Problem
+from dovetail.solve.problem import ExistingNode
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue, runs_on
 
@@ -19,7 +19,7 @@ def existing_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]
         placed = plan.existing.get(node.name, ())
         if not placed:
             continue
-        view = cluster_view(problem, [node])
+        view = cluster_view(catalogue, [node])
         for key in placed:
             pod = catalogue.pods[key]
             for reason in Placement(pod, view).alone(view.nodes[node.name]):
@@ -28,9 +28,14 @@ def existing_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]
         yield from _daemons(catalogue, node, view.nodes[node.name])
 
 
-def cluster_view(problem: Problem, nodes: list[ExistingNode]) -> ClusterView:
+def cluster_view(catalogue: Catalogue, nodes: list[ExistingNode]) -> ClusterView:
     """The nodes with the pods that run on them."""
-    view = ClusterView(namespaces=problem.namespaces, volumes=problem.volumes)
+    problem = catalogue.problem
+    view = ClusterView(
+        namespaces=problem.namespaces,
+        volumes=problem.volumes,
+        resolve=lambda pod, _: catalogue.facts_of(pod),
+    )
     for node in nodes:
         view.set_node(
             NodeView(

@@ -172,7 +172,7 @@ def _nodes(
     A label that is open becomes a domain of the node's own: pods on one node are near each other whatever it
     will be. Where spread rules look at the label it is left out instead: the domain is not known to exist.
     """
-    view = cluster_view(catalogue.problem, list(catalogue.problem.nodes))
+    view = cluster_view(catalogue, list(catalogue.problem.nodes))
     for claim in plan.claims:
         possible = catalogue.worlds(claim)[0].possible
         labels = {key: values[0] for key, values in possible.items() if key not in undecided[claim.name]}

@@ -22,19 +22,21 @@ def whole_violations(problem: Problem, plan: Plan) -> Iterator[Violation]:
 
 def _accounting(problem: Problem, plan: Plan) -> Iterator[Violation]:
     """Every pending pod is placed once or reported once, and nothing else is."""
-    places: list[tuple[str, str]] = [(pod, claim.name) for claim in plan.claims for pod in claim.pods]
-    places += [(pod, node) for node, pods in plan.existing.items() for pod in pods]
-    places += [(item.pod, "left over") for item in plan.unschedulable]
-    counts = Counter(pod for pod, _ in places)
-    pending = {pod.key for pod in problem.pods}
-    for pod in sorted(pending | counts.keys()):
-        where = sorted(place for name, place in places if name == pod)
+    placed = [(pod, claim.name) for claim in plan.claims for pod in claim.pods]
+    placed += [(pod, node) for node, pods in plan.existing.items() for pod in pods]
+    placed += [(item.pod, "left over") for item in plan.unschedulable]
+    places: dict[str, list[str]] = {pod.key: [] for pod in problem.pods}
+    pending = frozenset(places)
+    for pod, place in placed:
+        places.setdefault(pod, []).append(place)
+    for pod, where in sorted(places.items()):
+        named = ", ".join(sorted(where))
         if pod not in pending:
-            yield Violation("accounting", pod, f"is not pending, but the plan puts it at {', '.join(where)}")
-        elif counts[pod] == 0:
+            yield Violation("accounting", pod, f"is not pending, but the plan puts it at {named}")
+        elif not where:
             yield Violation("accounting", pod, "is pending, but the plan neither places nor reports it")
-        elif counts[pod] > 1:
-            yield Violation("accounting", pod, f"is in the plan {counts[pod]} times: {', '.join(where)}")
+        elif len(where) > 1:
+            yield Violation("accounting", pod, f"is in the plan {len(where)} times: {named}")
     for item in plan.unschedulable:
         if not item.reason:
             yield Violation("accounting", item.pod, "is left over without a reason")

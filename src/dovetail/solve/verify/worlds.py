@@ -80,9 +80,14 @@ class Catalogue:
 
     def facts(self, key: str) -> PodFacts:
         """A pending pod with its rules resolved."""
-        if key not in self._facts:
-            self._facts[key] = PodFacts.of(self.pods[key], self.problem.volumes)
-        return self._facts[key]
+        return self.facts_of(self.pods[key])
+
+    def facts_of(self, pod: Pod) -> PodFacts:
+        """Any pod of the problem with its rules resolved, once however often it is asked for."""
+        known = self._facts.get(pod.key)
+        if known is None or known.pod is not pod:
+            known = self._facts[pod.key] = PodFacts.of(pod, self.problem.volumes)
+        return known
 
     def offerings(self, pool: Pool, requirements: Requirements) -> Mapping[str, list[Offering]]:
         """Type -> offerings that are available and meet the requirements, instance type aside."""
