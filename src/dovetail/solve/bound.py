@@ -12,7 +12,7 @@ from dovetail.solve.encode import Amounts, Mask
 
 Floats = npt.NDArray[np.float64]
 _MOST_CELLS = 20_000  # of the relaxation: pods' shapes times columns
-_SAFETY = 1e-7  # share by which the bound is lowered for rounding in floating point
+SAFETY = 1e-7  # share by which the bound is lowered for rounding in floating point
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,10 @@ def lower_bound(
     most = _most_value(duals, feasible, room)
     ratio = np.where(most > 0, price / np.maximum(most, 1e-30), np.inf)
     factor = min(1.0, float(ratio.min(initial=1.0)))
-    highest = duals.resources.max(axis=0)
-    absorbed = float((np.maximum(free, 0) @ highest).sum()) if len(free) else 0.0
-    return max(0, int((total - absorbed) * factor * (1 - _SAFETY)))
+    # Every shape may go into free room, whatever the rules say: that only lowers the bound.
+    anything = np.ones((len(demand), len(free)), dtype=np.bool_)
+    absorbed = float(_most_value(duals, anything, free).sum())
+    return max(0, int((total - absorbed) * factor * (1 - SAFETY)))
 
 
 def _most_value(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
