@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dovetail.api.codec import encode
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import NotFound
@@ -19,6 +21,8 @@ class NodePoolCounter:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        # What the last full count saw. The state answers the same tuples until something in them changes.
+        self._counted: tuple[object, ...] | None = None
 
     async def run(self) -> None:
         """Count for ever."""
@@ -29,6 +33,10 @@ class NodePoolCounter:
         state = self._context.state
         if not state.synced():
             return
+        seen = (state.all(NodePool), state.all(NodeClaim), state.all(Node), state.marked())
+        if seen == self._counted:
+            return
+        self._counted = None
         usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
         for pool in state.all(NodePool):
             used = usage.get(pool.metadata.name, dict(BASE))
@@ -45,3 +53,4 @@ class NodePoolCounter:
                 )
             except NotFound:
                 continue
+        self._counted = seen
