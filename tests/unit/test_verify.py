@@ -341,3 +341,17 @@ def test_placing_on_nodes_in_flight_counts_their_daemons() -> None:
     node = replace(NODE, in_flight=True, allocatable={"cpu": 400, "memory": GI, "pods": 4})
     found = verify(replace(PROBLEM, nodes=(node,)), GOOD)
     assert [(item.rule, item.subject) for item in found] == [("existing node", "old")]
+
+
+@pytest.mark.parametrize(("wanted", "rules"), [(("m.small", "r.large"), {"spread"}), (("m.small",), set())])
+def test_a_zone_that_sells_no_type_of_the_pool_does_not_count_as_empty(
+    wanted: tuple[str, ...], rules: set[str]
+) -> None:
+    sold_out = replace(
+        SMALL, offerings=tuple(replace(one, available=one.zone != "c") for one in SMALL.offerings)
+    )
+    only = pool("first", requirements=[Requirement.new(INSTANCE_TYPE, "In", wanted)])
+    _, build = FAULTS["a zone that could be opened stays empty"]
+    problem, crowded = build()
+    found = verify(replace(problem, pools=(replace(only, instance_types=(sold_out, LARGE)),)), crowded)
+    assert {item.rule for item in found} & {"spread"} == rules

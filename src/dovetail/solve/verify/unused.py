@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dovetail.model.filters import PodFacts
-from dovetail.model.labels import HOSTNAME
+from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
 from dovetail.model.requirement import pod_requirements
 from dovetail.model.resources import fits
 from dovetail.model.selector import NodeRule
@@ -116,8 +116,11 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool) -> set[s
             continue
         asked = pool.requirements.add(*wanted)
         offered = catalogue.offerings(pool, asked)
+        names = asked.get(INSTANCE_TYPE)
         for kind in pool.instance_types:
-            if not offered.get(kind.name) or not fits(facts.requests, catalogue.allocatable(kind)):
+            if not offered.get(kind.name) or not names.has(kind.name):
+                continue
+            if not fits(facts.requests, catalogue.allocatable(kind)):
                 continue
             if key == HOSTNAME:
                 return {"a new node"}
