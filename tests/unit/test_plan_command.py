@@ -303,3 +303,11 @@ def test_missing_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     complaint = " ".join(capsys.readouterr().err.split())
     assert "NodePool general names the EC2NodeClass defalt, which is not among the manifests" in complaint
     assert "did you mean default?" in complaint
+
+
+def test_the_folder_of_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[2] / "examples" / "evening-rush"
+    assert run(["plan", "-f", str(folder), "--region", "ap-northeast-2", "-o", "json"]) == 0
+    claims = json.loads(capsys.readouterr().out)["nodeClaims"]
+    assert {claim["nodePool"] for claim in claims} == {"karpenter-node-pool"}
+    assert all(claim["instanceType"].endswith(".2xlarge") for claim in claims)

@@ -21,6 +21,7 @@ from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import Cause, InputError, Invalid
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_SCENARIOS = "simulation.dovetail.dev/"
 _DEFAULT_NAMESPACE = "default"
 
 
@@ -106,6 +107,8 @@ def _manifests(located: Located, source: str) -> Iterator[Manifest]:
 
 
 def _manifest(located: Located, source: str) -> Manifest | None:
+    if str(located.value.get("apiVersion", "")).startswith(_SCENARIOS):
+        return None  # a scenario lies beside its cluster's manifests; it is no object of a cluster
     schema = schema_of(located.value)
     if schema is None:
         raise _unknown_kind(located, source)
