@@ -14,21 +14,22 @@ from dovetail.solve.assemble import claim
 from dovetail.solve.assign import Assigner
 from dovetail.solve.bins import Bin, narrowed
 from dovetail.solve.bound import Duals, lower_bound, relax
-from dovetail.solve.columns import Columns, Floats, undominated
+from dovetail.solve.choose import choose
+from dovetail.solve.columns import Columns, undominated
 from dovetail.solve.encode import Mask
 from dovetail.solve.explain import Explainer
-from dovetail.solve.improve import Improver
 from dovetail.solve.items import Item, Unit
 from dovetail.solve.limits import Limits
-from dovetail.solve.pack import Packer, Packing
+from dovetail.solve.market import market
+from dovetail.solve.pack import Packing
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.solve.problem import Budget, Problem
+from dovetail.solve.proof import knapsack_bound
 from dovetail.solve.shapes import Shape
 from dovetail.solve.topology import SPREAD, Group, GroupKey
 from dovetail.solve.world import World
 
 _REOPENINGS = 3  # plans made anew because domains were opened
-_MANY_OPINIONS = 300_000  # units of work after which the first opinion that places all is taken
 _ROUNDS = 8  # pods that limits left over are given this many further chances
 
 
@@ -65,6 +66,7 @@ class _Search:
         self.limits = Limits(self.world, self.columns)
         self.existing: dict[int, list[Unit]] = {}
         self.bought: list[tuple[Bin, list[Unit]]] = []
+        self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
         self.feasible: Mask = self._strict_feasibility()
         self.duals = self._relax()
 
@@ -120,55 +122,12 @@ class _Search:
         """Buy nodes for the items; the (shape, pod) pairs that none could be bought for."""
         if not items:
             return []
-        packer = Packer(self.world, self.columns, items)
-        improver = Improver(packer, self.limits)
-        least = float(
-            sum(
-                self.world.shapes[shape].value * len(item.bundles)
-                for item in items
-                for shape, _ in item.kinds
-            )
-        )
-        best, limits = None, self.limits
-        for values, charge, only_if_left in self._opinions(packer):
-            if best is not None and only_if_left and not best[0][0]:
-                continue
-            trial = self.limits.copy()
-            packing = packer.pack(values, charge, trial)
-            rank = (int(packing.left.sum()), packing.price, len(packing.bins))
-            if best is None or rank < best[0]:
-                best, limits = (rank, packing), trial
-            if self.world.work.used > _MANY_OPINIONS and not best[0][0]:
-                break
-        if best is None:
-            return []
-        packing, self.limits = best[1], limits
-        if self.world.work.left:
-            packing, self.limits = improver.run(packing, self._opinions(packer)[0][0], least)
-        self._hand_out(items, packing)
+        choice = choose(self.world, self.columns, self.limits, items)
+        self.limits = choice.limits
+        for shape, worth in choice.worth.items():
+            self.worth.setdefault(shape, worth)
+        self._hand_out(items, choice.packing)
         return self._take_back(items, assigner)
-
-    def _opinions(self, packer: Packer) -> list[tuple[Floats, Floats, bool]]:
-        """What each item is worth and what each column is charged; the relaxation's prices first.
-
-        The last ones spend limits and reservations sparingly; they are tried only if pods were left over.
-        """
-        shapes = self.world.shapes
-        worth = [sum(shapes[shape].value for shape, _ in item.kinds) for item in packer.items]
-        by_duals = np.array(worth, dtype=np.float64)
-        alone = packer.least_costs()
-        by_duals = np.where(by_duals > 0, by_duals, alone)
-        price = self.columns.price.astype(np.float64)
-        opinions = [
-            (by_duals, price, False),
-            (alone, price, False),
-            (np.sqrt(by_duals * np.maximum(alone, 1e-9)), price, False),
-        ]
-        if self.limits.any:
-            each = np.ones_like(by_duals)
-            scarce = self.limits.shares() + 1e-12 * price
-            opinions += [(by_duals, scarce, True), (each, scarce, True), (each, np.ones_like(price), True)]
-        return opinions
 
     def _hand_out(self, items: list[Item], packing: Packing) -> None:
         """Give the bundles to the nodes; what is left stays in the items."""
@@ -250,7 +209,7 @@ class _Search:
             unschedulable=tuple(
                 sorted((explainer.explain(world.shapes[shape], pod) for shape, pod in left), key=_by_pod)
             ),
-            cost=Cost(hourly, min(hourly, self._bound(placed))),
+            cost=Cost(hourly, min(hourly, self._bound(placed, hourly))),
             relaxed=dict(sorted(self._relaxed())),
             work=world.work.used,
         )
@@ -272,7 +231,8 @@ class _Search:
         found = [(unit.pod, shapes[unit.shape].levels[unit.level].given_up) for unit in units]
         return [(pod, given_up) for pod, given_up in found if given_up]
 
-    def _bound(self, placed: set[str]) -> int:
+    def _bound(self, placed: set[str], hourly: int) -> int:
+        """The best proven lower bound on what placing these pods costs."""
         shapes = self.world.shapes
         demand = np.array([sum(pod in placed for pod in shape.pods) for shape in shapes], dtype=np.int64)
         columns = self.columns
@@ -280,12 +240,16 @@ class _Search:
         free = [self.free]
         for index in np.flatnonzero(columns.reserved).tolist():
             free.append(np.tile(columns.room[index], (columns.left.get(columns.reservation[index], 0), 1)))
-        return lower_bound(
-            self.duals,
-            demand,
-            (self.feasible[:, sold], columns.room[sold], columns.price[sold]),
-            np.concatenate(free),
-        )
+        room = np.concatenate(free)
+        feasible, sizes, price = self.feasible[:, sold], columns.room[sold], columns.price[sold]
+        bound = lower_bound(self.duals, demand, (feasible, sizes, price), room)
+        if bound >= hourly or not self.worth:
+            return bound
+        vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
+        apart = np.zeros((len(shapes), len(shapes)), dtype=np.bool_)
+        goods = market(feasible, sizes, price, vectors, apart, demand)
+        worth = np.array([self.worth.get(shape.index, shape.value) for shape in shapes])
+        return max(bound, knapsack_bound(goods, worth, self.duals, room, self.world.work))
 
 
 def _by_pod(item: Unschedulable) -> str:

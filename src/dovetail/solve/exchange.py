@@ -1,0 +1,118 @@
+"""Better patterns from good ones: take out up to two items, put in up to two others of more worth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.base.streams import stream
+from dovetail.solve.columns import Floats
+from dovetail.solve.encode import Amounts, Mask
+from dovetail.solve.market import Market
+from dovetail.solve.world import Work
+
+_PAIRS = 20_000  # pairs that may be put in; more are sampled
+_BLOCK = 256  # rows that are compared with the pairs at once
+_HITS = 2  # pairs that are taken per row
+_LEAST_GAIN = 1e-4  # of the node's price
+_CELLS_PER_UNIT = 128  # comparisons of a row with a pair that make one unit of work
+
+
+class Exchange:
+    """Prices exchanges for one market. Item number I stands for "nothing"."""
+
+    def __init__(self, goods: Market, work: Work) -> None:
+        self._goods = goods
+        self._work = work
+        self._draw = stream(0, "solve", "exchange")
+        items = len(goods.demand)
+        first, second = np.triu_indices(items)
+        fine = ~goods.conflict[first, second]
+        first = np.concatenate([np.arange(items), first[fine]])
+        second = np.concatenate([np.full(items, items), second[fine]])
+        if len(first) > _PAIRS:
+            some = sorted(self._draw.sample(range(items, len(first)), _PAIRS - min(items, _PAIRS)))
+            chosen = np.array([*range(items), *some], dtype=np.int64)
+            first, second = first[chosen], second[chosen]
+        self._first, self._second = first, second
+        self._vectors = np.concatenate([goods.vectors, np.zeros_like(goods.vectors[:1])])
+        self._needs = self._vectors[first] + self._vectors[second]
+        may = np.concatenate([goods.feasible, np.ones((len(goods.price), 1), dtype=np.bool_)], axis=1)
+        self._may: Mask = may[:, first] & may[:, second]
+
+    def run(
+        self, worth: Floats, counts: Amounts, column: Amounts, demand: Amounts, most_rows: int
+    ) -> Amounts:
+        """New patterns (M, I), best first by gain per price, from the base patterns (B, I) on their columns.
+
+        None of them asks for more than `demand` of an item. `worth` is per item, (I,).
+        """
+        worth = np.append(np.where(demand > 0, worth, 0.0), 0.0)
+        base, out = self._rows(counts, most_rows)
+        if not len(base):
+            return counts[:0]
+        price = self._goods.price[column[base]].astype(np.float64)
+        lost = price - (counts @ worth[:-1])[base] + worth[out].sum(axis=1)
+        used = counts @ self._goods.vectors
+        room = (self._goods.room[column] - used)[base] + self._vectors[out].sum(axis=1)
+        value = worth[self._first] + worth[self._second]
+        order = np.argsort(-value, kind="stable")
+        # Only pairs of more worth than what a row has lost can pay: a prefix of the order.
+        prefix = np.searchsorted(-value[order], -(lost + _LEAST_GAIN * price))
+        row, pair = self._hits(room, column[base], prefix, order)
+        gain = (value[pair] - lost[row]) / price[row]
+        best = np.argsort(-gain, kind="stable")
+        row, pair = row[best], pair[best]
+        found = np.concatenate([counts[base[row]], np.zeros((len(row), 1), dtype=np.int64)], axis=1)
+        lines = np.arange(len(row))
+        for taken in (out[row, 0], out[row, 1]):
+            found[lines, taken] -= 1
+        for put in (self._first[pair], self._second[pair]):
+            found[lines, put] += 1
+        found = found[:, :-1]
+        return found[np.all(found <= demand, axis=1)]
+
+    def _rows(self, counts: Amounts, most: int) -> tuple[Amounts, Amounts]:
+        """(base pattern (N,), the two items taken out (N, 2)), a sample where there are more than `most`."""
+        nothing = counts.shape[1]
+        bases, outs = [], []
+        for index, pattern in enumerate(counts):
+            held = np.flatnonzero(pattern)
+            first, second = np.triu_indices(len(held))
+            fine = (first != second) | (pattern[held[first]] >= 2)
+            alone = np.stack([held, np.full(len(held), nothing)], axis=1)
+            both = np.stack([held[first[fine]], held[second[fine]]], axis=1)
+            out = np.concatenate([np.full((1, 2), nothing), alone, both])
+            outs.append(out)
+            bases.append(np.full(len(out), index))
+        if not bases:
+            return np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
+        base, out = np.concatenate(bases), np.concatenate(outs)
+        if len(base) > most:
+            chosen = np.array(sorted(self._draw.sample(range(len(base)), most)), dtype=np.int64)
+            base, out = base[chosen], out[chosen]
+        return base, out
+
+    def _hits(
+        self, room: Amounts, column: Amounts, prefix: Amounts, order: Amounts
+    ) -> tuple[Amounts, Amounts]:
+        """(row, pair) of the first pairs of the order that fit into the room of a row."""
+        needs, may = self._needs[order], self._may[:, order]
+        rows: list[Amounts] = [np.zeros(0, dtype=np.int64)]
+        pairs: list[Amounts] = [np.zeros(0, dtype=np.int64)]
+        by_length = np.argsort(prefix, kind="stable")
+        by_length = by_length[prefix[by_length] > 0]
+        for start in range(0, len(by_length), _BLOCK):
+            block = by_length[start : start + _BLOCK]
+            longest = int(prefix[block[-1]])
+            self._work.spend(1 + len(block) * longest // _CELLS_PER_UNIT)
+            fits = np.arange(longest)[None, :] < prefix[block][:, None]
+            for resource in range(needs.shape[1]):
+                fits &= needs[:longest, resource][None, :] <= room[block, resource][:, None]
+            fits &= may[column[block], :longest]
+            for _ in range(_HITS):
+                hit = fits.argmax(axis=1)
+                found = np.flatnonzero(fits[np.arange(len(block)), hit])
+                rows.append(block[found])
+                pairs.append(order[hit[found]])
+                fits[found, hit[found]] = False
+        return np.concatenate(rows), np.concatenate(pairs)

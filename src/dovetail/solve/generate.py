@@ -1,0 +1,148 @@
+"""Column generation: patterns of nodes that pay, and an integer plan made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.solve.columns import Floats
+from dovetail.solve.encode import Amounts
+from dovetail.solve.exchange import Exchange
+from dovetail.solve.knapsack import Knapsacks
+from dovetail.solve.market import Market
+from dovetail.solve.master import Fractions, Master
+from dovetail.solve.patterns import fill
+from dovetail.solve.world import Work
+
+_ROWS = 2_500  # ways to take items out that are tried in one round
+_NEW = 200  # patterns that one round adds
+_FEW_NEW = 5  # when a round adds fewer, patterns are looked for in another way
+_PROGRESS = 1e-5  # share of the cost: the same after a round that gained less
+_GAIN = 1e-4  # of a node's price: less is not worth a pattern
+_WIDTH = 150  # partial loads that a search for patterns follows
+_PER_COLUMN = 8
+_PIVOT = 20  # units of work per iteration of the simplex method
+_DIVE_ROWS = 500
+_DIVE_NEW = 50
+_DIVE_ROUNDS = 3
+_NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
+_WHOLE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """So many nodes of one pattern."""
+
+    counts: Amounts  # (I,)
+    column: int  # of the market
+    number: int
+
+
+class Generator:
+    """One market's search: patterns so far and what the items turn out to be worth."""
+
+    def __init__(self, goods: Market, work: Work) -> None:
+        self._goods = goods
+        self._work = work
+        self._master = Master(goods)
+        self._exchange = Exchange(goods, work)
+        self._knapsacks = Knapsacks(goods, work)
+        self._paid = 0  # iterations of the simplex method that were charged
+        self.worth: Floats = np.zeros(len(goods.demand))
+        self.cost = 0.0  # of the plan in fractions, nano-dollars per hour
+
+    def run(self, seeds: Amounts) -> list[Purchase]:
+        """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
+        self._master.add(self._alone())
+        self._master.add(np.minimum(seeds, self._goods.demand))
+        now, before = self._solve(), np.inf
+        while self._work.left:
+            stalled = now.cost > before * (1 - _PROGRESS)
+            added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
+            if stalled or added < _FEW_NEW:
+                added = self._filled(now) + self._searched(now)
+            if not added:
+                break
+            before, now = now.cost, self._solve()
+        self.worth, self.cost = now.worth, now.cost
+        return self._dive(now)
+
+    def _alone(self) -> Amounts:
+        """Per item the pattern of only it that costs least per copy."""
+        copies = self._goods.copies()
+        rate = np.where(copies > 0, self._goods.price[:, None] / np.maximum(copies, 1), np.inf)
+        items = np.arange(len(self._goods.demand))
+        return np.diag(copies[rate.argmin(axis=0), items])
+
+    def _solve(self) -> Fractions:
+        now = self._master.solve()
+        self._work.spend((self._master.iterations - self._paid) * _PIVOT)
+        self._paid = self._master.iterations
+        return now
+
+    def _exchanged(self, now: Fractions, demand: Amounts, rows: int, most: int) -> int:
+        used = np.flatnonzero(now.nodes > _WHOLE)
+        counts, column = self._master.counts[used], self._master.column[used]
+        fine = np.all(counts <= demand, axis=1)
+        found = self._exchange.run(now.worth, counts[fine], column[fine], demand, rows)
+        return self._master.add(found, most)
+
+    def _filled(self, now: Fractions) -> int:
+        """Patterns that pay among greedy fillings of every column."""
+        goods = self._goods
+        self._work.spend(goods.feasible.size)
+        counts = fill(goods.room, goods.feasible, goods.vectors, now.worth, goods.demand, goods.conflict)
+        price = np.tile(goods.price, len(counts) // len(goods.price)).astype(np.float64)
+        gain = (counts @ now.worth - price) / np.maximum(price, 1.0)
+        order = np.argsort(-gain, kind="stable")
+        return self._master.add(counts[order[gain[order] > _GAIN]], _NEW)
+
+    def _searched(self, now: Fractions) -> int:
+        """Patterns that pay by a wider search of those columns that might have any."""
+        added = 0
+        for column, price in enumerate(self._goods.price.tolist()):
+            if not self._work.left:
+                break
+            best = self._knapsacks.run(column, now.worth, price * (1 + _GAIN), _WIDTH)
+            added += self._master.add(best.counts, _PER_COLUMN)
+        return added
+
+    def _dive(self, now: Fractions) -> list[Purchase]:
+        """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""
+        rest = self._goods.demand.copy()
+        bought: list[Purchase] = []
+        while rest.any():
+            before = int(rest.sum())
+            for pattern, number in self._whole(now):
+                rest = self._buy(np.minimum(self._master.counts[pattern], rest), number, rest, bought)
+            if not self._work.left or int(rest.sum()) == before:
+                break
+            self._master.demand(rest)
+            now = self._solve()
+            for _ in range(_DIVE_ROUNDS):
+                used = np.flatnonzero(now.nodes > _WHOLE)
+                added = self._master.add(np.minimum(self._master.counts[used], rest))
+                added += self._exchanged(now, rest, _DIVE_ROWS, _DIVE_NEW)
+                if not added:
+                    break
+                now = self._solve()
+        return bought
+
+    def _whole(self, now: Fractions) -> list[tuple[int, int]]:
+        """(pattern, nodes) to buy for certain."""
+        number = np.floor(now.nodes + _WHOLE).astype(np.int64)
+        order = np.argsort(-now.nodes, kind="stable")
+        if not number.any():
+            number[now.nodes > _NEARLY_ONE] = 1
+            number[order[:1]] = 1
+        return [(index, int(number[index])) for index in order.tolist() if number[index]]
+
+    def _buy(self, counts: Amounts, number: int, rest: Amounts, bought: list[Purchase]) -> Amounts:
+        held = counts > 0
+        column = int(self._goods.cheapest(counts[None])[0])
+        if column < 0 or not held.any():
+            return rest
+        number = min(number, int((rest[held] // counts[held]).min()))
+        bought.append(Purchase(counts, column, number))
+        return rest - counts * number

@@ -1,0 +1,84 @@
+"""What is for sale to a fixed list of items, thinned out to what can ever be the best choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.solve.encode import Amounts, Mask
+
+_BLOCK = 512  # columns that are compared with all kept ones at once
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """I items and K columns, the cheapest first. Amounts are integers: "fits" has no tolerance."""
+
+    column: Amounts  # (K,) where the column stands among all
+    room: Amounts  # (K, R), not negative
+    price: Amounts  # (K,) nano-dollars per hour, ascending
+    feasible: Mask  # (K, I)
+    vectors: Amounts  # (I, R)
+    conflict: Mask  # (I, I): cannot share a node; on the diagonal: one at most
+    demand: Amounts  # (I,) of items that some column can hold, else 0
+
+    def copies(self) -> Amounts:
+        """How many of each item alone a node of each column holds, at most the demand, (K, I)."""
+        result = np.where(self.feasible, self.demand, 0)
+        for row in range(self.vectors.shape[1]):
+            need = self.vectors[:, row]
+            asked = need > 0
+            result[:, asked] = np.minimum(result[:, asked], self.room[:, row][:, None] // need[asked])
+        return np.where(np.diagonal(self.conflict), np.minimum(result, 1), result)
+
+    def cheapest(self, counts: Amounts) -> Amounts:
+        """The cheapest column that holds each of the loads (N, I), as a position in K; -1 if none does."""
+        used = counts @ self.vectors
+        present = counts > 0
+        held = present.astype(np.float32) @ (~self.feasible.T).astype(np.float32) == 0
+        for row in range(self.room.shape[1]):
+            held &= used[:, row][:, None] <= self.room[:, row][None, :]
+        if self.conflict.any():
+            clashes = present.astype(np.float32) @ np.triu(self.conflict, 1).astype(np.float32) > 0
+            alone = np.diagonal(self.conflict)
+            broken: Mask = np.asarray((clashes & present) | ((counts > 1) & alone), dtype=np.bool_)
+            held &= ~broken.any(axis=1, keepdims=True)
+        found: Amounts = np.where(held.any(axis=1), held.argmax(axis=1), -1)
+        return found
+
+
+def market(
+    feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts, conflict: Mask, demand: Amounts
+) -> Market:
+    """A market of all columns that are given: `feasible` (I, C), `room` (C, R), `price` (C,)."""
+    kept = _undominated(feasible.T, room, price)
+    return Market(
+        column=kept,
+        room=np.maximum(room[kept], 0),
+        price=price[kept],
+        feasible=feasible.T[kept],
+        vectors=vectors,
+        conflict=conflict,
+        demand=np.where(feasible.any(axis=1), demand, 0),
+    )
+
+
+def _undominated(feasible: Mask, room: Amounts, price: Amounts) -> Amounts:
+    """Columns, by price, that no cheaper one replaces in room and for every item. `feasible` is (C, I)."""
+    useful = np.flatnonzero(feasible.any(axis=1))
+    order = useful[np.lexsort((useful, -room[useful].sum(axis=1), price[useful]))]
+    lacks = (~feasible).astype(np.float32)
+    holds = feasible.astype(np.float32)
+    kept: list[int] = []
+    for start in range(0, len(order), _BLOCK):
+        block = order[start : start + _BLOCK]
+        rivals = np.concatenate([np.array(kept, dtype=np.int64), block])
+        beaten = holds[block] @ lacks[rivals].T == 0
+        for row in range(room.shape[1]):
+            beaten &= room[rivals, row][None, :] >= room[block, row][:, None]
+        # A rival counts only if it stands earlier in the order; that order is by price.
+        first = len(kept)
+        beaten[:, first:] &= np.tri(len(block), k=-1, dtype=np.bool_)
+        kept.extend(block[~beaten.any(axis=1)].tolist())
+    return np.array(kept, dtype=np.int64)

@@ -1,0 +1,54 @@
+"""A lower bound on cost from what whole nodes can hold, sharper than from their room alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dovetail.solve.bound import SAFETY, Duals
+from dovetail.solve.columns import Floats
+from dovetail.solve.encode import Amounts
+from dovetail.solve.knapsack import Knapsacks
+from dovetail.solve.market import Market
+from dovetail.solve.world import Work
+
+_WIDTHS = (150, 2_000)  # partial loads that are followed: few, then many for columns that need it
+
+
+def knapsack_bound(goods: Market, worth: Floats, duals: Duals, free: Amounts, work: Work) -> int:
+    """Nano-dollars per hour below which nobody can place the market's demand, whatever `worth` (S,) is.
+
+    If no node can hold more worth than a multiple of its price, then all demand costs at least its worth
+    divided by that multiple. `free` (N, R) is room that costs nothing. 0 where the work is used up.
+    """
+    if not len(goods.price) or not work.left:
+        return 0
+    absorbed = _absorbed(goods, worth, duals, free)
+    total = float(goods.demand @ worth) - absorbed
+    if total <= 0:
+        return 0
+    knapsacks = Knapsacks(goods, work)
+    highest = 1.0
+    for column, price in enumerate(goods.price.tolist()):
+        if price <= 0:
+            return 0
+        for width in _WIDTHS:
+            if not work.left:
+                return 0
+            most = knapsacks.run(column, worth, price * highest, width).most
+            if most <= price * highest * (1 + SAFETY):
+                break
+        highest = max(highest, most / price)
+    return max(0, int(total / highest * (1 - SAFETY)))
+
+
+def _absorbed(goods: Market, worth: Floats, duals: Duals, free: Amounts) -> float:
+    """The most worth that the free room can take, at prices that make no pod worth more than it needs."""
+    if not np.maximum(free, 0).any():
+        return 0.0
+    prices = duals.resources.max(axis=0, initial=0.0)
+    cost = goods.vectors @ prices
+    wanted = (goods.demand > 0) & (worth > 0)
+    if not np.all(cost[wanted] > 0):
+        return float("inf")
+    raised = float((worth[wanted] / cost[wanted]).max(initial=0.0))
+    return float((np.maximum(free, 0) @ prices).sum()) * raised
