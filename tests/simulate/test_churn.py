@@ -16,7 +16,7 @@ from dovetail.cloud.simulated import Limit
 from dovetail.model import labels
 
 SETS = 4
-STEPS = 15
+STEPS = 10
 
 
 def workload(name: str, chance: random.Random) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_the_cluster_settles_after_anything(seed: int) -> None:
         for _ in range(STEPS):
             await world.clock.sleep(chance.randint(1, 90) * SECOND)
             await step(world, chance)
-        await world.clock.sleep(30 * MINUTE)
+        await world.clock.sleep(25 * MINUTE)
         await settled(world)
 
     world = play(script, limits=(short,))
