@@ -61,7 +61,7 @@ class Generator:
             stalled = now.cost > before * (1 - _PROGRESS)
             added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
             if stalled or added < _FEW_NEW:
-                added = self._filled(now) + self._searched(now)
+                added += self._filled(now) + self._searched(now)
             if not added:
                 break
             before, now = now.cost, self._solve()
