@@ -58,7 +58,10 @@ def test_a_mistyped_discovery_tag_is_named_and_mending_it_helps() -> None:
         assert told(stored, "NodeClassReady").status == told(stored, "Ready").status == "False"
         assert world.records("claim.created") == []
         assert world.records("pod.unschedulable", pod="default/a")
-        assert world.messages("FailedScheduling")
+        ours = [text for text in world.messages("FailedScheduling") if text.startswith("Failed to")]
+        assert ours == [
+            f"Failed to schedule pod, no nodepools found ({POOL}: {groups.message}, {subnets.message})"
+        ]
 
         right = travel_class()["spec"]
         terms = {key: right[key] for key in ("subnetSelectorTerms", "securityGroupSelectorTerms")}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import condition
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError
@@ -28,6 +29,8 @@ from dovetail.solve.solver import solve
 
 FAILED_SCHEDULING_TTL = 5 * MINUTE
 NO_TYPES_TTL = MINUTE
+# Conditions of a node class that tell what its selectors did not find.
+RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,21 @@ class Provisioner:
         for left in plan.unschedulable:
             pod = state.get(Pod, left.pod)
             if pod is not None:
-                await self._failed(pod, left.reason)
+                # Without any pool that took part, what keeps the pools from it is the reason.
+                await self._failed(pod, left.reason if left.pools else left.reason + self._unready())
+
+    def _unready(self) -> str:
+        """ " (POOL: why it is not ready; ...)", or "" where all pools are."""
+        faults = []
+        for pool in sorted(self._context.state.all(NodePool), key=lambda pool: pool.metadata.name):
+            ready = condition(pool.status.conditions, "Ready")
+            if ready is None or ready.status == "True":
+                continue
+            node_class = self._context.node_class(pool.spec.template.spec.node_class_ref)
+            conditions = node_class.status.conditions if node_class else ()
+            roots = [item.message for item in conditions if item.status == "False" and item.type in RESOLVED]
+            faults.append(f"{pool.metadata.name}: {', '.join(roots) or ready.message}")
+        return f" ({'; '.join(faults)})" if faults else ""
 
     async def _buy(self, planned: PlannedClaim, usage: Resources) -> None:
         """Create the claim, unless its pool went away or is over its limits by now."""
