@@ -56,11 +56,14 @@ class Generator:
         """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
         self._master.add(self._alone())
         self._master.add(np.minimum(seeds, self._goods.demand))
-        now, before = self._solve(), np.inf
+        now, before, searched = self._solve(), np.inf, False
         while self._work.left:
             stalled = now.cost > before * (1 - _PROGRESS)
+            if stalled and searched:
+                break
             added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
-            if stalled or added < _FEW_NEW:
+            searched = stalled or added < _FEW_NEW
+            if searched:
                 added += self._filled(now) + self._searched(now)
             if not added:
                 break

@@ -14,34 +14,32 @@ from dovetail.solve.world import Work
 _WIDTHS = (150, 2_000)  # partial loads that are followed: few, then many for columns that need it
 
 
-def knapsack_bound(goods: Market, worth: Floats, duals: Duals, free: Amounts, work: Work) -> int:
+def knapsack_bound(goods: Market, worth: Floats, absorbed: float, known: int, work: Work) -> int:
     """Nano-dollars per hour below which nobody can place the market's demand, whatever `worth` (S,) is.
 
     If no node can hold more worth than a multiple of its price, then all demand costs at least its worth
-    divided by that multiple. `free` (N, R) is room that costs nothing. 0 where the work is used up.
+    divided by that multiple. `absorbed` is worth that free room takes at no price. `known` is a bound already
+    proven: it is the result where it cannot be exceeded, or the work is used up.
     """
     if not len(goods.price) or not work.left:
-        return 0
-    absorbed = _absorbed(goods, worth, duals, free)
+        return known
     total = float(goods.demand @ worth) - absorbed
-    if total <= 0:
-        return 0
     knapsacks = Knapsacks(goods, work)
     highest = 1.0
     for column, price in enumerate(goods.price.tolist()):
-        if price <= 0:
-            return 0
+        if price <= 0 or total <= known * highest:
+            return known
         for width in _WIDTHS:
             if not work.left:
-                return 0
+                return known
             most = knapsacks.run(column, worth, price * highest, width).most
             if most <= price * highest * (1 + SAFETY):
                 break
         highest = max(highest, most / price)
-    return max(0, int(total / highest * (1 - SAFETY)))
+    return max(known, int(total / highest * (1 - SAFETY)))
 
 
-def _absorbed(goods: Market, worth: Floats, duals: Duals, free: Amounts) -> float:
+def absorbed(goods: Market, worth: Floats, duals: Duals, free: Amounts) -> float:
     """The most worth that the free room can take, at prices that make no pod worth more than it needs."""
     if not np.maximum(free, 0).any():
         return 0.0

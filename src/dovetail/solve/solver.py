@@ -24,7 +24,7 @@ from dovetail.solve.market import market
 from dovetail.solve.pack import Packing
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.solve.problem import Budget, Problem
-from dovetail.solve.proof import knapsack_bound
+from dovetail.solve.proof import absorbed, knapsack_bound
 from dovetail.solve.shapes import Shape
 from dovetail.solve.topology import SPREAD, Group, GroupKey
 from dovetail.solve.world import World
@@ -249,7 +249,8 @@ class _Search:
         apart = np.zeros((len(shapes), len(shapes)), dtype=np.bool_)
         goods = market(feasible, sizes, price, vectors, apart, demand)
         worth = np.array([self.worth.get(shape.index, shape.value) for shape in shapes])
-        return max(bound, knapsack_bound(goods, worth, self.duals, room, self.world.work))
+        free_worth = absorbed(goods, worth, self.duals, room)
+        return knapsack_bound(goods, worth, free_worth, bound, self.world.work)
 
 
 def _by_pod(item: Unschedulable) -> str:
