@@ -13,6 +13,7 @@ import numpy as np
 from dovetail.api.core import Taint
 from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
 from dovetail.model.requirement import Requirements
+from dovetail.solve.even import Seat
 from dovetail.solve.items import Assignment, Host, Item, Unit
 from dovetail.solve.match import ports_conflict
 from dovetail.solve.shapes import Level, Shape
@@ -21,7 +22,7 @@ from dovetail.solve.world import Pins, World, lookup, pinned
 
 _FILTERED = frozenset({ZONE, CAPACITY_TYPE, ARCH, OS})
 # What a spread looks at to tell whether a node counts: its labels and its taints.
-Seat = tuple[Requirements, tuple[Taint, ...]]
+_Ground = tuple[Requirements, tuple[Taint, ...]]
 _ItemKey = tuple[int, int, Requirements, Pins, tuple[int, ...]]
 
 
@@ -67,6 +68,11 @@ class Assigner:
             for unit in bundle:
                 seat = self._new_seat(item.pools, item.wanted, item.pins)
                 self._count(unit, lookup(item.pins), -1, seat)
+
+    def seat(self, row: int, unit: Unit) -> Seat:
+        """The place of a pod on an existing node."""
+        domain_of = self._node_domain(row)
+        return Seat(unit, domain_of, lambda: self._count(unit, domain_of, -1, self._node_seat(row)))
 
     def _in_order(self, pods: Iterable[tuple[int, str]]) -> list[tuple[Shape, list[str]]]:
         """Shapes that others want to be near first, then those with rules, then the rest; large first."""
@@ -276,10 +282,10 @@ class Assigner:
     def _node_domain(self, row: int) -> DomainOf:
         return lambda key: self.world.nodes.domain(row, key)
 
-    def _node_seat(self, row: int) -> Seat:
+    def _node_seat(self, row: int) -> _Ground:
         return self.world.nodes.labels[row], self.world.problem.nodes[row].taints
 
-    def _new_seat(self, pools: tuple[int, ...], wanted: Requirements, pins: Pins) -> Seat:
+    def _new_seat(self, pools: tuple[int, ...], wanted: Requirements, pins: Pins) -> _Ground:
         table = self.world.tables[pools[0]]
         return table.base.add(*wanted, *pinned(pins)), table.pool.taints
 
@@ -287,7 +293,7 @@ class Assigner:
         topology = self.world.topology
         return bool(topology.first_refusal(level.owned, shape.matching, domain_of, skip_hosts=skip_hosts))
 
-    def _count(self, unit: Unit, domain_of: DomainOf, step: int, seat: Seat) -> None:
+    def _count(self, unit: Unit, domain_of: DomainOf, step: int, seat: _Ground) -> None:
         """Register a pod with every group that counts it or that it owns."""
         shape = self.world.shapes[unit.shape]
         owned = shape.levels[unit.level].owned

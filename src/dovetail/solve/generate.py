@@ -20,7 +20,7 @@ _NEW = 200  # patterns that one round adds
 _FEW_NEW = 5  # when a round adds fewer, patterns are looked for in another way
 _PROGRESS = 1e-5  # share of the cost: the same after a round that gained less
 _GAIN = 1e-4  # of a node's price: less is not worth a pattern
-_WIDTH = 150  # partial loads that a search for patterns follows
+_WIDTHS = (150, 2_000)  # partial loads that a search for patterns follows; more where it found nothing
 _PER_COLUMN = 8
 _PIVOT = 20  # units of work per iteration of the simplex method
 _DIVE_ROWS = 500
@@ -64,7 +64,9 @@ class Generator:
             added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
             searched = stalled or added < _FEW_NEW
             if searched:
-                added += self._filled(now) + self._searched(now)
+                added += self._filled(now)
+                for width in _WIDTHS:
+                    added += 0 if added else self._searched(now, width)
             if not added:
                 break
             before, now = now.cost, self._solve()
@@ -101,13 +103,13 @@ class Generator:
         order = np.argsort(-gain, kind="stable")
         return self._master.add(counts[order[gain[order] > _GAIN]], _NEW)
 
-    def _searched(self, now: Fractions) -> int:
+    def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a wider search of those columns that might have any."""
         added = 0
         for column, price in enumerate(self._goods.price.tolist()):
             if not self._work.left:
                 break
-            best = self._knapsacks.run(column, now.worth, price * (1 + _GAIN), _WIDTH)
+            best = self._knapsacks.run(column, now.worth, price * (1 + _GAIN), width)
             added += self._master.add(best.counts, _PER_COLUMN)
         return added
 

@@ -11,7 +11,9 @@ from dovetail.solve.knapsack import Knapsacks
 from dovetail.solve.market import Market
 from dovetail.solve.world import Work
 
-_WIDTHS = (150, 2_000)  # partial loads that are followed: few, then many for columns that need it
+_NARROW = 150  # partial loads that are followed at first
+_WIDE = 240_000  # the same, times items, for columns that need it
+_WIDEST = 20_000
 
 
 def knapsack_bound(goods: Market, worth: Floats, absorbed: float, known: int, work: Work) -> int:
@@ -29,7 +31,7 @@ def knapsack_bound(goods: Market, worth: Floats, absorbed: float, known: int, wo
     for column, price in enumerate(goods.price.tolist()):
         if price <= 0 or total <= known * highest:
             return known
-        for width in _WIDTHS:
+        for width in (_NARROW, min(_WIDEST, _WIDE // len(worth))):
             if not work.left:
                 return known
             most = knapsacks.run(column, worth, price * highest, width).most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dovetail.solve.bound import Duals, lower_bound, relax
 from dovetail.solve.choose import choose
 from dovetail.solve.columns import Columns, undominated
 from dovetail.solve.encode import Mask
+from dovetail.solve.even import Seat, surplus
 from dovetail.solve.explain import Explainer
 from dovetail.solve.items import Item, Unit
 from dovetail.solve.limits import Limits
@@ -27,7 +29,7 @@ from dovetail.solve.problem import Budget, Problem
 from dovetail.solve.proof import absorbed, knapsack_bound
 from dovetail.solve.shapes import Shape
 from dovetail.solve.topology import SPREAD, Group, GroupKey
-from dovetail.solve.world import World
+from dovetail.solve.world import World, lookup
 
 _REOPENINGS = 3  # plans made anew because domains were opened
 _ROUNDS = 8  # pods that limits left over are given this many further chances
@@ -66,6 +68,8 @@ class _Search:
         self.limits = Limits(self.world, self.columns)
         self.existing: dict[int, list[Unit]] = {}
         self.bought: list[tuple[Bin, list[Unit]]] = []
+        self.items: dict[str, Item] = {}  # pod -> what it was bought for as
+        self.taken_back = False  # True iff nodes for some pods could not be bought
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
         self.feasible: Mask = self._strict_feasibility()
         self.duals = self._relax()
@@ -83,6 +87,8 @@ class _Search:
             waiting = sorted([*assignment.left, *left])
             if not left:
                 break
+        if self.taken_back:
+            waiting = sorted([*waiting, *self._even_out(assigner)])
         self._keep_out()
         return self._plan(waiting)
 
@@ -136,6 +142,7 @@ class _Search:
             for index, number in made.counts:
                 taken, items[index].bundles = items[index].bundles[:number], items[index].bundles[number:]
                 units.extend(unit for bundle in taken for unit in bundle)
+                self.items.update((unit.pod, items[index]) for bundle in taken for unit in bundle)
             self.bought.append((made, units))
 
     def _take_back(self, items: list[Item], assigner: Assigner) -> list[tuple[int, str]]:
@@ -144,9 +151,34 @@ class _Search:
             if not item.bundles:
                 continue
             assigner.forget(item, item.bundles)
+            self.taken_back = True
             for shape, _ in item.kinds:
                 assigner.closed.update((shape, pool) for pool in item.pools)
             left.extend((unit.shape, unit.pod) for bundle in item.bundles for unit in bundle)
+        return left
+
+    def _even_out(self, assigner: Assigner) -> list[tuple[int, str]]:
+        """Give up pods that stand too far ahead of those that no node could be bought for."""
+        shapes = self.world.shapes
+        seats = [assigner.seat(row, unit) for row, units in self.existing.items() for unit in units]
+        for _, units in self.bought:
+            for unit in units:
+                item = self.items[unit.pod]
+                forget = partial(assigner.forget, item, [(unit,)])
+                seats.append(Seat(unit, lookup(item.pins), forget))
+        out = surplus(self.world.topology.groups, shapes, seats)
+        left = [(seat.unit.shape, seat.unit.pod) for seat in seats if seat.unit.pod in out]
+        for row, units in self.existing.items():
+            self.existing[row] = [unit for unit in units if unit.pod not in out]
+        kept = []
+        for made, units in self.bought:
+            staying = [unit for unit in units if unit.pod not in out]
+            gone = [shapes[unit.shape].vector for unit in units if unit.pod in out]
+            if staying:
+                kept.append(
+                    (replace(made, vector=made.vector - sum(gone, np.zeros_like(made.vector))), staying)
+                )
+        self.bought = kept
         return left
 
     def surprises(self) -> dict[GroupKey, tuple[str, ...]]:

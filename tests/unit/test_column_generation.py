@@ -1,0 +1,161 @@
+"""The parts of column generation against plain enumeration on inputs small enough for it."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dovetail.model.problem import Budget
+from dovetail.solve.bound import Duals
+from dovetail.solve.exchange import Exchange
+from dovetail.solve.generate import Generator
+from dovetail.solve.knapsack import Knapsacks
+from dovetail.solve.market import Market, market
+from dovetail.solve.master import Master
+from dovetail.solve.proof import absorbed, knapsack_bound
+from dovetail.solve.world import Work
+
+
+@st.composite
+def goods(draw: st.DrawFn) -> Market:
+    """Up to three items of two resources, up to four columns; every column holds what fits."""
+    items, columns = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    amounts = st.integers(1, 6)
+    vectors = np.array([[draw(amounts), draw(amounts)] for _ in range(items)], dtype=np.int64)
+    room = np.array([[draw(st.integers(3, 12)), draw(st.integers(3, 12))] for _ in range(columns)], np.int64)
+    price = np.array([draw(st.integers(1, 20)) * 10**8 for _ in range(columns)], dtype=np.int64)
+    demand = np.array([draw(st.integers(1, 3)) for _ in range(items)], dtype=np.int64)
+    conflict = np.zeros((items, items), dtype=np.bool_)
+    for first, second in itertools.combinations_with_replacement(range(items), 2):
+        conflict[first, second] = conflict[second, first] = draw(st.sampled_from([False, False, True]))
+    allowed = [[draw(st.sampled_from([True, True, False])) for _ in range(columns)] for _ in range(items)]
+    feasible = np.all(room[None] >= vectors[:, None], axis=2) & np.array(allowed)
+    return market(feasible, room, price, vectors, conflict, demand)
+
+
+def loads(some: Market) -> list[np.ndarray]:
+    """Every pattern within the demand, but the empty one."""
+    ranges = [range(int(amount) + 1) for amount in some.demand]
+    return [np.array(each, dtype=np.int64) for each in itertools.product(*ranges) if any(each)]
+
+
+def held(some: Market, column: int, load: np.ndarray) -> bool:
+    """Whether a node of the column may carry the load."""
+    chosen = np.flatnonzero(load).tolist()
+    if any(not some.feasible[column, item] for item in chosen):
+        return False
+    if any(some.conflict[a, b] for a, b in itertools.combinations(chosen, 2)):
+        return False
+    if any(some.conflict[item, item] and load[item] > 1 for item in chosen):
+        return False
+    return bool(np.all(load @ some.vectors <= some.room[column]))
+
+
+def least_cost(some: Market) -> int:
+    """The price of the best plan, by trying all."""
+    priced = []
+    for load in loads(some):
+        prices = [int(some.price[k]) for k in range(len(some.price)) if held(some, k, load)]
+        if prices:
+            priced.append((tuple(load.tolist()), min(prices)))
+    best = {tuple([0] * len(some.demand)): 0}
+    for state in sorted(itertools.product(*(range(int(amount) + 1) for amount in some.demand)), key=sum):
+        if any(state):
+            options = [
+                best[tuple(a - b for a, b in zip(state, load, strict=True))] + price
+                for load, price in priced
+                if all(a >= b for a, b in zip(state, load, strict=True))
+            ]
+            best[state] = min(options)
+    return best[tuple(some.demand.tolist())]
+
+
+@given(goods())
+@settings(max_examples=60, deadline=None)
+def test_the_cheapest_column_of_every_load(some: Market) -> None:
+    for load in loads(some):
+        found = int(some.cheapest(load[None])[0])
+        fitting = [k for k in range(len(some.price)) if held(some, k, load)]
+        assert found == (fitting[0] if fitting else -1)
+
+
+@given(goods(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_load_is_worth_more_than_the_knapsack_says(some: Market, data: st.DataObject) -> None:
+    worth = np.array([data.draw(st.integers(0, 10)) * 1e8 for _ in some.demand])
+    above = data.draw(st.integers(0, 30)) * 1e8
+    knapsacks = Knapsacks(some, Work(Budget()))
+    for column in range(len(some.price)):
+        best = knapsacks.run(column, worth, above, data.draw(st.sampled_from([1, 3, 100])))
+        assert all(float(load @ worth) > above for load in best.counts)
+        for load in loads(some):
+            if held(some, column, load):
+                assert float(load @ worth) <= best.most
+
+
+@given(goods())
+@settings(max_examples=60, deadline=None)
+def test_a_plan_covers_the_demand_and_the_bound_is_below_the_optimum(some: Market) -> None:
+    assume(len(some.price))
+    generator = Generator(some, Work(Budget()))
+    plan = generator.run(np.zeros((0, len(some.demand)), dtype=np.int64))
+    assert (
+        sum(item.counts * item.number for item in plan).tolist() == some.demand.tolist()
+        or not some.demand.any()
+    )
+    assert all(held(some, item.column, item.counts) for item in plan)
+    cost = sum(int(some.price[item.column]) * item.number for item in plan)
+    optimum = least_cost(some)
+    assert cost >= optimum
+    bound = knapsack_bound(some, generator.worth, 0.0, 0, Work(Budget()))
+    assert bound <= optimum
+
+
+def small() -> Market:
+    """Halves and thirds of a node, and two sizes of nodes."""
+    vectors = np.array([[6, 2], [4, 4], [3, 1]], dtype=np.int64)
+    room = np.array([[12, 8], [24, 16]], dtype=np.int64)
+    price = np.array([10**9, 18 * 10**8], dtype=np.int64)
+    everywhere = np.ones((3, 2), dtype=np.bool_)
+    return market(everywhere, room, price, vectors, np.zeros((3, 3), dtype=np.bool_), np.array([7, 9, 11]))
+
+
+def test_patterns_are_kept_once() -> None:
+    master = Master(small())
+    patterns = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 4], [0, 0, 0], [9, 9, 9]], dtype=np.int64)
+    assert master.add(patterns) == 2
+    assert master.add(patterns) == 0
+    assert master.column.tolist() == [0, 0]
+
+
+def test_exchanges_find_the_better_partner() -> None:
+    some = small()
+    worth = np.array([6e8, 4e8, 1e8])
+    base = np.array([[1, 0, 1]], dtype=np.int64)
+    found = Exchange(some, Work(Budget())).run(worth, base, np.array([0]), some.demand, 100)
+    assert found.tolist()[0] == [2, 0, 0]
+
+
+@pytest.mark.parametrize("budget", [0, 50, 1_000, 5_000_000])
+def test_the_same_work_gives_the_same_plan(budget: int) -> None:
+    plans = []
+    for _ in range(2):
+        generator = Generator(small(), Work(Budget(work=budget)))
+        plan = generator.run(np.zeros((0, 3), dtype=np.int64))
+        plans.append([(item.counts.tolist(), item.column, item.number) for item in plan])
+    assert plans[0] == plans[1]
+
+
+def test_free_room_absorbs_worth() -> None:
+    some = small()
+    duals = Duals(np.ones(3), np.array([[1e8, 1e8]]), np.ones((3, 1), dtype=np.bool_))
+    worth = np.array([4e8, 4e8, 2e8])
+    none, room = np.zeros((0, 2), dtype=np.int64), np.array([[6, 2]], dtype=np.int64)
+    assert absorbed(some, worth, duals, none) == 0.0
+    assert absorbed(some, worth, duals, room) >= 4e8
+    assert knapsack_bound(some, worth, float("inf"), 5, Work(Budget())) == 5
+    assert knapsack_bound(some, worth, 0.0, 5, Work(Budget(work=0))) == 5
