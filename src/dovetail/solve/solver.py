@@ -168,8 +168,10 @@ class _Search:
                 seats.append(Seat(unit, lookup(item.pins), forget))
         out = surplus(self.world.topology.groups, shapes, seats)
         left = [(seat.unit.shape, seat.unit.pod) for seat in seats if seat.unit.pod in out]
-        for row, units in self.existing.items():
-            self.existing[row] = [unit for unit in units if unit.pod not in out]
+        staying_on = {
+            row: [unit for unit in units if unit.pod not in out] for row, units in self.existing.items()
+        }
+        self.existing = {row: units for row, units in staying_on.items() if units}
         kept = []
         for made, units in self.bought:
             staying = [unit for unit in units if unit.pod not in out]

@@ -1,0 +1,52 @@
+"""Pods that no spread allows any more, once others of their group turned out to have no place.
+
+Domains are decided before nodes are bought. When limits then refuse the nodes of one domain, the pods in the
+others stand too far ahead of it, and would stand there against their own rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.solve.items import Unit
+from dovetail.solve.shapes import Shape
+from dovetail.solve.topology import SPREAD, DomainOf, Group
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A pod with a place; `forget` takes it out of all counters."""
+
+    unit: Unit
+    domain_of: DomainOf
+    forget: Callable[[], None]
+
+
+def surplus(groups: Sequence[Group], shapes: Sequence[Shape], seats: Sequence[Seat]) -> frozenset[str]:
+    """Pods to take back, the latest placed first, until every spread that they own holds.
+
+    Counters change as pods are taken back. Taking one back may lower another group's least count, so the
+    groups are gone through until nothing changes; it ends, because pods only leave.
+    """
+    taken: set[str] = set()
+    spreads = [
+        (index, group)
+        for index, group in enumerate(groups)
+        if group.id.kind == SPREAD and group.id.key != HOSTNAME
+    ]
+    before = -1
+    while before < len(taken):
+        before = len(taken)
+        for index, group in spreads:
+            for seat in reversed(seats):
+                shape, unit = shapes[seat.unit.shape], seat.unit
+                bound = index in shape.matching and index in shape.levels[unit.level].owned
+                if unit.pod in taken or not bound:
+                    continue
+                ahead = group.matched.get(seat.domain_of(group.id.key), 0) - group.least()
+                if ahead > group.id.max_skew:
+                    seat.forget()
+                    taken.add(unit.pod)
+    return frozenset(taken)

@@ -1,0 +1,94 @@
+"""Limits that refuse the nodes of one zone must not leave the other zones too far ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.solve.solver import solve
+from dovetail.solve.verify import verify
+from dovetail.testing.scenarios import to_problem
+
+ZONES = ("z-a", "z-b", "z-c")
+
+
+def offering(zone: str, price: float) -> dict[str, Any]:
+    requirements = {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": "on-demand"}
+    return {"price": price, "available": True, "requirements": requirements}
+
+
+def instance_type(cpus: int) -> dict[str, Any]:
+    return {
+        "name": f"c.{cpus}",
+        "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
+        # The third zone is the cheapest: price alone would put everybody there.
+        "offerings": [offering(zone, cpus * (0.05 - 0.01 * index)) for index, zone in enumerate(ZONES)],
+        "capacity": {"cpu": str(cpus), "memory": f"{4 * cpus}Gi", "pods": "110"},
+        "overhead": {},
+    }
+
+
+def full_node(zone: str) -> dict[str, Any]:
+    name = f"base-{zone}"
+    room = {"cpu": "0", "memory": "0", "pods": "0"}
+    marks = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name}
+    return {
+        "metadata": {"name": name, "labels": marks},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def pod(number: int) -> dict[str, Any]:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    return {
+        "metadata": {"name": f"web-{number}", "namespace": "default", "labels": {"app": "web"}},
+        "spec": {
+            "containers": [{"name": "web", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+            "topologySpreadConstraints": [spread],
+        },
+    }
+
+
+def scenario(limits: dict[str, str], pods: int) -> dict[str, Any]:
+    reference = {"group": "example.com", "kind": "Class", "name": "any"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": []}}
+    return {
+        "nodePools": [{"metadata": {"name": "general"}, "spec": {"template": template, "limits": limits}}],
+        "instanceTypes": [instance_type(cpus) for cpus in (2, 8, 32)],
+        "nodes": [full_node("z-a"), full_node("z-b")],
+        "boundPods": [],
+        "wellKnownLabels": [
+            "topology.kubernetes.io/zone",
+            "karpenter.sh/capacity-type",
+            "kubernetes.io/arch",
+        ],
+        "daemonSets": [],
+        "namespaces": [{"metadata": {"name": "default"}}],
+        "pods": [pod(number) for number in range(pods)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        ({"nodes": "1"}, 1),  # one zone, one pod ahead of the empty ones
+        ({"nodes": "2"}, 2),
+        ({"nodes": "3"}, 30),
+        ({"cpu": "10"}, 10),
+        ({"cpu": "2"}, 1),
+    ],
+    ids=str,
+)
+def test_what_limits_refuse_holds_the_other_zones_back(limits: dict[str, str], most: int) -> None:
+    problem = to_problem(scenario(limits, 30))
+    plan = solve(problem)
+    assert verify(problem, plan) == ()
+    placed = sum(len(claim.pods) for claim in plan.claims)
+    assert 1 <= placed <= most
+    assert placed + len(plan.unschedulable) == 30
