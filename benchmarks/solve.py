@@ -1,6 +1,9 @@
-"""Times and costs of the solver: recorded scenarios, and a synthetic mix of pods with all kinds of rules.
+"""Times and costs of the solver: recorded scenarios, a mix of pods with all kinds of rules, a trace.
 
-python benchmarks/solve.py [--pods 1000] [--json FILE]
+python benchmarks/solve.py [--pods 1000] [--trace FILE [--region us-east-1]] [--json FILE]
+
+A trace is a CSV file as `simulate` reads it; all of its pods are planned at once, on all amd64 types that the
+catalogue prices on demand, and those that CPUs alone suffice for on a pool of ordinary types as well.
 """
 
 from __future__ import annotations
@@ -9,34 +12,101 @@ import argparse
 import json
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dovetail.api.codec import decode
-from dovetail.api.core import Pod
+from dovetail.api.core import Container, Pod, PodSpec, ResourceRequirements
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Meta
+from dovetail.cloud.catalog import instance_types
 from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
 from dovetail.model import labels
+from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Options, Problem
+from dovetail.model.resources import quantities
+from dovetail.simulate.trace import GPU, Row, read_trace
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import features, read_scenarios
 
 FOLDER = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "scheduling"
+# Requirements of a pool as people write them: no accelerators, nothing old, nothing huge.
+ORDINARY = (
+    {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]},
+    {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["2"]},
+    {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["33"]},
+)
 ZONES = ("zone-1", "zone-2", "zone-3")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--trace", type=Path, help="plan this trace's pods instead of the other cases")
+    parser.add_argument("--region", default="us-east-1")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    figures = {"vectors": [_feature(name) for name in features(FOLDER)], "mix": _mix(arguments.pods)}
+    if arguments.trace:
+        figures = _trace(arguments.trace, arguments.region)
+    else:
+        figures = _cases(arguments.pods)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+def _cases(pods: int) -> dict[str, Any]:
+    figures = {"vectors": [_feature(name) for name in features(FOLDER)], "mix": _mix(pods)}
     for row in figures["vectors"]:
         print("{feature:40} {scenarios:3} scenarios {seconds:7.2f} s  cost / recorded {ratio}".format(**row))
     print("mix: {pods} pods, {nodes} nodes, {unschedulable} left, {seconds:.2f} s".format(**figures["mix"]))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    return figures
+
+
+def _trace(path: Path, region: str) -> dict[str, Any]:
+    rows = read_trace(path)
+    types = instance_types(region)
+    figures = {}
+    for name, (most_cpu, extra) in {"all types": (None, ()), "ordinary types": (31_000, ORDINARY)}.items():
+        chosen = [
+            row
+            for row in rows
+            if most_cpu is None or (row.requests.get("cpu", 0) <= most_cpu and not row.requests.get(GPU))
+        ]
+        figures[name] = _measured(_on_demand(chosen, types, extra), len(chosen))
+        print(
+            "{name}: {pods} pods, {nodes} nodes, {unschedulable} left, ${hourly:.2f}/h, "
+            "at least ${lowerBound:.2f}/h, {seconds:.2f} s".format(name=name, **figures[name])
+        )
+    return figures
+
+
+def _on_demand(
+    rows: Sequence[Row], types: tuple[InstanceType, ...], extra: Sequence[dict[str, Any]]
+) -> Problem:
+    requirements = [
+        {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+        {"key": labels.ARCH, "operator": "In", "values": ["amd64"]},
+        *extra,
+    ]
+    reference = {"group": "example.com", "kind": "NodeClass", "name": "default"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": requirements}}
+    pool = {"metadata": {"name": "default"}, "spec": {"template": template}}
+    pods = tuple(_traced(row) for row in rows)
+    return build(
+        ClusterObjects(pools=(decode(pool, NodePool),)),
+        pods,
+        lambda _: types,
+        Options(well_known=labels.AWS_WELL_KNOWN),
+        require_ready=False,
+    )
+
+
+def _traced(row: Row) -> Pod:
+    resources = ResourceRequirements(requests=quantities(row.requests))
+    container = Container(name="main", resources=resources)
+    return Pod(metadata=Meta(name=row.name, namespace="default"), spec=PodSpec(containers=(container,)))
 
 
 def _feature(name: str) -> dict[str, Any]:
@@ -55,7 +125,10 @@ def _feature(name: str) -> dict[str, Any]:
 
 
 def _mix(count: int) -> dict[str, Any]:
-    problem = diverse(count)
+    return _measured(diverse(count), count)
+
+
+def _measured(problem: Problem, count: int) -> dict[str, Any]:
     start = time.perf_counter()
     plan = solve(problem)
     seconds = time.perf_counter() - start
