@@ -25,9 +25,12 @@ def amounts(quantities: ResourceList) -> dict[str, int]:
 
 
 def quantities(resources: Resources) -> ResourceList:
-    """The inverse of `amounts`."""
+    """The inverse of `amounts`; bytes in the form that people write them (Mi, Gi)."""
     return {
-        name: Quantity(amount * (1_000_000 if name == CPU else 1_000_000_000))
+        name: Quantity(
+            amount * (1_000_000 if name == CPU else 1_000_000_000),
+            "binary" if name in (MEMORY, EPHEMERAL_STORAGE) else "decimal",
+        )
         for name, amount in resources.items()
     }
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 from dovetail.model.requirement import Requirements
+from dovetail.model.resources import quantities
 from dovetail.model.taints import taint_text
 from dovetail.solve.encode import Mask
 from dovetail.solve.limits import NODES, Limits
@@ -89,10 +92,9 @@ class Explainer:
         if not (meets & fits & offered).any():
             amounts = world.axis.mapping(shape.vector)
             if text == "no instance type has enough resources" and amounts.get("cpu", 0) >= _TYPO_FROM:
-                cpus = amounts["cpu"] // 1000
-                text += f" (CPU request >= 1 Million, m vs M typo?) (cpu={cpus})"
-            resources = ", ".join(f"{name}={amount}" for name, amount in amounts.items())
-            return f"{text}, requirements={both}, resources={{{resources}}}"
+                text += " (CPU request >= 1 Million, m vs M typo?)"
+            asked = {name: str(quantity) for name, quantity in quantities(amounts).items()}
+            return f"{text}, requirements={both}, resources={json.dumps(asked, separators=(',', ':'))}"
         if any(item.min_values for item in both):
             named = f"(NodePool={table.pool.name})"
             return f"pod didn’t schedule because NodePool couldn’t meet minValues requirements {named}"
