@@ -14,14 +14,12 @@ from rich.console import Console
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli import plan_output
 from dovetail.cli.plan_input import Source, read_problem
-from dovetail.model.problem import Budget, Options, Problem
+from dovetail.model.problem import WORK_PER_SECOND, Budget, Options, Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
 from dovetail.units.duration import parse_duration
 
-# Work that the solver does in one second on an ordinary machine.
-WORK_PER_SECOND = Budget().work
 _SECOND = 1_000_000_000
 _MAX_SHOWN_FAULTS = 5
 _PIPE_WIDTH = 200

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.simulate.latency import Latencies
 from dovetail.simulate.trace import Trace
 from dovetail.simulate.traffic import Section, ServiceTraffic
@@ -90,7 +91,7 @@ class Settings(Section, frozen=True, kw_only=True):
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
-    work_per_second: int = 2_000_000
+    work_per_second: int = WORK_PER_SECOND
 
 
 class ScenarioFile(Section, frozen=True, kw_only=True):
