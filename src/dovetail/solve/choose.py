@@ -16,6 +16,8 @@ from dovetail.solve.world import World
 
 _MANY_OPINIONS = 300_000  # units of work after which the first opinion that places all is taken
 _GOOD = 1.002  # times the price in fractions: local search has nothing to find there
+_MANY = 150  # items; beyond it patterns are found too slowly to start from nothing
+_FEW = 2_000  # bundles; below it a greedy packing to start from costs little
 _Opinion = tuple[Floats, Floats, bool]
 
 
@@ -40,7 +42,9 @@ def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> 
         if world.work.left:
             packing, limits = Improver(packer, start).run(packing, values, least)
         return Choice(packing, limits, {})
-    packing = packer.pack(values, price, start.copy())
+    packing = Packing([], packer.demand.copy())
+    if len(items) > _MANY or packer.demand.sum() < _FEW:
+        packing = packer.pack(values, price, start.copy())
     refined = refine(packer, packing, start)
     packing = refined.packing
     visitors = bool((packer.guests & ~packer.feasible).any())  # the generator knows none

@@ -14,7 +14,8 @@ _PAIRS = 20_000  # pairs that may be put in; more are sampled
 _BLOCK = 256  # rows that are compared with the pairs at once
 _HITS = 2  # pairs that are taken per row
 _LEAST_GAIN = 1e-4  # of the node's price
-_CELLS_PER_UNIT = 128  # comparisons of a row with a pair that make one unit of work
+_CELLS_PER_UNIT = 512  # comparisons of a row with a pair in one resource that make one unit of work
+_SPARSE = 0.2  # of the pairs need a resource: so few are looked at alone
 
 
 class Exchange:
@@ -96,7 +97,10 @@ class Exchange:
         self, room: Amounts, column: Amounts, prefix: Amounts, order: Amounts
     ) -> tuple[Amounts, Amounts]:
         """(row, pair) of the first pairs of the order that fit into the room of a row."""
-        needs, may = self._needs[order], self._may[:, order]
+        order = order[: int(prefix.max(initial=0))]
+        kinds, kind = np.unique(column, return_inverse=True)
+        needs, may = self._needs[order], self._may[np.ix_(kinds, order)]
+        askers = [np.flatnonzero(needs[:, resource]) for resource in range(needs.shape[1])]
         rows: list[Amounts] = [np.zeros(0, dtype=np.int64)]
         pairs: list[Amounts] = [np.zeros(0, dtype=np.int64)]
         by_length = np.argsort(prefix, kind="stable")
@@ -104,11 +108,15 @@ class Exchange:
         for start in range(0, len(by_length), _BLOCK):
             block = by_length[start : start + _BLOCK]
             longest = int(prefix[block[-1]])
-            self._work.spend(1 + len(block) * longest // _CELLS_PER_UNIT)
-            fits = np.arange(longest)[None, :] < prefix[block][:, None]
-            for resource in range(needs.shape[1]):
-                fits &= needs[:longest, resource][None, :] <= room[block, resource][:, None]
-            fits &= may[column[block], :longest]
+            self._work.spend(1 + len(block) * longest * needs.shape[1] // _CELLS_PER_UNIT)
+            fits = may[kind[block], :longest]
+            fits &= np.arange(longest)[None, :] < prefix[block][:, None]
+            for resource, asking in enumerate(askers):
+                if len(asking) < _SPARSE * len(needs):
+                    some = asking[: np.searchsorted(asking, longest)]
+                    fits[:, some] &= needs[some, resource][None, :] <= room[block, resource][:, None]
+                else:
+                    fits &= needs[:longest, resource][None, :] <= room[block, resource][:, None]
             for _ in range(_HITS):
                 hit = fits.argmax(axis=1)
                 found = np.flatnonzero(fits[np.arange(len(block)), hit])

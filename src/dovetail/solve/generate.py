@@ -27,7 +27,9 @@ _DIVE_ROWS = 500
 _DIVE_NEW = 50
 _DIVE_ROUNDS = 3
 _NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
+_PATIENCE = 3  # rounds in a row that may gain nothing
 _WHOLE = 1e-6
+_SHARE = 0.65  # of the work left: for patterns; the rest is for making a plan of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,12 @@ class Generator:
         """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
         self._master.add(self._alone())
         self._master.add(np.minimum(seeds, self._goods.demand))
-        now, before, searched = self._solve(), np.inf, False
-        while self._work.left:
-            stalled = now.cost > before * (1 - _PROGRESS)
-            if stalled and searched:
-                break
+        now, before, idle = self._solve(), np.inf, 0
+        enough = self._work.after(_SHARE)
+        while self._work.used < enough and idle < _PATIENCE:
+            idle = idle + 1 if now.cost > before * (1 - _PROGRESS) else 0
             added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
-            searched = stalled or added < _FEW_NEW
-            if searched:
+            if idle or added < _FEW_NEW:
                 added += self._filled(now)
                 for width in _WIDTHS:
                     added += 0 if added else self._searched(now, width)

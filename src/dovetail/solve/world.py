@@ -41,6 +41,10 @@ class Work:
     def left(self) -> bool:
         return self.used < self._budget
 
+    def after(self, share: float) -> int:
+        """What `used` will be when that share of the budget's rest has been spent."""
+        return self.used + int(max(0, self._budget - self.used) * share)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
