@@ -10,14 +10,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
-from dovetail.solve.bound import Duals
-from dovetail.solve.exchange import Exchange
-from dovetail.solve.generate import Generator
-from dovetail.solve.knapsack import Knapsacks
-from dovetail.solve.market import Market, market
-from dovetail.solve.master import Master
-from dovetail.solve.proof import absorbed, knapsack_bound
-from dovetail.solve.world import Work
+from dovetail.solve.bounds.bound import Duals
+from dovetail.solve.bounds.proof import absorbed, knapsack_bound
+from dovetail.solve.packing.exchange import Exchange
+from dovetail.solve.packing.generate import Generator
+from dovetail.solve.packing.knapsack import Knapsacks
+from dovetail.solve.packing.market import Market, market
+from dovetail.solve.packing.master import Master
+from dovetail.solve.supply.world import Work
 
 
 @st.composite

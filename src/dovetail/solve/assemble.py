@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.bins import Bin
-from dovetail.solve.items import Unit
+from dovetail.solve.packing.bins import Bin
+from dovetail.solve.placing.items import Unit
 from dovetail.solve.plan import PlannedClaim
-from dovetail.solve.world import World
+from dovetail.solve.supply.world import World
 
 
 def claim(world: World, made: Bin, units: list[Unit], name: str) -> PlannedClaim:

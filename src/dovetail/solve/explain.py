@@ -9,13 +9,13 @@ import numpy as np
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
 from dovetail.model.taints import taint_text
-from dovetail.solve.encode import Mask
-from dovetail.solve.limits import NODES, Limits
-from dovetail.solve.match import untolerated
+from dovetail.solve.demand.match import untolerated
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.demand.topology import SPREAD, Group
 from dovetail.solve.plan import Unschedulable
-from dovetail.solve.shapes import Shape
-from dovetail.solve.topology import SPREAD, Group
-from dovetail.solve.world import World, lookup
+from dovetail.solve.supply.encode import Mask
+from dovetail.solve.supply.limits import NODES, Limits
+from dovetail.solve.supply.world import World, lookup
 
 _TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
 

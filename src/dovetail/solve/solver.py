@@ -12,24 +12,24 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.assemble import claim
-from dovetail.solve.assign import Assigner
-from dovetail.solve.bins import Bin, narrowed
-from dovetail.solve.bound import Duals, lower_bound, relax
-from dovetail.solve.choose import choose
-from dovetail.solve.columns import Columns, undominated
-from dovetail.solve.encode import Mask
-from dovetail.solve.even import Seat, surplus
+from dovetail.solve.bounds.bound import Duals, lower_bound, relax
+from dovetail.solve.bounds.proof import absorbed, knapsack_bound
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.demand.topology import SPREAD, Group, GroupKey
 from dovetail.solve.explain import Explainer
-from dovetail.solve.items import Item, Unit
-from dovetail.solve.limits import Limits
-from dovetail.solve.market import market
-from dovetail.solve.pack import Packing
+from dovetail.solve.packing.bins import Bin, narrowed
+from dovetail.solve.packing.choose import choose
+from dovetail.solve.packing.market import market
+from dovetail.solve.packing.pack import Packing
+from dovetail.solve.placing.assign import Assigner
+from dovetail.solve.placing.even import Seat, surplus
+from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.solve.problem import Budget, Problem
-from dovetail.solve.proof import absorbed, knapsack_bound
-from dovetail.solve.shapes import Shape
-from dovetail.solve.topology import SPREAD, Group, GroupKey
-from dovetail.solve.world import World, lookup
+from dovetail.solve.supply.columns import Columns, undominated
+from dovetail.solve.supply.encode import Mask
+from dovetail.solve.supply.limits import Limits
+from dovetail.solve.supply.world import World, lookup
 
 _REOPENINGS = 3  # plans made anew because domains were opened
 _ROUNDS = 8  # pods that limits left over are given this many further chances

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.solve.encode import Amounts, Mask
+from dovetail.solve.supply.encode import Amounts, Mask
 
 Floats = npt.NDArray[np.float64]
 STRATEGIES = 3

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.solve.columns import Columns, Floats
-from dovetail.solve.improve import Improver
-from dovetail.solve.items import Item
-from dovetail.solve.limits import Limits
-from dovetail.solve.pack import Packer, Packing
-from dovetail.solve.refine import refine
-from dovetail.solve.world import World
+from dovetail.solve.packing.improve import Improver
+from dovetail.solve.packing.pack import Packer, Packing
+from dovetail.solve.packing.refine import refine
+from dovetail.solve.placing.items import Item
+from dovetail.solve.supply.columns import Columns, Floats
+from dovetail.solve.supply.limits import Limits
+from dovetail.solve.supply.world import World
 
 _MANY_OPINIONS = 300_000  # units of work after which the first opinion that places all is taken
 _GOOD = 1.002  # times the price in fractions: local search has nothing to find there

@@ -9,8 +9,8 @@ from dovetail.api.core import Pod, PodAffinityTerm, Taint, Toleration, TopologyS
 from dovetail.model.labels import ALIASES, HOSTNAME
 from dovetail.model.requirement import Requirements
 from dovetail.model.selector import Expression, Selector
-from dovetail.solve.match import Matcher, untolerated
-from dovetail.solve.rules import Rules
+from dovetail.solve.demand.match import Matcher, untolerated
+from dovetail.solve.demand.rules import Rules
 
 SPREAD, AFFINITY, ANTI, APART = "spread", "affinity", "anti", "apart"
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
-from dovetail.solve.encode import Amounts
-from dovetail.solve.world import Pins
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.world import Pins
 
 
 @dataclass(frozen=True, slots=True)

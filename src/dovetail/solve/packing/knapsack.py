@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from dovetail.solve.columns import Floats
-from dovetail.solve.encode import Amounts
-from dovetail.solve.market import Market
-from dovetail.solve.world import Work
+from dovetail.solve.packing.market import Market
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.world import Work
 
 _CELLS = 24  # steps per resource of the grid that thins out partial loads
 _PER_CELL = 2

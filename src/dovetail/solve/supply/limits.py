@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.solve.columns import Columns, Floats
-from dovetail.solve.encode import Mask
-from dovetail.solve.world import World
+from dovetail.solve.supply.columns import Columns, Floats
+from dovetail.solve.supply.encode import Mask
+from dovetail.solve.supply.world import World
 
 NODES = "nodes"
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.items import Unit
-from dovetail.solve.shapes import Shape
-from dovetail.solve.topology import SPREAD, DomainOf, Group
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.demand.topology import SPREAD, DomainOf, Group
+from dovetail.solve.placing.items import Unit
 
 
 @dataclass(frozen=True, slots=True)

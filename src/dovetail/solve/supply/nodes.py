@@ -13,11 +13,11 @@ from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import pod_requests
 from dovetail.model.volumes import csi_volumes, volume_limit_error
-from dovetail.solve.daemons import Daemon
-from dovetail.solve.encode import Amounts, Axis, Mask
-from dovetail.solve.match import ports_conflict, untolerated
-from dovetail.solve.rules import Rules
-from dovetail.solve.shapes import Shape
+from dovetail.solve.demand.match import ports_conflict, untolerated
+from dovetail.solve.demand.rules import Rules
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.supply.daemons import Daemon
+from dovetail.solve.supply.encode import Amounts, Axis, Mask
 
 _NOTHING: frozenset[str] = frozenset()
 

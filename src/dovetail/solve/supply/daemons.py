@@ -11,8 +11,8 @@ from dovetail.api.workloads import DaemonSet
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import pod_requests
-from dovetail.solve.encode import Amounts, Axis, PoolTable
-from dovetail.solve.match import untolerated
+from dovetail.solve.demand.match import untolerated
+from dovetail.solve.supply.encode import Amounts, Axis, PoolTable
 
 
 class Daemon:

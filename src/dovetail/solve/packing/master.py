@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from dovetail.solve.columns import Floats
-from dovetail.solve.encode import Amounts
-from dovetail.solve.market import Market
+from dovetail.solve.packing.market import Market
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts
 
 _DOLLAR = 1e9
 

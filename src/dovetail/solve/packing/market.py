@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.solve.encode import Amounts, Mask
+from dovetail.solve.supply.encode import Amounts, Mask
 
 _BLOCK = 512  # columns that are compared with all kept ones at once
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.solve.bins import make_bin
-from dovetail.solve.columns import Floats
-from dovetail.solve.encode import Amounts
-from dovetail.solve.generate import Generator, Purchase
-from dovetail.solve.limits import Limits
-from dovetail.solve.market import market
-from dovetail.solve.pack import Packer, Packing
+from dovetail.solve.packing.bins import make_bin
+from dovetail.solve.packing.generate import Generator, Purchase
+from dovetail.solve.packing.market import market
+from dovetail.solve.packing.pack import Packer, Packing
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

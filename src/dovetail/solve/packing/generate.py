@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.solve.columns import Floats
-from dovetail.solve.encode import Amounts
-from dovetail.solve.exchange import Exchange
-from dovetail.solve.knapsack import Knapsacks
-from dovetail.solve.market import Market
-from dovetail.solve.master import Fractions, Master
-from dovetail.solve.patterns import fill
-from dovetail.solve.world import Work
+from dovetail.solve.packing.exchange import Exchange
+from dovetail.solve.packing.knapsack import Knapsacks
+from dovetail.solve.packing.market import Market
+from dovetail.solve.packing.master import Fractions, Master
+from dovetail.solve.packing.patterns import fill
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.world import Work
 
 _ROWS = 2_500  # ways to take items out that are tried in one round
 _NEW = 200  # patterns that one round adds

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.solve.bound import SAFETY, Duals
-from dovetail.solve.columns import Floats
-from dovetail.solve.encode import Amounts
-from dovetail.solve.knapsack import Knapsacks
-from dovetail.solve.market import Market
-from dovetail.solve.world import Work
+from dovetail.solve.bounds.bound import SAFETY, Duals
+from dovetail.solve.packing.knapsack import Knapsacks
+from dovetail.solve.packing.market import Market
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.world import Work
 
 _NARROW = 150  # partial loads that are followed at first
 _WIDE = 240_000  # the same, times items, for columns that need it

@@ -8,7 +8,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.solve.encode import Amounts, Mask
+from dovetail.solve.supply.encode import Amounts, Mask
 
 Floats = npt.NDArray[np.float64]
 _MOST_CELLS = 20_000  # of the relaxation: pods' shapes times columns

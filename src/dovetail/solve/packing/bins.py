@@ -8,11 +8,11 @@ import numpy as np
 
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.columns import Columns
-from dovetail.solve.encode import Amounts, Mask, PoolTable
-from dovetail.solve.items import Item
-from dovetail.solve.limits import Limits
-from dovetail.solve.world import World, pinned
+from dovetail.solve.placing.items import Item
+from dovetail.solve.supply.columns import Columns
+from dovetail.solve.supply.encode import Amounts, Mask, PoolTable
+from dovetail.solve.supply.limits import Limits
+from dovetail.solve.supply.world import World, pinned
 
 MOST_TYPES = 600
 _NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))

@@ -13,12 +13,12 @@ import numpy as np
 from dovetail.api.core import Taint
 from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
 from dovetail.model.requirement import Requirements
-from dovetail.solve.even import Seat
-from dovetail.solve.items import Assignment, Host, Item, Unit
-from dovetail.solve.match import ports_conflict
-from dovetail.solve.shapes import Level, Shape
-from dovetail.solve.topology import AFFINITY, SPREAD, DomainOf
-from dovetail.solve.world import Pins, World, lookup, pinned
+from dovetail.solve.demand.match import ports_conflict
+from dovetail.solve.demand.shapes import Level, Shape
+from dovetail.solve.demand.topology import AFFINITY, SPREAD, DomainOf
+from dovetail.solve.placing.even import Seat
+from dovetail.solve.placing.items import Assignment, Host, Item, Unit
+from dovetail.solve.supply.world import Pins, World, lookup, pinned
 
 _FILTERED = frozenset({ZONE, CAPACITY_TYPE, ARCH, OS})
 # What a spread looks at to tell whether a node counts: its labels and its taints.

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.solve.bins import Bin, make_bin
-from dovetail.solve.columns import Columns, Floats, conflicts, host_rows, thinned, undominated
-from dovetail.solve.encode import Amounts
-from dovetail.solve.items import Item
-from dovetail.solve.limits import Limits
-from dovetail.solve.patterns import STRATEGIES, fill
-from dovetail.solve.world import World
+from dovetail.solve.packing.bins import Bin, make_bin
+from dovetail.solve.packing.patterns import STRATEGIES, fill
+from dovetail.solve.placing.items import Item
+from dovetail.solve.supply.columns import Columns, Floats, conflicts, host_rows, thinned, undominated
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.limits import Limits
+from dovetail.solve.supply.world import World
 
 _ACTIVE = 24  # columns that are filled again for every pattern; all are, now and then
 _CELLS = 6_000  # items times columns in one step of filling

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.base.streams import stream
-from dovetail.solve.columns import Floats
-from dovetail.solve.encode import Amounts, Mask
-from dovetail.solve.market import Market
-from dovetail.solve.world import Work
+from dovetail.solve.packing.market import Market
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.world import Work
 
 _PAIRS = 20_000  # pairs that may be put in; more are sampled
 _BLOCK = 256  # rows that are compared with the pairs at once

@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from dovetail.model import labels
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.encode import Amounts, Mask
-from dovetail.solve.items import Item
-from dovetail.solve.match import ports_conflict
-from dovetail.solve.topology import ANTI, APART, SPREAD
-from dovetail.solve.world import World, pinned
+from dovetail.solve.demand.match import ports_conflict
+from dovetail.solve.demand.topology import ANTI, APART, SPREAD
+from dovetail.solve.placing.items import Item
+from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.world import World, pinned
 
 Floats = npt.NDArray[np.float64]
 _MOST = 72  # columns that are filled again and again

@@ -12,13 +12,13 @@ from dovetail.model.ports import HostPort
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import pod_requests
-from dovetail.solve.daemons import Daemon, reserve
-from dovetail.solve.encode import Amounts, Axis, Mask, PoolTable
-from dovetail.solve.match import ports_conflict, untolerated
-from dovetail.solve.nodes import Nodes
-from dovetail.solve.rules import Rules
-from dovetail.solve.shapes import Interner, Shape
-from dovetail.solve.topology import SPREAD, DomainOf, GroupKey, Topology
+from dovetail.solve.demand.match import ports_conflict, untolerated
+from dovetail.solve.demand.rules import Rules
+from dovetail.solve.demand.shapes import Interner, Shape
+from dovetail.solve.demand.topology import SPREAD, DomainOf, GroupKey, Topology
+from dovetail.solve.supply.daemons import Daemon, reserve
+from dovetail.solve.supply.encode import Amounts, Axis, Mask, PoolTable
+from dovetail.solve.supply.nodes import Nodes
 
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
 Pins = tuple[tuple[str, str], ...]

@@ -13,10 +13,10 @@ from dovetail.model.problem import Options
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.volumes import VolumeIndex, csi_volumes, volume_alternatives
-from dovetail.solve.encode import Amounts, Axis
-from dovetail.solve.relax_preferences import levels
-from dovetail.solve.rules import Rules, rules_of
-from dovetail.solve.topology import Topology
+from dovetail.solve.demand.relax_preferences import levels
+from dovetail.solve.demand.rules import Rules, rules_of
+from dovetail.solve.demand.topology import Topology
+from dovetail.solve.supply.encode import Amounts, Axis
 from dovetail.units.quantity import Quantity
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dovetail.solve.rules import Rules
+from dovetail.solve.demand.rules import Rules
 
 
 def levels(rules: Rules, *, soft_taints_exist: bool) -> Iterator[tuple[Rules, tuple[str, ...]]]:

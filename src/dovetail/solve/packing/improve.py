@@ -8,11 +8,11 @@ from random import Random
 import numpy as np
 
 from dovetail.base.streams import stream
-from dovetail.solve.bins import Bin, make_bin
-from dovetail.solve.columns import Floats
-from dovetail.solve.encode import Amounts, Mask
-from dovetail.solve.limits import Limits
-from dovetail.solve.pack import Packer, Packing
+from dovetail.solve.packing.bins import Bin, make_bin
+from dovetail.solve.packing.pack import Packer, Packing
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.limits import Limits
 
 _ROUNDS = 12  # groups of nodes that are packed anew
 _MERGES = 150  # groups of nodes that are tried as one node
