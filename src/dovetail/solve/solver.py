@@ -13,7 +13,7 @@ from dovetail.model.requirement import Requirement
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.assemble import claim
 from dovetail.solve.bounds.bound import Duals, lower_bound, relax
-from dovetail.solve.bounds.proof import absorbed, knapsack_bound
+from dovetail.solve.bounds.proof import absorbed, dearest_pod, knapsack_bound
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import SPREAD, Group, GroupKey
 from dovetail.solve.explain import Explainer
@@ -276,10 +276,14 @@ class _Search:
             free.append(np.tile(columns.room[index], (columns.left.get(columns.reservation[index], 0), 1)))
         room = np.concatenate(free)
         feasible, sizes, price = self.feasible[:, sold], columns.room[sold], columns.price[sold]
-        bound = lower_bound(self.duals, demand, (feasible, sizes, price), room)
+        vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
+        vectors = vectors.reshape(len(shapes), len(self.world.axis.names))
+        bound = max(
+            lower_bound(self.duals, demand, (feasible, sizes, price), room),
+            dearest_pod(feasible, price, vectors, demand, room),
+        )
         if bound >= hourly or not self.worth:
             return bound
-        vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
         apart = np.zeros((len(shapes), len(shapes)), dtype=np.bool_)
         goods = market(feasible, sizes, price, vectors, apart, demand)
         worth = np.array([self.worth.get(shape.index, shape.value) for shape in shapes])

@@ -8,7 +8,7 @@ from dovetail.solve.bounds.bound import SAFETY, Duals
 from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
-from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import Work
 
 _NARROW = 150  # partial loads that are followed at first
@@ -39,6 +39,20 @@ def knapsack_bound(goods: Market, worth: Floats, absorbed: float, known: int, wo
                 break
         highest = max(highest, most / price)
     return max(known, int(total / highest * (1 - SAFETY)))
+
+
+def dearest_pod(feasible: Mask, price: Amounts, vectors: Amounts, demand: Amounts, free: Amounts) -> int:
+    """Nano-dollars per hour that one node costs at least: the cheapest that holds the most demanding pod.
+
+    `feasible` (S, C), `price` (C,), `vectors` (S, R), `demand` (S,). A pod that no free room (N, R) holds by
+    itself runs on a node that is bought. Sharper than a relaxation where a plan buys one or two nodes.
+    """
+    fits = np.all((free[None, :, :] >= vectors[:, None, :]) | (vectors[:, None, :] == 0), axis=2).any(axis=1)
+    bought = (demand > 0) & ~fits & feasible.any(axis=1)
+    if not bought.any():
+        return 0
+    cheapest = np.where(feasible[bought], price, np.iinfo(np.int64).max).min(axis=1)
+    return int(cheapest.max())
 
 
 def absorbed(goods: Market, worth: Floats, duals: Duals, free: Amounts) -> float:
