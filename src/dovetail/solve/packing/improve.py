@@ -53,7 +53,7 @@ class Improver:
         return best, self._limits(best.bins)
 
     def _merged(self, packing: Packing, draw: Random) -> Packing:
-        """Groups of nodes that one node can replace for less money are replaced."""
+        """Groups of nodes that one node can replace for no more money are replaced: fewer nodes win ties."""
         packer = self._packer
         price = packer.columns.price
         bins = list(packing.bins)
@@ -72,12 +72,12 @@ class Improver:
             if not fits.any():
                 continue
             column = int(np.argmin(np.where(fits, price, np.iinfo(np.int64).max)))
-            if int(price[column]) >= sum(bins[index].price for index in chosen):
+            if int(price[column]) > sum(bins[index].price for index in chosen):
                 continue
             kept = [made for index, made in enumerate(bins) if index not in chosen]
             counts = tuple((index, int(demand[index])) for index in items.tolist())
             made = make_bin(packer.world, packer.columns, self._limits(kept), packer.items, (column, counts))
-            if made is not None and made.price < sum(bins[index].price for index in chosen):
+            if made is not None and made.price <= sum(bins[index].price for index in chosen):
                 bins = [*kept, made]
         return replace(packing, bins=bins)
 
