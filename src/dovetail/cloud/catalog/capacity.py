@@ -25,7 +25,8 @@ GAUDI = "habana.ai/gaudi"
 _ARM64_MEMORY_HELD = 64
 # The kubelet's share of CPU: (up to this many milli-CPU, fraction kept).
 _CPU_KEPT = ((1000, 0.06), (2000, 0.01), (4000, 0.005), (1 << 31, 0.0025))
-# Interfaces that a trunk and its machine share, by vCPUs, as EC2 publishes them for its general families.
+# Interfaces that a trunk and its machine share, by vCPUs: figures of AWS's VPC resource controller
+# (pkg/aws/vpc/limits.go) for the general families; EC2's description of a type does not hold them.
 _TRUNK = ((1, 6), (2, 12), (4, 22), (8, 42), (63, 62), (1 << 31, 122))
 _TRUNK_NEWER = ((1, 6), (2, 12), (4, 22), (8, 42), (31, 62), (47, 92), (1 << 31, 122))  # amd64, 6th and later
 _NEWER_GENERATION = 6
