@@ -64,5 +64,5 @@ def absorbed(goods: Market, worth: Floats, duals: Duals, free: Amounts) -> float
     wanted = (goods.demand > 0) & (worth > 0)
     if not np.all(cost[wanted] > 0):
         return float("inf")
-    raised = float((worth[wanted] / cost[wanted]).max(initial=0.0))
+    raised = float(np.max(worth[wanted] / cost[wanted], initial=0.0))
     return float((np.maximum(free, 0) @ prices).sum()) * raised

@@ -97,7 +97,7 @@ class Exchange:
         self, room: Amounts, column: Amounts, prefix: Amounts, order: Amounts
     ) -> tuple[Amounts, Amounts]:
         """(row, pair) of the first pairs of the order that fit into the room of a row."""
-        order = order[: int(prefix.max(initial=0))]
+        order = order[: int(np.max(prefix, initial=0))]
         kinds, kind = np.unique(column, return_inverse=True)
         needs, may = self._needs[order], self._may[np.ix_(kinds, order)]
         askers = [np.flatnonzero(needs[:, resource]) for resource in range(needs.shape[1])]

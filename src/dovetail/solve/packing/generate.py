@@ -148,6 +148,6 @@ class Generator:
         column = int(self._goods.cheapest(counts[None])[0])
         if column < 0 or not held.any():
             return rest
-        number = min(number, int((rest[held] // counts[held]).min()))
+        number = min(number, int(np.min(rest[held] // counts[held])))
         bought.append(Purchase(counts, column, number))
         return rest - counts * number

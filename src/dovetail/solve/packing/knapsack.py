@@ -53,7 +53,7 @@ class Relaxation:
     def prices(self, column: int, worth: Floats) -> Floats:
         """What a unit of each resource of the column is worth, (R,), not negative."""
         size = len(self._numbers)
-        top = max(float(worth.max(initial=0.0)), 1e-30)
+        top = max(float(np.max(worth, initial=0.0)), 1e-30)
         self._solver.changeColsCost(size, self._numbers, worth / top)
         upper = self._copies[column].astype(np.float64)
         self._solver.changeColsBounds(size, self._numbers, np.zeros(size), upper)
@@ -97,7 +97,7 @@ class Knapsacks:
         found, missed = self._search(column, (items, worth, reduced, prices), above, width)
         counts = np.zeros((len(found), len(worth)), dtype=np.int64)
         counts[:, items] = found
-        best = float((counts @ worth).max(initial=0.0))
+        best = float(np.max(counts @ worth, initial=0.0))
         return Best(counts, min(most, max(best, above, missed) * (1 + _SLACK)))
 
     def _search(
