@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent / "vectors" / "scheduling"
 
 # Counts that may only rise.
 PLACED_FLOOR = 0.998  # of the pods that were scheduled in all recorded runs
-NO_DEARER_FLOOR = 318  # of the scenarios where the same pods are placed
+NO_DEARER_FLOOR = 320  # of the scenarios where the same pods are placed
 COMPARABLE_FLOOR = 333
 
 
