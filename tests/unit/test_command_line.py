@@ -47,13 +47,26 @@ def test_wrong_words_are_exit_code_2_and_say_what_is_wrong(arguments: tuple[str,
     assert "Traceback" not in done.stderr
 
 
-def test_a_fault_of_ours_is_exit_code_1_without_a_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (RuntimeError("planted"), main.FAULT, "RuntimeError: planted"),
+        (KeyboardInterrupt(), main.INTERRUPTED, "interrupted"),
+    ],
+)
+def test_what_stops_a_command_is_told_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    raised: BaseException,
+    code: int,
+    said: str,
 ) -> None:
-    def broken(*, overview: bool) -> None:
-        raise RuntimeError(f"planted, {overview=}")
+    def broken(**_: object) -> None:
+        raise raised
 
-    monkeypatch.setattr(main, "_application", broken)
+    monkeypatch.setattr("dovetail.cloud.catalog.zones", broken)
     monkeypatch.delenv("DOVETAIL_DEBUG", raising=False)
-    assert main.run(["catalog"]) == main.FAULT
-    assert "RuntimeError: planted" in capsys.readouterr().err
+    assert main.run(["catalog"]) == code
+    printed = capsys.readouterr().err
+    assert said in printed
+    assert "Traceback" not in printed

@@ -37,6 +37,7 @@ def _application(*, overview: bool) -> App:
         "Begin with: dovetail simulate examples/evening-rush --report evening.html",
         version=f"dovetail {__version__}",
         version_flags=["--version"],
+        suppress_keyboard_interrupt=False,  # `run` says so and gives the exit code
     )
     for name, summary in _COMMANDS.items():
         app.command(f"dovetail.cli.{name}:{name}", name=name, help=summary if overview else None)
