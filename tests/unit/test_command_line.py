@@ -61,10 +61,10 @@ def test_what_stops_a_command_is_told_without_a_traceback(
     code: int,
     said: str,
 ) -> None:
-    def broken(**_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise raised
 
-    monkeypatch.setattr("dovetail.cloud.catalog.zones", broken)
+    monkeypatch.setattr("dovetail.cloud.catalog.instance_types", broken)
     monkeypatch.delenv("DOVETAIL_DEBUG", raising=False)
     assert main.run(["catalog"]) == code
     printed = capsys.readouterr().err
