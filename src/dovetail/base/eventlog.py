@@ -10,10 +10,3 @@ class EventLog(Protocol):
 
     def record(self, kind: str, /, **fields: object) -> None:
         """Append one record; the log stamps it with the clock's present instant."""
-
-
-class NullEventLog:
-    """Drops everything: for callers that do not look at the log."""
-
-    def record(self, kind: str, /, **fields: object) -> None:
-        """Drop the record."""

@@ -77,11 +77,7 @@ def build(
         nodes=tuple(sorted(nodes, key=lambda node: (not node.initialized, node.name))),
         daemonsets=tuple(sorted(objects.daemonsets, key=lambda item: item.key)),
         namespaces={item.metadata.name: item.metadata.labels for item in objects.namespaces},
-        volumes=VolumeIndex(
-            claims={item.key: item for item in objects.volume_claims},
-            volumes={item.key: item for item in objects.volumes},
-            classes={item.key: item for item in objects.storage_classes},
-        ),
+        volumes=VolumeIndex.of(objects.volume_claims, objects.volumes, objects.storage_classes),
         options=options,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -24,6 +24,19 @@ class VolumeIndex:
     claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        claims: Iterable[PersistentVolumeClaim],
+        volumes: Iterable[PersistentVolume],
+        classes: Iterable[StorageClass],
+    ) -> VolumeIndex:
+        """These objects, by key."""
+        return VolumeIndex(
+            {item.key: item for item in claims},
+            {item.key: item for item in volumes},
+            {item.key: item for item in classes},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ _SHORTEST_NOMINATION = 10 * SECOND
 class Settings:
     """All settings of one operator; durations in ns. Raises InputError for what is not valid."""
 
-    cluster_name: str = ""
     batch_idle_duration: int = 1 * SECOND
     batch_max_duration: int = 10 * SECOND
     preference_policy: str = "Respect"

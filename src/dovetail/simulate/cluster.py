@@ -102,7 +102,6 @@ class Cluster:
     def _settings(self) -> Settings:
         given = self._scenario.file.settings
         return Settings(
-            cluster_name=self._scenario.file.cluster.name,
             batch_idle_duration=parse_duration(given.batch_idle_duration),
             batch_max_duration=parse_duration(given.batch_max_duration),
             preference_policy=given.preference_policy,

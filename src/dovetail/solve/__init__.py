@@ -1,7 +1,8 @@
 """Problem in, Plan out: the solver (docs/concepts/solver.md tells how it works).
 
-problem, plan, solver   the door      assemble  plans as the outside sees them      explain  pods left over
+solver    the door; what is asked stands in model/problem, the answer in plan
 demand    what pods ask for           supply    what there is to put them on
-placing   existing nodes and domains  packing   which nodes to buy                  bounds   what it must cost
-verify    an independent checker of plans: shares no code with the rest
+placing   existing nodes and domains  packing   which nodes to buy
+bounds    what it must cost           assemble  plans as the outside sees them
+explain   pods that are left over     verify    an independent checker: shares no code with the rest
 """

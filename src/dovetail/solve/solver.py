@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.problem import Budget, Problem
 from dovetail.model.requirement import Requirement
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.assemble import claim
@@ -25,7 +26,6 @@ from dovetail.solve.placing.assign import Assigner
 from dovetail.solve.placing.even import Seat, surplus
 from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
-from dovetail.solve.problem import Budget, Problem
 from dovetail.solve.supply.columns import Columns, undominated
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.limits import Limits

@@ -8,6 +8,16 @@ import msgspec
 
 from dovetail.api.meta import Condition, Object, Part
 
+# Families that an alias such as "al2023@latest" may name, and what amiFamily calls them.
+ALIAS_FAMILIES = {
+    "al2": "AL2",
+    "al2023": "AL2023",
+    "bottlerocket": "Bottlerocket",
+    "windows2019": "Windows2019",
+    "windows2022": "Windows2022",
+    "windows2025": "Windows2025",
+}
+
 
 class SelectorTerm(Part, frozen=True, kw_only=True):
     """A term of any of the selectors: fields inside are ANDed, terms are ORed."""

@@ -5,20 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES
 from dovetail.api.rules import Rule, rule
 
 Terms = list[dict[str, Any]]
 
 _WINDOWS = ("windows2019", "windows2022", "windows2025")
-_FAMILIES = ("al2", "al2023", "bottlerocket", *_WINDOWS)
-_FAMILY_NAMES = {
-    "al2": "AL2",
-    "al2023": "AL2023",
-    "bottlerocket": "Bottlerocket",
-    "windows2019": "Windows2019",
-    "windows2022": "Windows2022",
-    "windows2025": "Windows2025",
-}
 
 
 @rule("must specify exactly one of ['role', 'instanceProfile']")
@@ -42,7 +34,7 @@ def _family_matches(alias: str, family: str) -> Rule:
     return Rule(f"family_matches_{alias}", text, check=holds)
 
 
-FAMILY_MATCHES = tuple(_family_matches(alias, family) for alias, family in _FAMILY_NAMES.items())
+FAMILY_MATCHES = tuple(_family_matches(alias, family) for alias, family in ALIAS_FAMILIES.items())
 
 
 @rule("expected at least one, got none, ['tags', 'id', 'name', 'alias', 'ssmParameter']")
@@ -75,7 +67,7 @@ def alias_format(alias: str) -> bool:
     "'al2', 'al2023', 'bottlerocket', 'windows2019', 'windows2022', 'windows2025'"
 )
 def alias_family(alias: str) -> bool:
-    return alias.split("@", 1)[0] in _FAMILIES
+    return alias.split("@", 1)[0] in ALIAS_FAMILIES
 
 
 @rule("windows families may only specify version 'latest'")

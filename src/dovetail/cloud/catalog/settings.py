@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dovetail.api.karpenter.ec2nodeclass import BlockDeviceMapping, EC2NodeClass
+from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES, BlockDeviceMapping, EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.model.resources import CPU
 from dovetail.units.quantity import Quantity, parse_quantity
 
 GIB = 1 << 30
-_FAMILIES = {
-    "al2": "AL2",
-    "al2023": "AL2023",
-    "bottlerocket": "Bottlerocket",
-    "windows2019": "Windows2019",
-    "windows2022": "Windows2022",
-    "windows2025": "Windows2025",
-}
 _WINDOWS_BUILDS = {"Windows2019": "10.0.17763", "Windows2022": "10.0.20348", "Windows2025": "10.0.26100"}
 
 
@@ -79,7 +71,7 @@ def ami_family(node_class: EC2NodeClass) -> str:
     if node_class.spec.ami_family:
         return node_class.spec.ami_family
     aliases = (term.alias.partition("@")[0] for term in node_class.spec.ami_selector_terms if term.alias)
-    return next((_FAMILIES.get(alias, "Custom") for alias in aliases), "AL2023")
+    return next((ALIAS_FAMILIES.get(alias, "Custom") for alias in aliases), "AL2023")
 
 
 def _volume(family: str, mappings: tuple[BlockDeviceMapping, ...]) -> int:

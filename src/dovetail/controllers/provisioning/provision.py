@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -21,7 +21,7 @@ from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable, unbound
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.disrupt.pods import Budgets
-from dovetail.model.problem import Budget, Options, Problem
+from dovetail.model.problem import Budget, Options, Pool, Problem
 from dovetail.model.resources import Resources, amounts
 from dovetail.model.volumes import VolumeIndex
 from dovetail.solve.plan import Plan, PlannedClaim
@@ -69,17 +69,18 @@ class Provisioner:
 
         A round that would only repeat the one before is not in the log; its pods are told again.
         """
-        pods = await self._pending()
+        places = self._places()
+        pods = await self._pending(places)
         if not pods:
             return
-        problem = self._problem(pods)
+        problem = self._problem(pods, places)
         plan = self._leftover.recall(problem)
         if plan is None:
             self._context.log.record(
                 "batch", opened=window.opened, closed=window.closed, pods=[pod.key for pod in pods]
             )
         for pool in problem.pools:
-            await self._check_offers(pool.name, problem)
+            await self._check_offers(pool)
         if plan is None:
             plan = await self._solve(problem)
             self._leftover.keep(problem, plan)
@@ -91,17 +92,20 @@ class Provisioner:
             await self._context.clock.sleep(SECOND)
             await state.settle()
 
-    async def _pending(self) -> tuple[Pod, ...]:
+    def _places(self) -> dict[str, str]:
+        """Per key of a pod without a node, the machine that an earlier plan gave it, while that holds."""
+        state = self._context.state
+        return {pod.key: place.name for pod in state.pods_on("") if (place := state.promised(pod))}
+
+    async def _pending(self, places: Mapping[str, str]) -> tuple[Pod, ...]:
         """Pods without a node or a promise of one, and those that must move; events for ignored ones."""
         state = self._context.state
-        volumes = VolumeIndex(
-            claims={item.key: item for item in state.all(PersistentVolumeClaim)},
-            volumes={item.key: item for item in state.all(PersistentVolume)},
-            classes={item.key: item for item in state.all(StorageClass)},
+        volumes = VolumeIndex.of(
+            state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
         )
         pending = []
         for pod in state.pods_on(""):
-            if not provisionable(pod) or state.promised(pod) is not None:
+            if not provisionable(pod) or pod.key in places:
                 continue
             reason = ignored(pod, volumes)
             if not reason:
@@ -121,9 +125,8 @@ class Provisioner:
             if moves_with_node(pod, budgets, now)
         )
 
-    def _problem(self, pods: tuple[Pod, ...]) -> Problem:
+    def _problem(self, pods: tuple[Pod, ...], places: Mapping[str, str]) -> Problem:
         state = self._context.state
-        places = {pod.key: place.name for pod in state.pods_on("") if (place := state.promised(pod))}
         return build(
             state.objects(),
             pods,
@@ -134,10 +137,9 @@ class Provisioner:
             node_class_kinds=state.node_class_kinds,
         )
 
-    async def _check_offers(self, name: str, problem: Problem) -> None:
-        pool = next(item for item in problem.pools if item.name == name)
+    async def _check_offers(self, pool: Pool) -> None:
         message = self._offers.fault(pool, strict_min_values=self._options.solver.strict_min_values)
-        subject = self._context.state.get(NodePool, name)
+        subject = self._context.state.get(NodePool, pool.name)
         if message and subject is not None:
             await self._context.recorder.publish(
                 subject, "Warning", "NoCompatibleInstanceTypes", message, ttl=NO_TYPES_TTL

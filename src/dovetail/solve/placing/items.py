@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.supply.encode import Amounts
@@ -61,8 +59,3 @@ class Assignment:
     existing: dict[int, list[Unit]] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
     left: list[tuple[int, str]] = field(default_factory=list)  # (shape, pod)
-
-
-def empty_vector(size: int) -> Amounts:
-    """No requests at all."""
-    return np.zeros(size, dtype=np.int64)

@@ -129,10 +129,6 @@ class World:
             self._places[memo] = known
         return known
 
-    def forget_places(self) -> None:
-        """Recompute ways after limits changed."""
-        self._places.clear()
-
     def _combinations(
         self, pool: int, wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
     ) -> dict[Pins, float]:

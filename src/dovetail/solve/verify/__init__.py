@@ -6,8 +6,8 @@ against a real scheduler; the rest are plain checks, one small function per rule
 
 from __future__ import annotations
 
+from dovetail.model.problem import Problem
 from dovetail.solve.plan import Plan
-from dovetail.solve.problem import Problem
 from dovetail.solve.verify.claim import claim_violations
 from dovetail.solve.verify.existing import existing_violations
 from dovetail.solve.verify.missed import missed_violations

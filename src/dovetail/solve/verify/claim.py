@@ -10,12 +10,12 @@ from dovetail.model import labels
 from dovetail.model.filters import NodeView, PodFacts
 from dovetail.model.filters.volumes import volume_binding, volume_zone
 from dovetail.model.ports import port_error
+from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement
 from dovetail.model.resources import Resources, add, fits
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.plan import PlannedClaim
-from dovetail.solve.problem import Pool
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue, World, node_keys, runs_on
 

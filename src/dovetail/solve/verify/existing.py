@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dovetail.model.filters import ClusterView, NodeView, Placement
+from dovetail.model.problem import ExistingNode
 from dovetail.model.resources import add, fits, subtract
 from dovetail.solve.plan import Plan
-from dovetail.solve.problem import ExistingNode
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue, runs_on
 

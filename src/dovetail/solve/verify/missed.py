@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from dovetail.model import labels
 from dovetail.model.filters import PodFacts
+from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import add, fits
 from dovetail.model.taints import untolerated
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.plan import Plan
-from dovetail.solve.problem import Pool
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue, runs_on
 

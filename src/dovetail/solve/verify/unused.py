@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
+from dovetail.model.problem import Pool
 from dovetail.model.requirement import pod_requirements
 from dovetail.model.resources import fits
 from dovetail.model.selector import NodeRule
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.solve.plan import Plan
-from dovetail.solve.problem import Pool
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dovetail.model import labels
+from dovetail.model.problem import Pool, Problem
 from dovetail.solve.plan import Plan, PlannedClaim
-from dovetail.solve.problem import Pool, Problem
 from dovetail.solve.verify.violation import Violation
 
 
