@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeVar, cast
+from typing import TypeVar, cast
 
 from dovetail.api import core, workloads
 from dovetail.api.core import Node, Pod
@@ -18,10 +18,9 @@ from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
 from dovetail.cluster.problem import ClusterObjects
 from dovetail.cluster.promises import Promises
-from dovetail.kube.client import Client, EventType
+from dovetail.kube.client import ChangeType, Client, EventType
 
 T = TypeVar("T", bound=Object)
-ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 # (kind, type, old, new): `new` is None for DELETED, `old` for ADDED.
 Callback = Callable[[type[Object], ChangeType, Object | None, Object | None], None]
 Kinds = tuple[tuple[str, str], ...]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
@@ -11,6 +9,7 @@ from dovetail.api.meta import Condition, Object, condition
 from dovetail.controllers.conditions import Conditions
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler
+from dovetail.kube.client import ChangeType
 
 
 class Transitions:
@@ -28,7 +27,7 @@ class Transitions:
     def notice(
         self,
         kind: type[Object],
-        _: Literal["ADDED", "MODIFIED", "DELETED"],
+        _: ChangeType,
         old: Object | None,
         new: Object | None,
     ) -> None:

@@ -13,7 +13,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from dovetail.api.meta import Object
 
 T = TypeVar("T", bound=Object)
-EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+EventType = ChangeType | Literal["BOOKMARK"]
 
 
 @dataclass(frozen=True, slots=True)

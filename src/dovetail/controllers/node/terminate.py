@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -27,6 +25,7 @@ from dovetail.controllers.nodeclaim.status import (
 from dovetail.controllers.nodeclaim.terminate import POLL, deadline, drop_finalizer, instance_gone
 from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.disrupt.pods import DISRUPTED
+from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.taints import same_taint
 from dovetail.units.timestamp import to_rfc3339
@@ -61,7 +60,7 @@ class NodeTermination:
     def _notice(
         self,
         kind: type[Object],
-        change: Literal["ADDED", "MODIFIED", "DELETED"],  # noqa: ARG002 - the shape of a state callback
+        _change: ChangeType,
         old: Object | None,
         new: Object | None,
     ) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.base.errors import NotFound
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.kube.client import ChangeType
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -39,8 +38,8 @@ class NodeClaimExpiration:
     def _notice(
         self,
         kind: type[Object],
-        change: Literal["ADDED", "MODIFIED", "DELETED"],
-        old: Object | None,  # noqa: ARG002 - the shape of a state callback
+        change: ChangeType,
+        _old: Object | None,
         new: Object | None,
     ) -> None:
         if kind is NodeClaim and change == "ADDED" and new is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -19,6 +18,7 @@ from dovetail.controllers.nodeclaim.register import register
 from dovetail.controllers.nodeclaim.status import REGISTERED, write
 from dovetail.controllers.nodeclaim.terminate import terminate
 from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 
 _UNSYNCED_POLL = SECOND
@@ -53,7 +53,7 @@ class NodeClaimLifecycle:
     def _notice(
         self,
         kind: type[Object],
-        change: Literal["ADDED", "MODIFIED", "DELETED"],  # noqa: ARG002 - the shape of a state callback
+        _change: ChangeType,
         old: Object | None,
         new: Object | None,
     ) -> None:

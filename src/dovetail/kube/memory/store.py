@@ -9,17 +9,17 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dovetail.api.codec import decode
 from dovetail.api.meta import Object
 from dovetail.api.scheme import KINDS
+from dovetail.kube.client import ChangeType
 
 T = TypeVar("T", bound=Object)
 Document = dict[str, Any]
 Key = tuple[str, str]  # (namespace, name); the namespace of a cluster-scoped object is empty
 Place = tuple[type[Object], Key]
-ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Record(Generic[T]):
