@@ -11,6 +11,7 @@ import yaml
 from cyclopts import Parameter
 from rich.console import Console
 
+from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli import plan_output
 from dovetail.cli.plan_input import Source, read_problem
@@ -20,7 +21,6 @@ from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
 from dovetail.units.duration import parse_duration
 
-_SECOND = 1_000_000_000
 _MAX_SHOWN_FAULTS = 5
 _PIPE_WIDTH = 200
 
@@ -97,7 +97,7 @@ def _budget(deadline: str) -> Budget:
         raise InputError(str(error), source="--deadline") from None
     if nanoseconds <= 0:
         raise InputError("must be longer than 0s", source="--deadline", remedy="such as --deadline 2s")
-    return Budget(work=max(1, WORK_PER_SECOND * nanoseconds // _SECOND))
+    return Budget(work=max(1, WORK_PER_SECOND * nanoseconds // SECOND))
 
 
 def _refuse_wrong(problem: Problem, answer: Plan) -> None:

@@ -13,11 +13,12 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
 from dovetail.api.workloads import CSINode, DaemonSet, PodDisruptionBudget, StorageClass
 from dovetail.cluster import nodes as existing
+from dovetail.cluster.usage import usage_by_pool
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Options, Pool, Problem
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import add, amounts
+from dovetail.model.resources import amounts
 from dovetail.model.volumes import VolumeIndex
 
 
@@ -120,11 +121,7 @@ def _pools(
     ]
     usable.sort(key=lambda pool: pool.metadata.name, reverse=True)
     usable.sort(key=lambda pool: pool.spec.weight, reverse=True)
-    usage: dict[str, dict[str, int]] = {}
-    for machine in machines:
-        if machine.pool:
-            used = usage.get(machine.pool, {})
-            usage[machine.pool] = add(used, {**existing.capacity(machine), "nodes": 1})
+    usage = usage_by_pool(machines)
     built = [_pool(pool, instance_types(pool), usage.get(pool.metadata.name, {})) for pool in usable]
     return tuple(pool for pool in built if pool.instance_types)
 

@@ -17,8 +17,9 @@ from contextvars import Context
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, cast
 
+from dovetail.base.clock import SECOND
+
 T = TypeVar("T")
-_SECOND = 1_000_000_000
 _COMPACT_ABOVE = 1_000  # cancelled timers that may lie in the heap before it is cleaned
 
 
@@ -67,7 +68,7 @@ class VirtualLoop(_AbstractEventLoop):  # type: ignore[misc]  # see above
 
     def time(self) -> float:
         """Seconds since the start; exact to the nanosecond for 100 days."""
-        return (self._now - self._start) / _SECOND
+        return (self._now - self._start) / SECOND
 
     # Scheduling ---------------------------------------------------------------------------------------
 
@@ -84,18 +85,18 @@ class VirtualLoop(_AbstractEventLoop):  # type: ignore[misc]  # see above
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
-        return self.call_at_nanosecond(self._now + round(delay * _SECOND), callback, *args, context=context)
+        return self.call_at_nanosecond(self._now + round(delay * SECOND), callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
-        return self.call_at_nanosecond(self._start + round(when * _SECOND), callback, *args, context=context)
+        return self.call_at_nanosecond(self._start + round(when * SECOND), callback, *args, context=context)
 
     def call_at_nanosecond(
         self, instant: int, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
         """Call at an exact instant; one that is not in the future goes to the end of the present one."""
-        handle = TimerHandle((instant - self._start) / _SECOND, callback, args, self, context)
+        handle = TimerHandle((instant - self._start) / SECOND, callback, args, self, context)
         if instant <= self._now:
             self._ready.append(handle)
         else:

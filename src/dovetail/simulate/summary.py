@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dovetail.base.clock import HOUR, SECOND
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.figures import (
     CostFigures,
     MaximumFigures,
@@ -24,7 +25,6 @@ from dovetail.simulate.figures import (
 )
 from dovetail.simulate.waiting import PARTS, Record, Spell, Wait, at_maximum, explain, waits
 
-NANO_DOLLARS = 1_000_000_000
 _WORST = 5
 NO_OWNER = "(no controller)"
 

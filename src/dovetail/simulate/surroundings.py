@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from dovetail.base.clock import Clock
+from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import InputError
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
@@ -14,8 +14,6 @@ from dovetail.simulate.document import suggest
 from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.schema import Shortage
 from dovetail.simulate.traffic import DAY, second_of_day
-
-_SECOND = 1_000_000_000
 
 
 def simulated_cloud(scenario: Scenario, clock: Clock, log: EventLog) -> SimulatedCloud:
@@ -62,16 +60,16 @@ def _account(scenario: Scenario) -> Account:
 
 def _limit(shortage: Shortage, scenario: Scenario) -> Limit:
     """The first time that the window is open after the start: one that ended before is tomorrow's."""
-    local = datetime.fromtimestamp(scenario.start // _SECOND, ZoneInfo(scenario.file.timezone))
-    midnight = scenario.start - (local.hour * 3600 + local.minute * 60 + local.second) * _SECOND
+    local = datetime.fromtimestamp(scenario.start // SECOND, ZoneInfo(scenario.file.timezone))
+    midnight = scenario.start - (local.hour * 3600 + local.minute * 60 + local.second) * SECOND
     since, until = second_of_day(shortage.from_), second_of_day(shortage.until)
     length = (until - since) % DAY or DAY
-    begin = midnight + since * _SECOND
-    if begin + length * _SECOND <= scenario.start:
-        begin += DAY * _SECOND
+    begin = midnight + since * SECOND
+    if begin + length * SECOND <= scenario.start:
+        begin += DAY * SECOND
     return Limit(
         since=begin,
-        until=begin + length * _SECOND,
+        until=begin + length * SECOND,
         instance_types=shortage.instance_types,
         zones=shortage.zones,
         capacity_types=shortage.capacity_types,

@@ -10,10 +10,11 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from dovetail.base.clock import SECOND
+
 # Later than any instant that matters: the answer for a date that does not exist (30 February).
 NEVER = 2**63 - 1
 
-_SECOND = 1_000_000_000
 _NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -105,7 +106,7 @@ class Cron:
 
         An hour that the zone skips in spring is made up for right after the gap.
         """
-        return _next(self.fields, self.zone, nanoseconds // _SECOND)
+        return _next(self.fields, self.zone, nanoseconds // SECOND)
 
 
 @lru_cache(maxsize=64)
@@ -124,7 +125,7 @@ def _next(fields: str, zone: str, second: int) -> int:
         hit = next(CronSim(fields, datetime.fromtimestamp(second, _zone(zone))))
     except (StopIteration, CronSimError):
         return NEVER
-    return int(hit.timestamp()) * _SECOND
+    return int(hit.timestamp()) * SECOND
 
 
 def _complaint(text: str, why: str) -> str:

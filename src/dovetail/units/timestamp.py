@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 
-_SECOND = 1_000_000_000
+from dovetail.base.clock import SECOND
 
 
 @lru_cache(maxsize=65_536)
 def to_rfc3339(nanoseconds: int) -> str:
     """The instant with whole seconds, as Kubernetes writes metav1.Time ("2026-03-02T21:00:00Z")."""
-    return datetime.fromtimestamp(nanoseconds // _SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(nanoseconds // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @lru_cache(maxsize=65_536)
@@ -24,4 +24,4 @@ def parse_rfc3339(text: str) -> int:
     if moment is None or moment.tzinfo is None:
         raise ValueError(f"{text!r} is not a timestamp; valid is RFC 3339, such as 2026-03-02T21:00:00Z")
     whole = int(moment.replace(microsecond=0).timestamp())
-    return whole * _SECOND + moment.microsecond * 1000
+    return whole * SECOND + moment.microsecond * 1000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES, BlockDeviceMapping, EC2NodeClass
 from dovetail.base.errors import InputError
-from dovetail.model.resources import CPU
+from dovetail.model.resources import amounts
 from dovetail.units.quantity import Quantity, parse_quantity
 
 GIB = 1 << 30
@@ -109,7 +109,7 @@ def _texts(kubelet: Mapping[str, object], key: str) -> dict[str, str]:
 def _amounts(kubelet: Mapping[str, object], key: str) -> dict[str, int]:
     path = f"spec.kubelet.{key}"
     parsed = {name: _quantity(text, f"{path}.{name}") for name, text in _texts(kubelet, key).items()}
-    return {name: quantity.milli() if name == CPU else quantity.value() for name, quantity in parsed.items()}
+    return amounts(parsed)
 
 
 def _quantity(text: str | int, path: str) -> Quantity:

@@ -11,12 +11,12 @@ from string import Template
 from typing import Any
 
 from dovetail import __version__
+from dovetail.base.clock import SECOND
 from dovetail.simulate.figures import PodWait, Summary
 from dovetail.simulate.waiting import PARTS
 from dovetail.views.report.series import Record, chart_series, traffic_series
 from dovetail.views.report.timeline import event_rows, node_rows
 
-_SECOND = 1_000_000_000
 # Upper ends of the histogram's buckets, in seconds; people think in these steps when a pod is pending.
 _BUCKETS = (10, 20, 30, 40, 50, 60, 75, 90, 120, 180, 300, 600)
 _MOST_ROWS = 15
@@ -63,8 +63,8 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
         "verdict": _verdict(summary),
         "version": __version__,
         "period": {
-            "start": period.start // _SECOND,
-            "end": period.end // _SECOND,
+            "start": period.start // SECOND,
+            "end": period.end // SECOND,
             "zone": period.zone,
             "offsetSeconds": period.offset_seconds,
             "region": period.region,

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dovetail.base.clock import SECOND
 from dovetail.model.offering import NANO_DOLLARS
 
 Record = Mapping[str, Any]
 POINTS = 600
-_SECOND = 1_000_000_000
-_SMALLEST_STEP = 5 * _SECOND
+_SMALLEST_STEP = 5 * SECOND
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ def chart_series(records: Sequence[Record], start: int, end: int) -> dict[str, A
     upcoming = start + step
     for record in [*records, {"t": end + step, "kind": "end"}]:
         while record["t"] > upcoming and upcoming <= end:
-            instants.append(upcoming // _SECOND)
+            instants.append(upcoming // SECOND)
             _sample(lines, tally, max(peak, tally.pending), len(instants))
             peak = tally.pending
             upcoming += step
@@ -127,7 +127,7 @@ def traffic_series(records: Iterable[Record]) -> dict[str, Any]:
     lines: dict[str, list[tuple[float, float]]] = {}
     for record in records:
         if record["kind"] == "traffic":
-            lines.setdefault(record["service"], []).append((record["t"] / _SECOND, round(record["load"], 2)))
+            lines.setdefault(record["service"], []).append((record["t"] / SECOND, round(record["load"], 2)))
     return {name: _thin(points) for name, points in sorted(lines.items())}
 
 

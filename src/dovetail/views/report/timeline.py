@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dovetail.base.clock import SECOND
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.views.report.series import Record, node_kind
 
-_SECOND = 1_000_000_000
 # Conditions of a NodeClaim that begin each stage of a node's life, as the timeline colours them.
 _LEAVING = ("Drained", "InstanceTerminating")
 
@@ -21,7 +22,7 @@ def node_rows(records: Iterable[Record], end: int) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     row_of_node: dict[str, str] = {}
     for record in records:
-        seconds = record["t"] / _SECOND
+        seconds = record["t"] / SECOND
         match record["kind"]:
             case "instance.started" if record.get("claim"):
                 rows[record["claim"]] = _row(record, seconds)
@@ -41,7 +42,7 @@ def node_rows(records: Iterable[Record], end: int) -> list[dict[str, Any]]:
             case "claim.deleted" if record["claim"] in rows:
                 rows[record["claim"]]["gone"] = seconds
     for row in rows.values():
-        row["gone"] = row["gone"] or end / _SECOND
+        row["gone"] = row["gone"] or end / SECOND
     return sorted(rows.values(), key=lambda row: (row["launched"], row["name"]))
 
 
@@ -51,7 +52,7 @@ def _row(record: Record, seconds: float) -> dict[str, Any]:
         "kind": node_kind(record),
         "instanceType": record.get("instanceType", ""),
         "zone": record.get("zone", ""),
-        "price": record["price"] / _SECOND,
+        "price": record["price"] / NANO_DOLLARS,
         "estimated": record.get("estimated", False),
         "launched": seconds,
         "joined": None,
@@ -68,7 +69,7 @@ def event_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     for record in records:
         if record["kind"] != "event":
             continue
-        seconds = record["t"] / _SECOND
+        seconds = record["t"] / SECOND
         key = (record["reason"], record["message"])
         row = latest.get(key)
         if row is not None and seconds - row["t"] < 60:
