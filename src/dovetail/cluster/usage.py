@@ -8,6 +8,7 @@ from dovetail.cluster.nodes import Machine, capacity
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, add
 
 NODES = "nodes"
+# What the status of a pool names even where it is 0.
 BASE: Resources = {CPU: 0, MEMORY: 0, PODS: 0, EPHEMERAL_STORAGE: 0, NODES: 0}
 
 
@@ -16,7 +17,7 @@ def usage_by_pool(machines: Iterable[Machine]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for machine in machines:
         if machine.pool:
-            used = found.get(machine.pool, dict(BASE))
+            used = found.get(machine.pool, {})
             found[machine.pool] = add(used, {**capacity(machine), NODES: 1})
     return found
 

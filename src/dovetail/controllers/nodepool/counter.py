@@ -11,7 +11,7 @@ from dovetail.base.errors import NotFound
 from dovetail.cluster.usage import BASE, NODES, usage_by_pool
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import every
-from dovetail.model.resources import quantities
+from dovetail.model.resources import add, quantities
 
 PERIOD = 5 * SECOND
 
@@ -39,7 +39,7 @@ class NodePoolCounter:
         self._counted = None
         usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
         for pool in state.all(NodePool):
-            used = usage.get(pool.metadata.name, dict(BASE))
+            used = add(BASE, usage.get(pool.metadata.name, {}))
             wanted = quantities(used)
             if wanted == pool.status.resources and used[NODES] == pool.status.nodes:
                 continue
