@@ -17,7 +17,7 @@ from dovetail.solve.packing.generate import Generator
 from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.market import Market, market
 from dovetail.solve.packing.master import Master
-from dovetail.solve.supply.world import Work
+from dovetail.solve.work import Work
 
 
 @st.composite

@@ -30,23 +30,27 @@ from dovetail.solve.supply.columns import Columns, undominated
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import World, lookup
+from dovetail.solve.work import Stop, Work, never
 
 _REOPENINGS = 3  # plans made anew because domains were opened
 _ROUNDS = 8  # pods that limits left over are given this many further chances
 
 
-def solve(problem: Problem, budget: Budget | None = None) -> Plan:
-    """A correct plan for the problem, as cheap as the budget allows. Pure: same input, same plan."""
+def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never) -> Plan:
+    """A correct plan for the problem, as cheap as the budget allows. Pure: same input, same plan.
+
+    Once `stop` returns True the best plan so far is finished and returned; a `stop` that raises abandons the solve.
+    """
     broken = {pod.key: reason for pod in problem.pods if (reason := ignored_reason(pod, problem.volumes))}
     if broken:
         usable = tuple(pod for pod in problem.pods if pod.key not in broken)
-        plan = solve(replace(problem, pods=usable), budget)
+        plan = solve(replace(problem, pods=usable), budget, stop=stop)
         hopeless = [Unschedulable(pod, reason) for pod, reason in broken.items()]
         return replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *hopeless), key=_by_pod)))
     opened: dict[GroupKey, tuple[str, ...]] = {}
     work = 0
     for _ in range(_REOPENINGS):
-        search = _Search(problem, budget or Budget(), opened)
+        search = _Search(problem, Work(budget or Budget(), stop), opened)
         plan = search.run()
         work += plan.work
         surprises = search.surprises()
@@ -60,9 +64,9 @@ def solve(problem: Problem, budget: Budget | None = None) -> Plan:
 class _Search:
     """One solve: what is decided so far. Invariant: every pod is in exactly one of bins, existing, left."""
 
-    def __init__(self, problem: Problem, budget: Budget, opened: Mapping[GroupKey, tuple[str, ...]]) -> None:
+    def __init__(self, problem: Problem, work: Work, opened: Mapping[GroupKey, tuple[str, ...]]) -> None:
         self.problem = problem
-        self.world = World(problem, budget, opened)
+        self.world = World(problem, work, opened)
         self.free = self.world.nodes.room.copy()
         self.columns = Columns(self.world)
         self.limits = Limits(self.world, self.columns)

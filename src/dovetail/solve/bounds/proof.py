@@ -9,7 +9,7 @@ from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
-from dovetail.solve.supply.world import Work
+from dovetail.solve.work import Work
 
 _NARROW = 150  # partial loads that are followed at first
 _WIDE = 240_000  # the same, times items, for columns that need it

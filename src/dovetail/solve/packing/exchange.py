@@ -8,7 +8,7 @@ from dovetail.base.streams import stream
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
-from dovetail.solve.supply.world import Work
+from dovetail.solve.work import Work
 
 _PAIRS = 20_000  # pairs that may be put in; more are sampled
 _BLOCK = 256  # rows that are compared with the pairs at once

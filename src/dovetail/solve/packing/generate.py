@@ -13,7 +13,7 @@ from dovetail.solve.packing.master import Fractions, Master
 from dovetail.solve.packing.patterns import fill
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
-from dovetail.solve.supply.world import Work
+from dovetail.solve.work import Work
 
 _ROWS = 2_500  # ways to take items out that are tried in one round
 _NEW = 200  # patterns that one round adds

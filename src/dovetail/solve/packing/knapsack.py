@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
-from dovetail.solve.supply.world import Work
+from dovetail.solve.work import Work
 
 _CELLS = 24  # steps per resource of the grid that thins out partial loads
 _PER_CELL = 2

@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
-from dovetail.model.problem import Budget, Problem
+from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import pod_requests
 from dovetail.solve.demand.match import ports_conflict, untolerated
@@ -19,31 +19,13 @@ from dovetail.solve.demand.topology import SPREAD, DomainOf, GroupKey, Topology
 from dovetail.solve.supply.daemons import Daemon, reserve
 from dovetail.solve.supply.encode import Amounts, Axis, Mask, PoolTable
 from dovetail.solve.supply.nodes import Nodes
+from dovetail.solve.work import Work
 
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
 Pins = tuple[tuple[str, str], ...]
 
 
 _NONE_OPENED: Mapping[GroupKey, tuple[str, ...]] = {}
-
-
-class Work:
-    """Counts what was done. Once the budget is used up, `left` is False and everybody finishes greedily."""
-
-    def __init__(self, budget: Budget) -> None:
-        self.used = 0
-        self._budget = budget.work
-
-    def spend(self, units: int) -> None:
-        self.used += units
-
-    @property
-    def left(self) -> bool:
-        return self.used < self._budget
-
-    def after(self, share: float) -> int:
-        """What `used` will be when that share of the budget's rest has been spent."""
-        return self.used + int(max(0, self._budget - self.used) * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +41,11 @@ class World:
     """A problem, encoded."""
 
     def __init__(
-        self, problem: Problem, budget: Budget, opened: Mapping[GroupKey, tuple[str, ...]] = _NONE_OPENED
+        self, problem: Problem, work: Work, opened: Mapping[GroupKey, tuple[str, ...]] = _NONE_OPENED
     ) -> None:
         """`opened`: domains that nodes for other pods are known to open, per spread group."""
         self.problem = problem
-        self.work = Work(budget)
+        self.work = work
         self.well_known = problem.options.well_known
         self.topology = Topology(problem.namespaces)
         self.axis = Axis(_resource_names(problem))
