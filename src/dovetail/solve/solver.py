@@ -39,7 +39,7 @@ _ROUNDS = 8  # pods that limits left over are given this many further chances
 def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never) -> Plan:
     """A correct plan for the problem, as cheap as the budget allows. Pure: same input, same plan.
 
-    Once `stop` returns True the best plan so far is finished and returned; if it raises, the solve is given up.
+    Once `stop` returns True the best plan so far is returned; if it raises, the solve is given up.
     """
     broken = {pod.key: reason for pod in problem.pods if (reason := ignored_reason(pod, problem.volumes))}
     if broken:
