@@ -1,33 +1,55 @@
-"""The solver on recorded scheduling scenarios: no rule broken, nothing left out, no dearer than recorded."""
+"""The solver on recorded scheduling scenarios: no rule broken, nothing left out, no dearer, near the bound.
+
+What still falls short is named with its reason in `scheduling_shortfalls`; the lists may only shrink.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+import scheduling_shortfalls as shortfalls
 
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
 from dovetail.testing.scenarios import Scenario, features, read_scenarios
 
 FOLDER = Path(__file__).parent / "vectors" / "scheduling"
+NEAR = 1.03  # most that a plan may cost of what is proven necessary
 
-# Counts that may only rise.
-PLACED_FLOOR = 0.998  # of the pods that were scheduled in all recorded runs
-NO_DEARER_FLOOR = 320  # of the scenarios where the same pods are placed
-COMPARABLE_FLOOR = 333
+Answers = tuple[tuple[Scenario, Plan], ...]
+Judge = Callable[[Scenario, Plan], str]  # what falls short, '' for nothing
+
+# The recorded answer leaves pods pending, often all but one per domain; all of them are placed at once here.
+AT_ONCE = {
+    "pod-affinity-mixed-003": 7,
+    "pod-affinity-mixed-004": 16,
+    "pod-affinity-mixed-006": 11,
+    "pod-affinity-zone-000": 20,
+    "pod-anti-affinity-zone-000": 3,
+    "pod-anti-affinity-zone-001": 13,
+    "reserved-capacity-001": 15,
+    "spread-taints-policy-003": 8,
+    "spread-zone-infeasible-000": 13,
+    "spread-zone-infeasible-001": 17,
+    "spread-zone-infeasible-003": 14,
+    "spread-zone-infeasible-004": 17,
+    "spread-zone-infeasible-006": 17,
+    "spread-zone-infeasible-007": 8,
+    "unschedulable-000": 8,
+    "unschedulable-007": 10,
+}
 
 
-@lru_cache(maxsize=1)
-def solved() -> tuple[tuple[Scenario, Plan], ...]:
-    return tuple(
-        (scenario, solve(scenario.problem))
-        for feature in features(FOLDER)
-        for scenario in read_scenarios(FOLDER / f"{feature}.jsonl.gz")
-    )
+@pytest.fixture(scope="module", params=features(FOLDER))
+def answers(request: pytest.FixtureRequest) -> Answers:
+    """The scenarios of one feature with our plans."""
+    path = FOLDER / f"{request.param}.jsonl.gz"
+    return tuple((scenario, solve(scenario.problem)) for scenario in read_scenarios(path))
 
 
 def placed(plan: Plan) -> set[str]:
@@ -37,30 +59,55 @@ def placed(plan: Plan) -> set[str]:
     return {pod.removeprefix("default/") for pod in pods}
 
 
-def comparable() -> Iterator[tuple[Scenario, Plan]]:
-    """Where the recorded answer is correct and places the same pods."""
-    for scenario, plan in solved():
-        expected = scenario.expected
-        if not expected["upstreamViolations"] and placed(plan) == set(expected["summary"]["scheduled"]):
-            yield scenario, plan
+def comparable(scenario: Scenario, plan: Plan) -> bool:
+    """True iff the recorded answer breaks no rule that the recording knows of, and places the same pods."""
+    same = placed(plan) == set(scenario.expected["summary"]["scheduled"])
+    return same and not scenario.expected["upstreamViolations"]
+
+
+def left_out(scenario: Scenario, plan: Plan) -> str:
+    faults = " ".join(scenario.expected["upstreamViolations"])
+    faulty = set(re.split(r"[\s,;:]+", faults))
+    missing = set(scenario.expected["alwaysScheduled"]) - placed(plan) - faulty
+    return ", ".join(sorted(missing))
+
+
+def dearer(scenario: Scenario, plan: Plan) -> str:
+    dearest = max(run["totalPrice"] for run in scenario.expected["runs"]) * NANO_DOLLARS
+    if not comparable(scenario, plan) or plan.cost.hourly <= dearest + 1:
+        return ""
+    return f"{plan.cost.hourly / NANO_DOLLARS:.5f}, recorded {dearest / NANO_DOLLARS:.5f}"
+
+
+def far(_: Scenario, plan: Plan) -> str:
+    if plan.cost.hourly <= NEAR * plan.cost.lower_bound:
+        return ""
+    return f"{plan.cost.hourly / NANO_DOLLARS:.5f}, proven {plan.cost.lower_bound / NANO_DOLLARS:.5f}"
+
+
+def judged(answers: Answers, judge: Judge, known: Mapping[str, str]) -> None:
+    """Assert that only known scenarios fall short."""
+    found = {scenario.name: text for scenario, plan in answers if (text := judge(scenario, plan))}
+    fresh = {name: text for name, text in found.items() if name not in known}
+    assert fresh == {}
 
 
 def test_there_are_scenarios() -> None:
-    assert len(solved()) == 370
+    names = [
+        item.name for feature in features(FOLDER) for item in read_scenarios(FOLDER / f"{feature}.jsonl.gz")
+    ]
+    assert len(names) == 370
+    listed = {*AT_ONCE, *shortfalls.LEFT_OUT, *shortfalls.DEARER, *shortfalls.FAR}
+    assert listed <= set(names)
 
 
-@pytest.mark.parametrize("feature", features(FOLDER))
-def test_the_checker_finds_nothing(feature: str) -> None:
-    found = {
-        scenario.name: violations
-        for scenario, plan in solved()
-        if scenario.feature == feature and (violations := verify(scenario.problem, plan))
-    }
+def test_the_checker_finds_nothing(answers: Answers) -> None:
+    found = {item.name: faults for item, plan in answers if (faults := verify(item.problem, plan))}
     assert found == {}
 
 
-def test_every_pod_has_a_place_or_a_reason() -> None:
-    for scenario, plan in solved():
+def test_every_pod_has_a_place_or_a_reason(answers: Answers) -> None:
+    for scenario, plan in answers:
         names = {pod.key.removeprefix("default/") for pod in scenario.problem.pods}
         assert placed(plan) <= names, scenario.name
         left = {item.pod for item in plan.unschedulable}
@@ -69,29 +116,29 @@ def test_every_pod_has_a_place_or_a_reason() -> None:
         assert all(item.reason for item in plan.unschedulable), scenario.name
 
 
-def test_pods_that_are_always_scheduled_are_placed() -> None:
-    wanted = found = 0
-    for scenario, plan in solved():
-        broken = " ".join(scenario.expected["upstreamViolations"])
-        names = [pod for pod in scenario.expected["alwaysScheduled"] if pod not in broken]
-        wanted += len(names)
-        found += len(placed(plan).intersection(names))
-    assert found >= PLACED_FLOOR * wanted
+def test_pods_that_are_always_scheduled_are_placed(answers: Answers) -> None:
+    judged(answers, left_out, shortfalls.LEFT_OUT)
 
 
-def test_no_dearer_than_recorded() -> None:
-    pairs = list(comparable())
-    assert len(pairs) >= COMPARABLE_FLOOR
-    cheap = [
-        scenario.name
-        for scenario, plan in pairs
-        if plan.cost.hourly <= max(run["totalPrice"] for run in scenario.expected["runs"]) * 1e9 + 1
-    ]
-    assert len(cheap) >= NO_DEARER_FLOOR
+def test_pods_that_were_left_pending_are_placed_at_once(answers: Answers) -> None:
+    for scenario, plan in answers:
+        if scenario.name in AT_ONCE:
+            recorded = set(scenario.expected["summary"]["scheduled"])
+            assert placed(plan) > recorded, scenario.name
+            assert len(placed(plan)) >= AT_ONCE[scenario.name], scenario.name
 
 
-def test_the_bound_is_below_the_cost_and_every_recorded_reference() -> None:
-    for scenario, plan in comparable():
+def test_no_dearer_than_recorded(answers: Answers) -> None:
+    judged(answers, dearer, shortfalls.DEARER)
+
+
+def test_near_what_is_proven_necessary(answers: Answers) -> None:
+    judged(answers, far, shortfalls.FAR)
+
+
+def test_the_bound_is_below_the_cost_and_every_recorded_answer(answers: Answers) -> None:
+    for scenario, plan in answers:
         assert plan.cost.lower_bound <= plan.cost.hourly
-        cheapest = min(run["totalPrice"] for run in scenario.expected["runs"])
-        assert plan.cost.lower_bound <= cheapest * 1e9 + 1, scenario.name
+        if comparable(scenario, plan):
+            cheapest = min(run["totalPrice"] for run in scenario.expected["runs"])
+            assert plan.cost.lower_bound <= cheapest * NANO_DOLLARS + 1, scenario.name
