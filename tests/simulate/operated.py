@@ -12,7 +12,8 @@ from dovetail.cloud.simulated import Account, Limit, SimulatedCloud
 from dovetail.cluster.state import State
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.problem import Problem
-from dovetail.runtime.operator import Operator
+from dovetail.runtime.operator import Operator, Ports
+from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import Settings
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.kubelet.kubelets import Kubelets
@@ -35,7 +36,7 @@ LATENCIES = {
     "start": Distribution(SECOND, 0.0),
     "stop": Distribution(2 * SECOND, 0.0),
 }
-SETTINGS = {"work_per_second": 2_000_000}
+WORK_PER_SECOND = 2_000_000
 
 
 def pool(name: str = "general", **spec: Any) -> dict[str, Any]:
@@ -115,7 +116,7 @@ class Operated:
         )
         self.cloud.on_terminated(lambda instance: self.kubelets.switch_off(instance.provider_id))
         self.plans: list[Plan] = []
-        self._settings = Settings(**{**SETTINGS, "on_plan": self._check, **settings})
+        self._settings = Settings(**{"on_plan": self._check, **settings})
         self.operator = self._operator()
         self.scheduler = Scheduler(self.client, clock, 1)
         self.workloads = Workloads(self.client, clock, self.log, seed=1)
@@ -161,7 +162,8 @@ class Operated:
         self._operating = asyncio.get_running_loop().create_task(self.operator.run())
 
     def _operator(self) -> Operator:
-        return Operator(self.client, self.cloud, self.clock, self.log, self._settings)
+        planner = InlinePlanner(self.clock, WORK_PER_SECOND)
+        return Operator(Ports(self.client, self.cloud, self.clock, self.log, planner), self._settings)
 
     def _check(self, problem: Problem, plan: Plan) -> None:
         self.plans.append(plan)

@@ -27,6 +27,7 @@ REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
         ({"min_values_policy": "Loose"}, "--min-values-policy"),
         ({"batch_idle_duration": 0}, "--batch-idle-duration"),
         ({"batch_idle_duration": 11 * SECOND}, "--batch-idle-duration"),
+        ({"solve_deadline": 0}, "--solve-deadline"),
     ],
 )
 def test_settings_that_are_refused(setting: dict[str, Any], source: str) -> None:
@@ -39,6 +40,11 @@ def test_settings_that_are_refused(setting: dict[str, Any], source: str) -> None
 @pytest.mark.parametrize(("longest", "window"), [(10, 20), (30, 60), (3, 10)])
 def test_the_nomination_window_follows_the_batch(longest: int, window: int) -> None:
     assert Settings(batch_max_duration=longest * SECOND).nomination_window == window * SECOND
+
+
+def test_a_plan_takes_as_long_as_a_batch_stays_idle_unless_told_otherwise() -> None:
+    assert Settings(batch_idle_duration=2 * SECOND).provisioning().deadline == 2 * SECOND
+    assert Settings(solve_deadline=3 * SECOND).provisioning().deadline == 3 * SECOND
 
 
 @pytest.mark.parametrize(

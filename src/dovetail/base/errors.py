@@ -11,6 +11,7 @@ DovetailError
 │   ├── BadRequest 400
 │   ├── Forbidden 403          admission found something missing, such as a PriorityClass
 │   └── TooManyRequests 429    an eviction would violate a PodDisruptionBudget: retry later
+├── PlannerFailed              no plan could be made, such as when the solver's process died: ask again
 └── CloudError                 the provider said no
     ├── InsufficientCapacity   no offering left: delete the claim, plan again
     ├── NodeClassNotReady      delete the claim, plan again
@@ -130,6 +131,10 @@ class TooManyRequests(ApiError):
 
     status = 429
     reason = "TooManyRequests"
+
+
+class PlannerFailed(DovetailError):
+    """The solver gave no answer; the next question starts afresh."""
 
 
 class CloudError(DovetailError):

@@ -15,10 +15,11 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli import plan_output
 from dovetail.cli.plan_input import Source, read_problem
-from dovetail.model.problem import WORK_PER_SECOND, Budget, Options, Problem
+from dovetail.model.problem import Budget, Options, Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
+from dovetail.solve.work import until
 from dovetail.units.duration import parse_duration
 
 _MAX_SHOWN_FAULTS = 5
@@ -57,8 +58,9 @@ def plan(
         A JSON list of instance types to buy instead, each with name, requirements, offerings, capacity and
         overhead. The label keys that they define count as well known.
     deadline
-        How long the solver may look for a cheaper plan, such as 500ms or 10s. It is counted as work, so the
-        same deadline gives the same plan on every machine.
+        How long the solver may look for a cheaper plan, such as 500ms or 10s. It is counted as work, so that
+        the same deadline gives the same plan on every machine that gets through it in that time; on a slower
+        one the best plan so far is shown when the time is up.
     preference_policy
         Ignore treats preferred rules (preferred affinity, ScheduleAnyway) as if they were not there.
     min_values_policy
@@ -70,11 +72,11 @@ def plan(
     options = Options(
         respect_preferences=preference_policy == "Respect", strict_min_values=min_values_policy == "Strict"
     )
-    budget = _budget(deadline)
+    longest = _nanoseconds(deadline)
     problem = read_problem(filename, source, options)
-    start = time.perf_counter()
-    answer = solve(problem, budget)
-    elapsed = time.perf_counter() - start
+    start = time.monotonic_ns()
+    answer = solve(problem, Budget.within(longest), stop=until(start + longest, time.monotonic_ns))
+    elapsed = (time.monotonic_ns() - start) / SECOND
     _refuse_wrong(problem, answer)
     _show(answer, elapsed, output)
 
@@ -90,14 +92,14 @@ def _source(region: str | None, file: Path | None) -> Source:
     return Source(region=region or "", file=file)
 
 
-def _budget(deadline: str) -> Budget:
+def _nanoseconds(deadline: str) -> int:
     try:
         nanoseconds = parse_duration(deadline)
     except ValueError as error:
         raise InputError(str(error), source="--deadline") from None
     if nanoseconds <= 0:
         raise InputError("must be longer than 0s", source="--deadline", remedy="such as --deadline 2s")
-    return Budget(work=max(1, WORK_PER_SECOND * nanoseconds // SECOND))
+    return nanoseconds
 
 
 def _refuse_wrong(problem: Problem, answer: Plan) -> None:

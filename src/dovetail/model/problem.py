@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dovetail.api.core import Pod, Taint
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
+from dovetail.base.clock import SECOND
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
@@ -82,3 +83,8 @@ class Budget:
     """
 
     work: int = WORK_PER_SECOND
+
+    @classmethod
+    def within(cls, nanoseconds: int, rate: int = WORK_PER_SECOND) -> Budget:
+        """What a machine that gets through `rate` units a second does in that time; at least one unit."""
+        return cls(max(1, rate * nanoseconds // SECOND))

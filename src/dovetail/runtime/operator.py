@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from dovetail.base.clock import Clock
@@ -27,6 +28,7 @@ from dovetail.controllers.nodepool.counter import NodePoolCounter
 from dovetail.controllers.nodepool.hash import NodePoolHash
 from dovetail.controllers.nodepool.readiness import NodePoolReadiness
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, RegistrationObserver
+from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
@@ -37,12 +39,22 @@ from dovetail.kube.recorder import Recorder
 from dovetail.runtime.settings import Settings
 
 
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The outside of one operator: real in production, twins in simulations and tests."""
+
+    client: Client
+    provider: Provider
+    clock: Clock
+    log: EventLog
+    planner: Planner
+
+
 class Operator:
     """Everything that runs in one controller process. `run` ends only with an error."""
 
-    def __init__(
-        self, client: Client, provider: Provider, clock: Clock, log: EventLog, settings: Settings
-    ) -> None:
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        client, provider, clock, log = ports.client, ports.provider, ports.clock, ports.log
         self.state = State(
             client,
             clock,
@@ -52,6 +64,7 @@ class Operator:
         )
         self._informers = tuple(Informer(client, kind, self.state.apply) for kind in WATCHED)
         self._context = Context(client, provider, clock, log, self.state, Recorder(client, clock))
+        self._planner = ports.planner
         self._settings = settings
 
     async def run(self) -> None:
@@ -77,7 +90,8 @@ class Operator:
         )
         yield "provisioner.trigger.pod", PodTrigger(context, batcher).queue.run()
         yield "provisioner.trigger.node", NodeTrigger(context, batcher).queue.run()
-        yield "provisioner", Provisioner(context, batcher, self._settings.provisioning()).run()
+        provisioner = Provisioner(context, batcher, self._planner, self._settings.provisioning())
+        yield "provisioner", provisioner.run()
         yield "disruption", Disruption(context, (Emptiness(context),)).run()
 
     def _classes_and_pools(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:

@@ -9,7 +9,7 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
 from dovetail.model import labels
-from dovetail.model.problem import Budget, Options, Problem
+from dovetail.model.problem import Options, Problem
 from dovetail.solve.plan import Plan
 
 PREFERENCE_POLICIES = ("Respect", "Ignore")
@@ -27,9 +27,8 @@ class Settings:
     min_values_policy: str = "Strict"
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
-    # Units of work that one plan may use, and how many the clock is charged a second for; None: no charge.
-    solve_work: int = Budget().work
-    work_per_second: int | None = None
+    # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.
+    solve_deadline: int | None = None
     # Called with every problem and its plan before anything is done about it.
     on_plan: Callable[[Problem, Plan], None] | None = None
 
@@ -41,6 +40,13 @@ class Settings:
                 "the idle duration must be above 0 and at most the maximum duration",
                 source="--batch-idle-duration",
                 remedy="give --batch-idle-duration 1s and --batch-max-duration 10s, or leave both out",
+            )
+
+        if self.solve_deadline is not None and self.solve_deadline <= 0:
+            raise InputError(
+                "the deadline must be above 0",
+                source="--solve-deadline",
+                remedy="give --solve-deadline 1s, or leave it out to plan for as long as a batch stays idle",
             )
 
     @property
@@ -56,8 +62,7 @@ class Settings:
                 strict_min_values=self.min_values_policy == "Strict",
                 well_known=self.well_known,
             ),
-            budget=Budget(self.solve_work),
-            work_per_second=self.work_per_second,
+            deadline=self.batch_idle_duration if self.solve_deadline is None else self.solve_deadline,
             on_plan=self.on_plan,
         )
 

@@ -14,7 +14,8 @@ from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.problem import Problem
-from dovetail.runtime.operator import Operator
+from dovetail.runtime.operator import Operator, Ports
+from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import Settings
 from dovetail.simulate.apply import apply
 from dovetail.simulate.kubelet.kubelets import Kubelets
@@ -60,7 +61,8 @@ class Cluster:
             self.server.client("workloads"), clock, log, seed=scenario.seed, curves=scenario.curves
         )
         client = self.server.client("karpenter")
-        self._operator = Operator(client, self.cloud, clock, log, self._settings())
+        planner = InlinePlanner(clock, scenario.file.settings.work_per_second)
+        self._operator = Operator(Ports(client, self.cloud, clock, log, planner), self._settings())
         self.cloud.on_started(self._switch_on)
         self.cloud.on_terminated(lambda instance: self._kubelets.switch_off(instance.provider_id))
 
@@ -104,9 +106,9 @@ class Cluster:
         return Settings(
             batch_idle_duration=parse_duration(given.batch_idle_duration),
             batch_max_duration=parse_duration(given.batch_max_duration),
+            solve_deadline=parse_duration(given.solve_deadline) if given.solve_deadline else None,
             preference_policy=given.preference_policy,
             min_values_policy=given.min_values_policy,
-            work_per_second=given.work_per_second,
             on_plan=self._check_plan,
         )
 

@@ -173,9 +173,13 @@ def _check_times(document: Document, file: ScenarioFile) -> None:
         _read(document, f"shortages[{i}].until", second_of_day, shortage.until)
     for i, taint in enumerate(file.startup_taints):
         _read(document, f"startupTaints[{i}].after", parse_duration, taint.after)
-    for name in ("batchIdleDuration", "batchMaxDuration"):
-        text = file.settings.batch_idle_duration if "Idle" in name else file.settings.batch_max_duration
-        _read(document, f"settings.{name}", parse_duration, text)
+    for name, text in (
+        ("batchIdleDuration", file.settings.batch_idle_duration),
+        ("batchMaxDuration", file.settings.batch_max_duration),
+        ("solveDeadline", file.settings.solve_deadline),
+    ):
+        if text is not None:
+            _read(document, f"settings.{name}", parse_duration, text)
     for name, given, valid in (
         ("preferencePolicy", file.settings.preference_policy, ("Respect", "Ignore")),
         ("minValuesPolicy", file.settings.min_values_policy, ("Strict", "BestEffort")),

@@ -88,6 +88,7 @@ class Settings(Section, frozen=True, kw_only=True):
 
     batch_idle_duration: str = "1s"
     batch_max_duration: str = "10s"
+    solve_deadline: str | None = None  # as long as a batch stays idle
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.

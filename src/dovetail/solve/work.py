@@ -15,6 +15,11 @@ def never() -> bool:
     return False
 
 
+def until(instant: int, now: Callable[[], int]) -> Stop:
+    """Ends the solve once `now()` has reached the instant. Both count nanoseconds of one monotonic clock."""
+    return lambda: now() >= instant
+
+
 class Work:
     """Counts what was done. Once the budget is used up or `stop` says so, everybody finishes greedily.
 

@@ -11,21 +11,21 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.base.errors import ApiError
+from dovetail.base.errors import ApiError, PlannerFailed
 from dovetail.cluster.problem import build
 from dovetail.cluster.usage import exceeded, usage_by_pool
 from dovetail.controllers.context import Context
+from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable, unbound
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.disrupt.pods import Budgets
-from dovetail.model.problem import Budget, Options, Pool, Problem
+from dovetail.model.problem import Options, Pool, Problem
 from dovetail.model.resources import Resources, amounts
 from dovetail.model.volumes import VolumeIndex
 from dovetail.solve.plan import Plan, PlannedClaim
-from dovetail.solve.solver import solve
 
 FAILED_SCHEDULING_TTL = 5 * MINUTE
 NO_TYPES_TTL = MINUTE
@@ -35,20 +35,22 @@ RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningOptions:
-    """How plans are made. `work_per_second` None: planning takes no time of the clock."""
+    """How plans are made: `deadline` is how long the solver may look for a cheaper one, in nanoseconds."""
 
     solver: Options = field(default_factory=Options)
-    budget: Budget = field(default_factory=Budget)
-    work_per_second: int | None = None
+    deadline: int = SECOND
     on_plan: Callable[[Problem, Plan], None] | None = None
 
 
 class Provisioner:
     """One loop: wait for a batch, plan on a frozen view, act. Nothing else buys for pending pods."""
 
-    def __init__(self, context: Context, batcher: Batcher, options: ProvisioningOptions) -> None:
+    def __init__(
+        self, context: Context, batcher: Batcher, planner: Planner, options: ProvisioningOptions
+    ) -> None:
         self._context = context
         self._batcher = batcher
+        self._planner = planner
         self._options = options
         self._offers = Offers()
         self._leftover = Leftover()
@@ -60,8 +62,10 @@ class Provisioner:
             await self._synced()
             try:
                 await self.provision(window)
-            except ApiError:
+            except (ApiError, PlannerFailed) as error:
                 # The pods are still pending: whatever failed, their triggers come again.
+                if isinstance(error, PlannerFailed):
+                    self._context.log.record("plan.failed", message=str(error))
                 await self._context.clock.sleep(SECOND)
 
     async def provision(self, window: Window) -> None:
@@ -146,12 +150,11 @@ class Provisioner:
             )
 
     async def _solve(self, problem: Problem) -> Plan:
-        plan = solve(problem, self._options.budget)
+        asked = self._context.clock.now()
+        plan = await self._planner.plan(problem, self._options.deadline)
+        spent = self._context.clock.now() - asked
         if self._options.on_plan is not None:
             self._options.on_plan(problem, plan)
-        rate = self._options.work_per_second
-        spent = plan.work * SECOND // rate if rate else 0
-        await self._context.clock.sleep(spent)
         self._context.log.record(
             "solve",
             pods=len(problem.pods),

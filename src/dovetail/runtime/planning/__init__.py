@@ -1,0 +1,1 @@
+"""Where plans are made: `inline` on the caller's loop, in the caller's time."""
