@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
-from dovetail.solve.bounds.bound import Duals
-from dovetail.solve.bounds.proof import absorbed, knapsack_bound
+from dovetail.solve.bounds.prove import highest_ratio
 from dovetail.solve.packing.exchange import Exchange
 from dovetail.solve.packing.generate import Generator
 from dovetail.solve.packing.knapsack import Knapsacks
@@ -111,8 +110,9 @@ def test_a_plan_covers_the_demand_and_the_bound_is_below_the_optimum(some: Marke
     cost = sum(int(some.price[item.column]) * item.number for item in plan)
     optimum = least_cost(some)
     assert cost >= optimum
-    bound = knapsack_bound(some, generator.worth, 0.0, 0, Work(Budget()))
-    assert bound <= optimum
+    highest = highest_ratio(some, generator.worth, lambda _: False, Work(Budget()))
+    assert highest is not None
+    assert float(some.demand @ generator.worth) / highest <= optimum * (1 + 1e-9)
 
 
 def small() -> Market:
@@ -150,12 +150,7 @@ def test_the_same_work_gives_the_same_plan(budget: int) -> None:
     assert plans[0] == plans[1]
 
 
-def test_free_room_absorbs_worth() -> None:
-    some = small()
-    duals = Duals(np.ones(3), np.array([[1e8, 1e8]]), np.ones((3, 1), dtype=np.bool_))
+def test_a_multiple_that_cannot_be_told() -> None:
     worth = np.array([4e8, 4e8, 2e8])
-    none, room = np.zeros((0, 2), dtype=np.int64), np.array([[6, 2]], dtype=np.int64)
-    assert absorbed(some, worth, duals, none) == 0.0
-    assert absorbed(some, worth, duals, room) >= 4e8
-    assert knapsack_bound(some, worth, float("inf"), 5, Work(Budget())) == 5
-    assert knapsack_bound(some, worth, 0.0, 5, Work(Budget(work=0))) == 5
+    assert highest_ratio(small(), worth, lambda _: True, Work(Budget())) is None
+    assert highest_ratio(small(), worth, lambda _: False, Work(Budget(work=0))) is None

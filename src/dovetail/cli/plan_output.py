@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
-from dovetail.solve.plan import Plan, PlannedClaim, Unschedulable
+from dovetail.solve.plan import Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.units.quantity import Quantity
 
 _SHOWN_PODS = 3
@@ -33,7 +33,20 @@ def document(plan: Plan, elapsed: float) -> dict[str, Any]:
             "lowerBound": _dollars(plan.cost.lower_bound),
             "gap": round(plan.cost.gap, 6),
         },
+        "proof": _proof(plan.proof),
         "elapsedSeconds": round(elapsed, 3),
+    }
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    """Worths in dollars per hour of one pod; what is said of one pod holds for so many like it."""
+    return {
+        "bound": _dollars(proof.bound),
+        "method": proof.method,
+        "worth": [
+            {"pod": item.pods[0], "pods": len(item.pods), "each": _dollars(item.each)} for item in proof.worth
+        ],
+        "absorbed": {name: _dollars(amount) for name, amount in sorted(proof.absorbed.items())},
     }
 
 

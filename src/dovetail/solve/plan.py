@@ -52,6 +52,38 @@ class Cost:
         return 1 - self.lower_bound / self.hourly if self.hourly else 0.0
 
 
+# How a proof was found.
+NOTHING = "nothing"  # there is no proof but that prices are not negative
+DEAREST_POD = "dearest pod"  # some node has to hold one particular pod
+RELAXATION = "relaxation"  # worths of pods by the resources that they take
+COLUMNS = "columns"  # worths of pods by what whole nodes can hold
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What each of some pods, which no rule can tell apart, is worth in a proof."""
+
+    pods: tuple[str, ...]  # those that the proof counts; the first one stands for all
+    each: int  # nano-dollars per hour
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why no plan that places the same pods costs less than `bound`. Anybody can check it:
+
+    no set of the pods listed in `worth` that fits on one offering is worth more than that offering's price,
+    and none that fits into free room is worth more than `absorbed` says. So what is bought costs at least
+    what all the pods are worth together, less what free room absorbs: that is `bound` or more. A pod that is
+    not listed is worth nothing.
+    """
+
+    bound: int = 0  # nano-dollars per hour
+    method: str = NOTHING
+    worth: tuple[Worth, ...] = ()
+    # Node name, or reservation id for all its machines together -> nano-dollars per hour; 0 if not named.
+    absorbed: Mapping[str, int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Where every pending pod goes. Tuples are sorted by name, so equal plans compare equal."""
@@ -61,4 +93,5 @@ class Plan:
     unschedulable: tuple[Unschedulable, ...] = ()
     cost: Cost = field(default_factory=lambda: Cost(0, 0))
     relaxed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # pod -> preferences given up
+    proof: Proof = field(default_factory=Proof)  # of the cost's lower bound
     work: int = 0  # units of the budget that were used

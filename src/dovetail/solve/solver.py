@@ -13,20 +13,20 @@ from dovetail.model.problem import Budget, Problem
 from dovetail.model.requirement import Requirement
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.assemble import claim
-from dovetail.solve.bounds.bound import Duals, lower_bound, relax
-from dovetail.solve.bounds.proof import absorbed, dearest_pod, knapsack_bound
+from dovetail.solve.bounds.prove import prove
+from dovetail.solve.bounds.relaxation import relax_shapes
+from dovetail.solve.bounds.scope import scope_of
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import SPREAD, Group, GroupKey
 from dovetail.solve.explain import Explainer
 from dovetail.solve.packing.bins import Bin, narrowed
 from dovetail.solve.packing.choose import choose
-from dovetail.solve.packing.market import market
 from dovetail.solve.packing.pack import Packing
 from dovetail.solve.placing.assign import Assigner
 from dovetail.solve.placing.even import Seat, surplus
 from dovetail.solve.placing.items import Item, Unit
-from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
-from dovetail.solve.supply.columns import Columns, undominated
+from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
+from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import World, lookup
@@ -76,7 +76,9 @@ class _Search:
         self.taken_back = False  # True iff nodes for some pods could not be bought
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
         self.feasible: Mask = self._strict_feasibility()
-        self.duals = self._relax()
+        self.duals = relax_shapes(self.world, self.columns, self.feasible)
+        for shape, worth in zip(self.world.shapes, self.duals.worth.tolist(), strict=True):
+            shape.value = worth
 
     def run(self) -> Plan:
         world = self.world
@@ -112,21 +114,6 @@ class _Search:
                     held |= world.columns(table.index, wanted, shape.vector)
             parts.append(held)
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.bool_)
-
-    def _relax(self) -> Duals:
-        """What pods are worth. Reserved capacity is left out: it is scarce, not cheap."""
-        shapes = self.world.shapes
-        vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
-        vectors = vectors.reshape(len(shapes), len(self.world.axis.names))
-        feasible = self.feasible & ~self.columns.reserved
-        demand = np.array([len(shape.pods) for shape in shapes], dtype=np.int64)
-        demand[~feasible.any(axis=1)] = 0
-        kept = undominated(feasible, self.columns.room, self.columns.price, self.columns.reserved)
-        self.world.work.spend(int(feasible[:, kept].sum()))
-        duals = relax(feasible[:, kept], self.columns.room[kept], self.columns.price[kept], vectors, demand)
-        for shape, worth in zip(shapes, duals.worth.tolist(), strict=True):
-            shape.value = worth
-        return duals
 
     def _pack(self, items: list[Item], assigner: Assigner) -> list[tuple[int, str]]:
         """Buy nodes for the items; the (shape, pod) pairs that none could be bought for."""
@@ -241,14 +228,16 @@ class _Search:
         }
         placed.update(pod for pods in existing.values() for pod in pods)
         hourly = sum(item.price for item in claims)
+        proof = self._proof(placed, hourly)
         return Plan(
             claims=claims,
             existing=dict(sorted(existing.items())),
             unschedulable=tuple(
                 sorted((explainer.explain(world.shapes[shape], pod) for shape, pod in left), key=_by_pod)
             ),
-            cost=Cost(hourly, min(hourly, self._bound(placed, hourly))),
+            cost=Cost(hourly, min(hourly, proof.bound)),
             relaxed=dict(sorted(self._relaxed())),
+            proof=proof,
             work=world.work.used,
         )
 
@@ -269,30 +258,13 @@ class _Search:
         found = [(unit.pod, shapes[unit.shape].levels[unit.level].given_up) for unit in units]
         return [(pod, given_up) for pod, given_up in found if given_up]
 
-    def _bound(self, placed: set[str], hourly: int) -> int:
-        """The best proven lower bound on what placing these pods costs."""
+    def _proof(self, placed: set[str], hourly: int) -> Proof:
+        """The best proof of what placing these pods costs at least."""
+        scope = scope_of(self.world, self.columns, self.feasible, self.free, placed)
         shapes = self.world.shapes
-        demand = np.array([sum(pod in placed for pod in shape.pods) for shape in shapes], dtype=np.int64)
-        columns = self.columns
-        sold = ~columns.reserved
-        free = [self.free]
-        for index in np.flatnonzero(columns.reserved).tolist():
-            free.append(np.tile(columns.room[index], (columns.left.get(columns.reservation[index], 0), 1)))
-        room = np.concatenate(free)
-        feasible, sizes, price = self.feasible[:, sold], columns.room[sold], columns.price[sold]
-        vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
-        vectors = vectors.reshape(len(shapes), len(self.world.axis.names))
-        bound = max(
-            lower_bound(self.duals, demand, (feasible, sizes, price), room),
-            dearest_pod(feasible, price, vectors, demand, room),
-        )
-        if bound >= hourly or not self.worth:
-            return bound
-        apart = np.zeros((len(shapes), len(shapes)), dtype=np.bool_)
-        goods = market(feasible, sizes, price, vectors, apart, demand)
-        worth = np.array([self.worth.get(shape.index, shape.value) for shape in shapes])
-        free_worth = absorbed(goods, worth, self.duals, room)
-        return knapsack_bound(goods, worth, free_worth, bound, self.world.work)
+        worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shape.tolist()])
+        found = worth if self.worth else None
+        return prove(scope, self.duals.of(scope.shape), found, hourly, self.world.work)
 
 
 def _by_pod(item: Unschedulable) -> str:

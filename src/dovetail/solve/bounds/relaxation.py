@@ -1,4 +1,4 @@
-"""The linear relaxation over resources: what every pod is worth, and a proven lower bound on cost."""
+"""The linear relaxation over resources: what every pod is worth, and every resource of a node."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.solve.supply.columns import Columns, undominated
 from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.world import World
 
 Floats = npt.NDArray[np.float64]
 _MOST_CELLS = 20_000  # of the relaxation: pods' shapes times columns
-SAFETY = 1e-7  # share by which the bound is lowered for rounding in floating point
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,10 @@ class Duals:
     worth: Floats
     resources: Floats
     feasible: Mask  # (S, K) of those columns
+
+    def of(self, shapes: Amounts) -> Duals:
+        """Of some shapes only."""
+        return Duals(self.worth[shapes], self.resources, self.feasible[shapes])
 
 
 def relax(feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts, demand: Amounts) -> Duals:
@@ -43,42 +48,31 @@ def relax(feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts, deman
     return Duals(worth, duals / scale, feasible)
 
 
-def lower_bound(
-    duals: Duals,
-    demand: Amounts,
-    columns: tuple[Mask, Amounts, Amounts],
-    free: Amounts,
-) -> int:
-    """Nano-dollars per hour below which nobody can place `demand` (S,), whatever the duals are.
+def relax_shapes(world: World, columns: Columns, feasible: Mask) -> Duals:
+    """The relaxation for all pods of a world. Reserved capacity is left out: it is scarce, not cheap.
 
-    `columns` are (feasible (S, C), room (C, R), price (C,)) of everything that can be bought. `free` (N, R)
-    is room that costs nothing. Weak duality, computed anew: no tolerance of the solver can make it too high.
+    `feasible` is (shapes, columns).
     """
-    feasible, room, price = columns
-    useful = feasible.any(axis=0)
-    feasible, room, price = feasible[:, useful], room[useful], price[useful]
-    total = float(demand @ duals.worth)
-    if total <= 0 or not len(duals.resources):
-        return 0
-    most = _most_value(duals, feasible, room)
-    ratio = np.where(most > 0, price / np.maximum(most, 1e-30), np.inf)
-    factor = min(1.0, float(ratio.min(initial=1.0)))
-    # Every shape may go into free room, whatever the rules say: that only lowers the bound.
-    anything = np.ones((len(demand), len(free)), dtype=np.bool_)
-    absorbed = float(_most_value(duals, anything, free).sum())
-    return max(0, int((total - absorbed) * factor * (1 - SAFETY)))
+    vectors = np.array([shape.vector for shape in world.shapes], dtype=np.int64)
+    vectors = vectors.reshape(len(world.shapes), len(world.axis.names))
+    feasible = feasible & ~columns.reserved
+    demand = np.array([len(shape.pods) for shape in world.shapes], dtype=np.int64)
+    demand[~feasible.any(axis=1)] = 0
+    kept = undominated(feasible, columns.room, columns.price, columns.reserved)
+    world.work.spend(int(feasible[:, kept].sum()))
+    return relax(feasible[:, kept], columns.room[kept], columns.price[kept], vectors, demand)
 
 
-def _most_value(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
-    """An upper bound on the worth that each column's node can hold, (C,)."""
+def most_held(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
+    """A worth that no load of each column's node exceeds, (C,), whatever the duals are."""
     held = np.maximum(room, 0) @ duals.resources.T
     # Prices of resources are valid for a column iff they were valid for every shape it can hold.
     lacking = feasible.T.astype(np.float32) @ (~duals.feasible & (duals.worth > 0)[:, None]).astype(
         np.float32
     )
     valid = np.where(lacking > 0, np.inf, held)
-    fallback = np.maximum(room, 0) @ duals.resources.max(axis=0)
-    result: Floats = np.minimum(valid.min(axis=1), fallback)
+    fallback = np.maximum(room, 0) @ duals.resources.max(axis=0, initial=0.0)
+    result: Floats = np.minimum(valid.min(axis=1, initial=np.inf), fallback)
     return result
 
 

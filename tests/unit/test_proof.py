@@ -1,0 +1,117 @@
+"""Proofs of lower bounds, checked by trying every load of every offering and of every free room."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.model.problem import Budget
+from dovetail.solve.bounds.absorb import absorbed, copies_in
+from dovetail.solve.bounds.prove import prove
+from dovetail.solve.bounds.relaxation import relax
+from dovetail.solve.bounds.scope import Scope
+from dovetail.solve.plan import DEAREST_POD, NOTHING, Proof
+from dovetail.solve.work import Work
+
+EVERYTHING = 10**18  # dearer than any plan
+
+
+def scope(
+    vectors: list[list[int]], demand: list[int], offers: list[tuple[list[int], int]], free: list[list[int]]
+) -> Scope:
+    """Every offering is for everybody whom it has the room for."""
+    sizes = np.array(vectors, dtype=np.int64)
+    room = np.array([size for size, _ in offers], dtype=np.int64)
+    return Scope(
+        shape=np.arange(len(sizes)),
+        pods=tuple(tuple(f"default/{kind}-{number}" for number in range(n)) for kind, n in enumerate(demand)),
+        vectors=sizes,
+        feasible=np.all(room[None] >= sizes[:, None], axis=2),
+        room=room,
+        price=np.array([price for _, price in offers], dtype=np.int64),
+        free=np.array(free, dtype=np.int64).reshape(len(free), sizes.shape[1]),
+        free_names=tuple(f"node-{number}" for number in range(len(free))),
+    )
+
+
+@st.composite
+def scopes(draw: st.DrawFn) -> Scope:
+    """Up to three kinds of pods of two resources; the last offering holds any of them."""
+    amounts = st.integers(1, 6)
+    kinds = draw(st.integers(1, 3))
+    offers = [
+        ([draw(st.integers(2, 12)), draw(st.integers(2, 12))], draw(st.integers(1, 20)) * 10**8)
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    rooms = [[draw(st.integers(0, 8)), draw(st.integers(0, 8))] for _ in range(draw(st.integers(0, 2)))]
+    return scope(
+        [[draw(amounts), draw(amounts)] for _ in range(kinds)],
+        [draw(st.integers(1, 3)) for _ in range(kinds)],
+        [*offers, ([12, 12], 21 * 10**8)],
+        rooms,
+    )
+
+
+def proof_of(asked: Scope, found: list[float] | None = None) -> Proof:
+    duals = relax(asked.feasible, asked.room, asked.price, asked.vectors, asked.demand)
+    worth = None if found is None else np.array(found)
+    return prove(asked, duals, worth, EVERYTHING, Work(Budget()))
+
+
+def most_worth(asked: Scope, proof: Proof, room: np.ndarray, allowed: np.ndarray) -> int:
+    """The dearest load by the proof's worths, by trying all."""
+    kinds = [int(item.pods[0].split("/")[1].split("-")[0]) for item in proof.worth]
+    best = 0
+    for load in itertools.product(*(range(len(item.pods) + 1) for item in proof.worth)):
+        used = sum((n * asked.vectors[kind] for n, kind in zip(load, kinds, strict=True)), np.zeros(2))
+        if np.all(used <= room) and all(allowed[kind] or not n for n, kind in zip(load, kinds, strict=True)):
+            best = max(best, sum(n * item.each for n, item in zip(load, proof.worth, strict=True)))
+    return best
+
+
+@given(scopes(), st.lists(st.integers(0, 10), min_size=3, max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_anybody_can_check_a_proof(asked: Scope, some: list[int]) -> None:
+    proof = proof_of(asked, [value * 1e8 for value in some[: len(asked.pods)]])
+    for column, price in enumerate(asked.price.tolist()):
+        assert most_worth(asked, proof, asked.room[column], asked.feasible[:, column]) <= price
+    anything = np.ones(len(asked.pods), dtype=np.bool_)
+    for name, room in zip(asked.free_names, asked.free, strict=True):
+        if proof.method != DEAREST_POD:
+            assert most_worth(asked, proof, room, anything) <= proof.absorbed.get(name, 0)
+    total = sum(len(item.pods) * item.each for item in proof.worth)
+    assert proof.bound <= total - sum(proof.absorbed.values())
+
+
+@pytest.mark.parametrize(
+    ("demand", "free", "bound"),
+    [
+        ([1, 0], [], 10),
+        ([5, 1], [], 25),  # the large pod decides, at its cheapest
+        ([1, 1], [[4, 0]], 10),  # the large pod has room, though none is left for the small ones
+        ([1, 1], [[4, 0], [1, 1]], 0),
+    ],
+)
+def test_some_node_has_to_hold_the_dearest_pod(demand: list[int], free: list[list[int]], bound: int) -> None:
+    asked = scope([[1, 1], [4, 0]], demand, [([3, 9], 10), ([9, 9], 25)], free)
+    if not demand[1]:
+        asked = scope([[1, 1]], demand[:1], [([3, 9], 10), ([9, 9], 25)], free)
+    proof = proof_of(asked)
+    assert proof.bound == bound
+    assert proof.method == (DEAREST_POD if bound else NOTHING)
+    assert sum(len(item.pods) for item in proof.worth) == bool(bound)
+
+
+def test_free_room_absorbs_worth() -> None:
+    vectors, demand = np.array([[6, 2], [4, 4], [3, 1]]), np.array([7, 9, 1])
+    room = np.array([[12, 8], [0, 0]])
+    copies = copies_in(room, vectors, demand, np.ones((3, 2), dtype=np.bool_))
+    assert copies.tolist() == [[2, 0], [2, 0], [1, 0]]
+    worth = np.array([4e8, 4e8, 2e8])
+    no_opinion, opinion = np.zeros((0, 2)), np.array([[0.5e8, 0.5e8]])
+    assert absorbed(worth, vectors, copies, room, no_opinion) == pytest.approx([18e8, 0])
+    assert absorbed(worth, vectors, copies, room, opinion) == pytest.approx([10e8, 0])
