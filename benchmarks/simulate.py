@@ -1,6 +1,6 @@
 """Speed and memory of whole simulations: the evening rush, and a pool at its limit with a crowd of pods.
 
-python benchmarks/simulate.py [--pods 1000] [--only NAME] [--json FILE]
+python -m benchmarks.simulate [--pods 1000] [--only NAME] [--json FILE]
 """
 
 from __future__ import annotations
