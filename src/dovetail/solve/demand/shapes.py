@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from dovetail.api.core import Pod
-from dovetail.model.ports import HostPort, host_ports
+from dovetail.model.ports import HostPort
 from dovetail.model.problem import Options
 from dovetail.model.requirement import Requirements, pod_requirements
-from dovetail.model.resources import CPU, MEMORY, pod_requests
+from dovetail.model.resources import CPU, MEMORY
 from dovetail.model.volumes import VolumeIndex, csi_volumes, volume_alternatives
+from dovetail.solve.demand.asks import Ask, Reader
 from dovetail.solve.demand.relax_preferences import levels
 from dovetail.solve.demand.rules import Rules, rules_of
 from dovetail.solve.demand.topology import Topology
 from dovetail.solve.supply.encode import Amounts, Axis
-from dovetail.units.quantity import Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,13 @@ class Shape:
         return bool(self.matching) or any(level.owned for level in self.levels)
 
 
-_Ladder = tuple[tuple[Rules, tuple[str, ...]], ...]
-_ENCODER = msgspec.json.Encoder(enc_hook=lambda value: _nanos(value))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ladder:
+    """What pods of the same rules have in common; different ones have different numbers."""
+
+    number: int
+    levels: tuple[Level, ...]
+    required: tuple[Requirements, ...]
 
 
 class Interner:
@@ -61,27 +64,32 @@ class Interner:
     def __init__(
         self, options: Options, topology: Topology, volumes: VolumeIndex, *, soft_taints_exist: bool
     ) -> None:
+        self.reader = Reader()
         self._options = options
         self._topology = topology
         self._volumes = volumes
         self._soft = soft_taints_exist
-        self._ladders: dict[bytes, _Ladder] = {}
-        self._levels: dict[tuple[bytes, str, tuple[tuple[str, str], ...]], tuple[Level, ...]] = {}
+        self._levels: dict[tuple[bytes, tuple[str | None, ...], str], _Ladder] = {}
+        self._entries: list[tuple[Pod, Ask, _Ladder]] = []
 
-    def shapes(self, pods: Iterable[Pod], axis: Axis) -> list[Shape]:
-        """The shapes of the pods, the largest requests of CPU, then memory, first."""
+    def read(self, pods: Iterable[Pod]) -> frozenset[str]:
+        """Read all pods, which registers their groups; the resources that they ask for."""
+        for pod in sorted(pods, key=_age_order):
+            ask = self.reader.read(pod)
+            self._entries.append((pod, ask, self._levels_of(pod, ask)))
+        return frozenset(name for ask in self.reader.different() for name in ask.requests)
+
+    def shapes(self, axis: Axis) -> list[Shape]:
+        """The shapes of the pods that were read, the largest requests of CPU, then memory, first."""
         # Groups must all be known before pods can be told apart by the groups that count them.
-        ordered_pods = sorted(pods, key=_age_order)
-        entries = [(pod, *self._read(pod)) for pod in ordered_pods]
-        found: dict[tuple[bytes, tuple[tuple[int, ...], ...], tuple[int, ...], str], Shape] = {}
-        for pod, print_, ladder in entries:
-            matching = self._topology.matching(pod.metadata.namespace or "default", pod.metadata.labels)
-            alone = pod.key if _has_claims(pod) else ""
-            owned = tuple(level.owned for level in ladder)
-            key = (print_, owned, matching, alone)
+        found: dict[tuple[bytes, int, tuple[int, ...]], Shape] = {}
+        for pod, ask, ladder in self._entries:
+            meta = pod.metadata
+            matching = self._topology.matching(meta.namespace or "default", meta.labels)
+            key = (ask.fingerprint, ladder.number, matching)
             shape = found.get(key)
             if shape is None:
-                found[key] = self._shape(pod, axis, ladder, matching)
+                found[key] = self._shape(pod, ask, axis, ladder, matching)
             else:
                 shape.pods.append(pod.key)
         ordered = sorted(found.values(), key=lambda shape: _size_order(shape, axis))
@@ -89,77 +97,46 @@ class Interner:
             shape.index = index
         return ordered
 
-    def _read(self, pod: Pod) -> tuple[bytes, tuple[Level, ...]]:
-        print_ = fingerprint(pod)
-        key = (print_, pod.metadata.namespace, tuple(sorted(pod.metadata.labels.items())))
-        claims = _has_claims(pod)
-        ladder = None if claims else self._levels.get(key)
-        if ladder is None:
-            ladder = self._ladder(pod, print_)
-            if not claims:
-                self._levels[key] = ladder
-        return print_, ladder
+    def _levels_of(self, pod: Pod, ask: Ask) -> _Ladder:
+        labels = pod.metadata.labels
+        copied = tuple([labels.get(name) for name in ask.label_keys])
+        key = (ask.rules, copied, pod.key if ask.has_claims else "")
+        known = self._levels.get(key)
+        if known is None:
+            known = self._levels[key] = _Ladder(len(self._levels), *self._ladder(pod))
+        return known
 
-    def _ladder(self, pod: Pod, print_: bytes) -> tuple[Level, ...]:
-        steps = self._ladders.get(print_)
-        if steps is None:
-            first = rules_of(pod, respect_preferences=self._options.respect_preferences)
-            ladder = () if first.hopeless else tuple(levels(first, soft_taints_exist=self._soft))
-            steps = tuple(step for step in ladder if not step[0].contradictory)
-            self._ladders[print_] = steps
-        if not steps:
-            return ()
-        strict = rules_of(pod, respect_preferences=False).required()
+    def _ladder(self, pod: Pod) -> tuple[tuple[Level, ...], tuple[Requirements, ...]]:
+        first = rules_of(pod, respect_preferences=self._options.respect_preferences)
         ways = volume_alternatives(pod, self._volumes) or (Requirements(),)
-        return tuple(
+        required = tuple(item.add(*way) for item in pod_requirements(pod) for way in ways)
+        if first.hopeless:
+            return (), required
+        strict = rules_of(pod, respect_preferences=False).required()
+        steps = [
             Level(
                 rules,
                 given_up,
                 self._topology.owned(pod, rules, strict),
                 tuple(rules.wanted().add(*way) for way in ways),
             )
-            for rules, given_up in steps
-        )
+            for rules, given_up in levels(first, soft_taints_exist=self._soft)
+            if not rules.contradictory
+        ]
+        return tuple(steps), required
 
-    def _shape(self, pod: Pod, axis: Axis, ladder: tuple[Level, ...], matching: tuple[int, ...]) -> Shape:
-        ways = volume_alternatives(pod, self._volumes) or (Requirements(),)
+    def _shape(self, pod: Pod, ask: Ask, axis: Axis, ladder: _Ladder, matching: tuple[int, ...]) -> Shape:
         return Shape(
             index=0,
             sample=pod,
             pods=[pod.key],
-            vector=axis.vector(pod_requests(pod)),
-            ports=host_ports(pod),
-            levels=ladder,
-            required=tuple(item.add(*way) for item in pod_requirements(pod) for way in ways),
+            vector=axis.vector(ask.requests),
+            ports=ask.ports,
+            levels=ladder.levels,
+            required=ladder.required,
             matching=matching,
             volumes=csi_volumes(pod, self._volumes),
         )
-
-
-def fingerprint(pod: Pod) -> bytes:
-    """Equal for pods whose specs ask for the same; labels are not part of it."""
-    spec = pod.spec
-    parts = [
-        pod.metadata.namespace,
-        pod_requests(pod),
-        host_ports(pod),
-        spec.node_selector,
-        spec.affinity,
-        spec.tolerations,
-        spec.topology_spread_constraints,
-        spec.volumes,
-    ]
-    return _ENCODER.encode(parts)
-
-
-def _has_claims(pod: Pod) -> bool:
-    return any(item.persistent_volume_claim or item.ephemeral for item in pod.spec.volumes)
-
-
-def _nanos(value: object) -> object:
-    if isinstance(value, Quantity):
-        return value.nanos
-    raise TypeError(f"cannot encode {type(value).__name__}")
 
 
 def _size_order(shape: Shape, axis: Axis) -> tuple[int, int, str]:

@@ -99,7 +99,12 @@ class Topology:
         self.groups: list[Group] = []
         self._index: dict[GroupKey, int] = {}
         self._namespaces = namespaces
-        self._matched: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[int, int, tuple[int, ...]]] = {}
+        # Pods are told apart by the labels that some group looks at, and by nothing else.
+        self._looked_at: tuple[str, ...] = ()
+        self._matched: dict[tuple[str, tuple[str | None, ...]], tuple[int, ...]] = {}
+        self._indexed = 0  # groups whose selectors are indexed
+        self._likely: dict[tuple[str, str | None], list[int]] = {}
+        self._unlikely: list[int] = []  # groups that any pod may belong to
 
     def owned(self, pod: Pod, rules: Rules, required: tuple[Requirements, ...]) -> tuple[int, ...]:
         """The groups whose rule the pod must obey under these rules; `required` are its strict demands."""
@@ -128,18 +133,42 @@ class Topology:
         """The groups that count such a pod."""
         if not self.groups:
             return ()
-        key = (namespace, tuple(sorted(labels.items())))
-        known = self._matched.get(key)
-        start, found = (known[0], known[2]) if known else (0, ())
-        if start < len(self.groups):
-            fresh = [
+        if self._indexed < len(self.groups):
+            self._index_selectors()
+        key = (namespace, tuple([labels.get(name) for name in self._looked_at]))
+        found = self._matched.get(key)
+        if found is None:
+            likely = [
                 index
-                for index in range(start, len(self.groups))
-                if all(item.matches(namespace, labels) for item in self.groups[index].id.matchers)
+                for pair in zip(self._looked_at, key[1], strict=True)
+                for index in self._likely.get(pair, ())
             ]
-            found = (*found, *fresh)
-            self._matched[key] = (len(self.groups), 0, found)
+            found = tuple(
+                index
+                for index in sorted({*likely, *self._unlikely})
+                if all(item.matches(namespace, labels) for item in self.groups[index].id.matchers)
+            )
+            self._matched[key] = found
         return found
+
+    def _index_selectors(self) -> None:
+        """Sort new groups by a label value that their pods must have, so that most pods look at few."""
+        for index in range(self._indexed, len(self.groups)):
+            exact = [
+                item
+                for matcher in self.groups[index].id.matchers
+                for item in matcher.selector.expressions or ()
+                if item.operator == "In"
+            ]
+            if exact:
+                for value in exact[0].values:
+                    self._likely.setdefault((exact[0].key, value), []).append(index)
+            else:
+                self._unlikely.append(index)
+        every = (item.selector.keys for group in self.groups for item in group.id.matchers)
+        self._looked_at = tuple(sorted(frozenset().union(*every)))
+        self._indexed = len(self.groups)
+        self._matched.clear()
 
     def first_refusal(
         self, owned: tuple[int, ...], matching: tuple[int, ...], domain_of: DomainOf, *, skip_hosts: bool

@@ -39,7 +39,7 @@ class Axis:
 
 
 class PoolTable:
-    """One pool's types and offerings. C columns, T types.
+    """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 
     `room` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
     describe the available offerings.
@@ -49,7 +49,7 @@ class PoolTable:
         self.pool = pool
         self.index = index
         self.base = pool.requirements.add(*STAMPED)
-        self.types: tuple[InstanceType, ...] = pool.instance_types
+        self.types: tuple[InstanceType, ...] = _let_in(self.base, pool.instance_types)
         self.room: Amounts = np.array(
             [axis.vector(item.allocatable()) for item in self.types], dtype=np.int64
         ).reshape(len(self.types), len(axis.names))
@@ -62,11 +62,51 @@ class PoolTable:
                     column_type.append(number)
         self.column_type = np.array(column_type, dtype=np.int64)
         self.price = np.array([item.price for item in self.offerings], dtype=np.int64)
+        # Offerings are few in kind: zones times capacity types, and reservations.
+        numbers: dict[Requirements, int] = {}
+        kinds = [numbers.setdefault(item.requirements, len(numbers)) for item in self.offerings]
+        self._kind = np.array(kinds, dtype=np.int64)
+        self._kinds = list(numbers)
         self._by_requirement: dict[Requirement, Mask] = {}
         self._by_requirements: dict[Requirements, Mask] = {}
+        self._usable: dict[Requirements, Mask] = {}
         self._by_type: dict[Requirement, Mask] = {}
+        self._fits: dict[bytes, Mask] = {}
         self._domains: dict[str, list[str]] = {}
+        self._combinations: dict[tuple[str, ...], tuple[Amounts, list[tuple[str, ...]]]] = {}
         self.own = self.mask(self.base)
+
+    def reserve(self, taken: Amounts) -> None:
+        """Take what daemons need, (T, R), out of the room; once, before anybody asks what fits."""
+        self.room -= taken
+
+    def usable(self, wanted: Requirements) -> Mask:
+        """Columns that meet the pool's requirements and these, shape (C,)."""
+        known = self._usable.get(wanted)
+        if known is None:
+            known = self._usable[wanted] = self.own & self.mask(self.base.add(*wanted))
+        return known
+
+    def fits(self, vector: Amounts) -> Mask:
+        """Types that hold such requests, shape (T,); what is not asked for always fits."""
+        key = vector.tobytes()
+        known = self._fits.get(key)
+        if known is None:
+            known = np.ones(len(self.types), dtype=np.bool_)
+            for row in np.flatnonzero(vector).tolist():
+                known &= self.room[:, row] >= vector[row]
+            self._fits[key] = known
+        return known
+
+    def combinations(self, keys: tuple[str, ...]) -> tuple[Amounts, list[tuple[str, ...]]]:
+        """The different values of these labels together, and per column which of them it has, (C,)."""
+        known = self._combinations.get(keys)
+        if known is None:
+            numbers: dict[tuple[str, ...], int] = {}
+            columns = zip(*(self.domains(key) for key in keys), strict=True)
+            codes = [numbers.setdefault(values, len(numbers)) for values in columns]
+            known = self._combinations[keys] = (np.array(codes, dtype=np.int64), list(numbers))
+        return known
 
     def mask(self, requirements: Requirements) -> Mask:
         """Columns that can meet all of them, shape (C,)."""
@@ -82,11 +122,7 @@ class PoolTable:
         """Types that can meet all of them, whatever they are offered in, shape (T,)."""
         result = np.ones(len(self.types), dtype=np.bool_)
         for item in requirements:
-            known = self._by_type.get(item)
-            if known is None:
-                known = np.array([self._type_meets(kind, item) for kind in self.types], dtype=np.bool_)
-                self._by_type[item] = known
-            result &= known
+            result &= self._types_meeting(item)
         return result
 
     def domains(self, key: str) -> list[str]:
@@ -97,26 +133,28 @@ class PoolTable:
             self._domains[key] = known
         return known
 
+    def _types_meeting(self, item: Requirement) -> Mask:
+        known = self._by_type.get(item)
+        if known is None:
+            meets = [_meets(kind.requirements.by_key, item) for kind in self.types]
+            known = self._by_type[item] = np.array(meets, dtype=np.bool_)
+        return known
+
     def _columns(self, item: Requirement) -> Mask:
         known = self._by_requirement.get(item)
         if known is None:
-            meets = [
-                self._offering_meets(self.types[kind], offering, item)
-                for kind, offering in zip(self.column_type.tolist(), self.offerings, strict=True)
-            ]
-            known = np.array(meets, dtype=np.bool_).reshape(len(self.offerings))
+            meets = np.array([_meets(kind.by_key, item) for kind in self._kinds], dtype=np.bool_)
+            known = self._types_meeting(item)[self.column_type] & meets[self._kind]
+            if item.key == labels.RESERVATION_ID and not item.allows_absence():
+                # A label that only some offerings carry is absent from the others.
+                known &= self._defining(item.key)
             self._by_requirement[item] = known
         return known
 
-    def _type_meets(self, kind: InstanceType, item: Requirement) -> bool:
-        return _meets(kind.requirements.by_key, item)
-
-    def _offering_meets(self, kind: InstanceType, offering: Offering, item: Requirement) -> bool:
-        if not _meets(kind.requirements.by_key, item) or not _meets(offering.requirements.by_key, item):
-            return False
-        defined = item.key in kind.requirements.by_key or item.key in offering.requirements.by_key
-        # A label that only some offerings carry is absent from the others.
-        return defined or item.key != labels.RESERVATION_ID or item.allows_absence()
+    def _defining(self, key: str) -> Mask:
+        types = np.array([key in kind.requirements.by_key for kind in self.types], dtype=np.bool_)
+        kinds = np.array([key in kind.by_key for kind in self._kinds], dtype=np.bool_)
+        return np.asarray(types[self.column_type] | kinds[self._kind], dtype=np.bool_)
 
     def _value(self, column: int, key: str) -> str:
         offering = self.offerings[column]
@@ -126,6 +164,12 @@ class PoolTable:
             if found is not None:
                 return found.any_value() if not found.complement and len(found) == 1 else ""
         return ""
+
+
+def _let_in(base: Requirements, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+    return tuple(
+        kind for kind in types if all(_meets(kind.requirements.by_key, item) for item in base.by_key.values())
+    )
 
 
 def _meets(by_key: Mapping[str, Requirement], item: Requirement) -> bool:

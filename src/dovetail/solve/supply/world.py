@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,10 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.model.resources import pod_requests
 from dovetail.solve.demand.match import ports_conflict, untolerated
 from dovetail.solve.demand.rules import Rules
 from dovetail.solve.demand.shapes import Interner, Shape
-from dovetail.solve.demand.topology import SPREAD, DomainOf, GroupKey, Topology
+from dovetail.solve.demand.topology import SPREAD, DomainOf, GroupKey, NodeFilter, Topology
 from dovetail.solve.supply.daemons import Daemon, reserve
 from dovetail.solve.supply.encode import Amounts, Axis, Mask, PoolTable
 from dovetail.solve.supply.nodes import Nodes
@@ -24,7 +23,7 @@ from dovetail.solve.work import Work
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
 Pins = tuple[tuple[str, str], ...]
 
-
+_COLUMNS_PER_UNIT = 200  # looked at in one unit of work
 _NONE_OPENED: Mapping[GroupKey, tuple[str, ...]] = {}
 
 
@@ -48,7 +47,6 @@ class World:
         self.work = work
         self.well_known = problem.options.well_known
         self.topology = Topology(problem.namespaces)
-        self.axis = Axis(_resource_names(problem))
         soft = any(
             taint.effect == "PreferNoSchedule"
             for taints in (*(pool.taints for pool in problem.pools), *(node.taints for node in problem.nodes))
@@ -58,19 +56,21 @@ class World:
         self._repelling = {
             pod.key: self.topology.repelling(pod) for node in problem.nodes for pod in node.pods
         }
-        self.shapes: list[Shape] = interner.shapes(problem.pods, self.axis)
+        self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
+        self.shapes: list[Shape] = interner.shapes(self.axis)
         daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
         self.tables = [PoolTable(pool, index, self.axis) for index, pool in enumerate(problem.pools)]
         self.overhead: list[Amounts] = []
         self.ports: list[tuple[HostPort, ...]] = []
         for table in self.tables:
             taken, ports = reserve(table, daemons, self.well_known)
-            table.room -= taken
+            table.reserve(taken)
             self.overhead.append(taken)
             self.ports.append(ports)
         self.tiers = _tiers(problem)
         self.nodes = Nodes(problem, self.axis, daemons)
         self._places: dict[tuple[object, ...], list[Place]] = {}
+        self._counting: dict[NodeFilter, list[bool]] = {}
         self._count_existing()
         self._open_universes()
         for group in self.topology.groups:
@@ -88,9 +88,8 @@ class World:
     def columns(self, pool: int, wanted: Requirements, vector: Amounts) -> Mask:
         """The pool's columns that meet the demands and hold the requests, shape (C,)."""
         table = self.tables[pool]
-        fits = np.all((table.room >= vector) | (vector == 0), axis=1)
-        self.work.spend(len(table.types))
-        mask: Mask = table.own & table.mask(table.base.add(*wanted)) & fits[table.column_type]
+        self.work.spend(1 + len(table.offerings) // _COLUMNS_PER_UNIT)
+        mask: Mask = table.usable(wanted) & table.fits(vector)[table.column_type]
         return mask
 
     def places(
@@ -116,16 +115,20 @@ class World:
     ) -> dict[Pins, float]:
         table = self.tables[pool]
         columns = np.flatnonzero(self.columns(pool, wanted, vector))
-        room = np.maximum(table.room[table.column_type[columns]], 1)
-        cost = table.price[columns] * np.max(vector / room, axis=1, initial=0.0)
-        domains = [table.domains(key) for key in keys]
-        found: dict[Pins, float] = {}
-        for column, estimate in zip(columns.tolist(), cost.tolist(), strict=True):
-            pins = tuple((key, values[column]) for key, values in zip(keys, domains, strict=True))
-            if estimate < found.get(pins, float("inf")):
-                found[pins] = estimate
+        if not len(columns):
+            return {}
+        if not keys:
+            return {(): 0.0}
+        share = np.max(vector / np.maximum(table.room, 1), axis=1, initial=0.0)
+        codes, values = table.combinations(keys)
+        least = np.full(len(values), np.inf)
+        np.minimum.at(least, codes[columns], table.price[columns] * share[table.column_type[columns]])
         combined = table.base.add(*wanted)
-        return {full: cost for pins, cost in found.items() for full in _expand(pins, combined)}
+        found: dict[Pins, float] = {}
+        for code in np.flatnonzero(np.isfinite(least)).tolist():
+            for pins in _expand(tuple(zip(keys, values[code], strict=True)), combined):
+                found[pins] = min(float(least[code]), found.get(pins, np.inf))
+        return found
 
     def _count_existing(self) -> None:
         for row, node in enumerate(self.problem.nodes):
@@ -146,21 +149,33 @@ class World:
     def counts_on(self, row: int, index: int) -> bool:
         """True iff a spread group counts pods on that existing node."""
         node_filter = self.topology.groups[index].id.node_filter
-        return node_filter.accepts(self.nodes.labels[row], self.problem.nodes[row].taints, frozenset())
+        known = self._counting.get(node_filter)
+        if known is None:
+            known = self._counting[node_filter] = [
+                node_filter.accepts(labels, node.taints, frozenset())
+                for labels, node in zip(self.nodes.labels, self.problem.nodes, strict=True)
+            ]
+        return known[row]
 
     def _open_universes(self) -> None:
         """Domains that hold a spread down: those of nodes that count, and those that a new node may open."""
-        for index, group in enumerate(self.topology.groups):
-            if group.id.kind != SPREAD or group.id.key == HOSTNAME:
-                continue
+        groups = self.topology.groups
+        spreads = {
+            index: group
+            for index, group in enumerate(groups)
+            if group.id.kind == SPREAD and group.id.key != HOSTNAME
+        }
+        for index, group in spreads.items():
             for row in range(len(self.problem.nodes)):
                 domain = self.nodes.domain(row, group.id.key)
                 if domain and self.counts_on(row, index):
                     group.universe.setdefault(domain)
-            for shape in self.shapes:
-                if any(index in level.owned for level in shape.levels):
-                    for domain in self._reachable(shape, group.id.key):
-                        group.universe.setdefault(domain)
+        for shape in self.shapes:
+            owned = dict.fromkeys(index for level in shape.levels for index in level.owned)
+            for index in owned:
+                if index in spreads:
+                    for domain in self._reachable(shape, groups[index].id.key):
+                        groups[index].universe.setdefault(domain)
 
     def _reachable(self, shape: Shape, key: str) -> list[str]:
         last = shape.levels[-1].rules
@@ -211,11 +226,10 @@ def _tiers(problem: Problem) -> list[tuple[int, ...]]:
     return tiers
 
 
-def _resource_names(problem: Problem) -> Sequence[str]:
-    names = {"cpu", "memory", "pods"}
-    for pod in problem.pods:
-        names.update(pod_requests(pod))
-    for item in problem.daemonsets:
-        for container in item.spec.template.spec.containers:
-            names.update(container.resources.requests)
-    return sorted(names)
+def _of_daemons(problem: Problem) -> set[str]:
+    return {
+        name
+        for item in problem.daemonsets
+        for container in item.spec.template.spec.containers
+        for name in container.resources.requests
+    }
