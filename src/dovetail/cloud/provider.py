@@ -8,6 +8,7 @@ from typing import Protocol
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.cloud.repair import RepairPolicy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
@@ -75,6 +76,7 @@ class Provider(Protocol):
     """What Dovetail needs of a cloud. Errors are CloudErrors; each method says who retries."""
 
     node_class_kinds: tuple[tuple[str, str], ...]  # (group, kind) of the node classes that are its own
+    repair_policies: tuple[RepairPolicy, ...]  # when its nodes are past help
 
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
         """All types for nodes of that class, with present prices and availability. Never raises.

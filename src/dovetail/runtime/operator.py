@@ -18,6 +18,7 @@ from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.methods import Emptiness
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.node.evict import EvictionQueue
+from dovetail.controllers.node.repair import NodeRepair
 from dovetail.controllers.node.terminate import NodeTermination
 from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceCollection
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
@@ -111,6 +112,8 @@ class Operator:
         evictions = EvictionQueue(context)
         yield "eviction-queue", evictions.run()
         yield "node.termination", NodeTermination(context, evictions).run()
+        if self._settings.gates.node_repair:
+            yield "node.health", NodeRepair(context).run()
         yield "nodeclaim.expiration", NodeClaimExpiration(context).run()
         yield "nodeclaim.garbagecollection", ClaimCollection(context).run()
         yield "instance.garbagecollection", InstanceCollection(context).run()

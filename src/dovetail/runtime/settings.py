@@ -18,6 +18,13 @@ _SHORTEST_NOMINATION = 10 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """Features that are off unless asked for."""
+
+    node_repair: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of one operator; durations in ns. Raises InputError for what is not valid."""
 
@@ -25,6 +32,7 @@ class Settings:
     batch_max_duration: int = 10 * SECOND
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
+    gates: FeatureGates = FeatureGates()
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.

@@ -16,7 +16,7 @@ from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.problem import Problem
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
-from dovetail.runtime.settings import Settings
+from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.simulate.apply import apply
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
@@ -109,6 +109,7 @@ class Cluster:
             solve_deadline=parse_duration(given.solve_deadline) if given.solve_deadline else None,
             preference_policy=given.preference_policy,
             min_values_policy=given.min_values_policy,
+            gates=FeatureGates(node_repair=given.feature_gates.node_repair),
             on_plan=self._check_plan,
         )
 

@@ -83,6 +83,12 @@ class StartupTaint(Section, frozen=True, kw_only=True):
     after: str = "5s"
 
 
+class FeatureGates(Section, frozen=True, kw_only=True):
+    """Features that are off unless asked for, by the names that --feature-gates has for them."""
+
+    node_repair: bool = msgspec.field(name="NodeRepair", default=False)
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Settings of the controllers; defaults as in production."""
 
@@ -91,6 +97,7 @@ class Settings(Section, frozen=True, kw_only=True):
     solve_deadline: str | None = None  # as long as a batch stays idle
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
+    feature_gates: FeatureGates = FeatureGates()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
     work_per_second: int = WORK_PER_SECOND
 

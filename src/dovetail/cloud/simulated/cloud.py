@@ -16,6 +16,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance, NodeClassResolution, ResolvedImage
+from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.cloud.simulated.account import Account, resolve
 from dovetail.cloud.simulated.delays import Delays
 from dovetail.cloud.simulated.fleet import Candidate, Request, attempts, candidates
@@ -50,6 +51,7 @@ class SimulatedCloud:
     node_class_kinds: tuple[tuple[str, str], ...] = (
         (EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),
     )
+    repair_policies: tuple[RepairPolicy, ...] = EKS_POLICIES
 
     def __init__(
         self,

@@ -1,0 +1,113 @@
+"""Nodes that stay unhealthy: replaced by force, unless so many are that the fault must lie elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Object, condition
+from dovetail.base.clock import MINUTE
+from dovetail.base.errors import NotFound
+from dovetail.cloud.repair import RepairPolicy
+from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.terminate import deadline
+from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.kube.client import ChangeType
+from dovetail.model import labels
+from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
+
+BLOCKED_TTL = 15 * MINUTE
+_BLOCKED_POLL = 5 * MINUTE
+_SICK_PERCENT = 20
+IN_POOL = "more than 20% nodes are unhealthy in the nodepool"
+IN_CLUSTER = "more then 20% nodes are unhealthy in the cluster"
+
+
+def incurable(node: Node, policies: Iterable[RepairPolicy]) -> int | None:
+    """The instant from which the node is past help; None while no policy speaks against it."""
+    instants = []
+    for policy in policies:
+        found = condition(node.status.conditions, policy.condition)
+        if found is not None and found.status == policy.status:
+            begun = found.last_transition_time or node.metadata.creation_timestamp
+            instants.append(parse_rfc3339(begun) + policy.toleration)
+    return min(instants, default=None)
+
+
+def too_many(nodes: Sequence[Node], policies: Sequence[RepairPolicy]) -> bool:
+    """True iff more than a fifth of the nodes, rounded up, are unhealthy, for however short a time."""
+    sick = sum(incurable(node, policies) is not None for node in nodes)
+    return sick > -(-len(nodes) * _SICK_PERCENT // 100)
+
+
+class NodeRepair:
+    """Deletes the claims of nodes past help: their pods get no more time, budgets are not asked."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._policies = context.provider.repair_policies
+        self._queue = Reconciler(
+            "node.health", context.clock, self.reconcile, on_failure=failure_log(context.log)
+        )
+        context.state.subscribe(self._notice)
+
+    async def run(self) -> None:
+        """Work for ever."""
+        for node in self._context.state.all(Node):
+            self._queue.add(node.key)
+        await self._queue.run()
+
+    def _notice(
+        self,
+        _kind: type[Object],
+        _change: ChangeType,
+        old: Object | None,
+        new: Object | None,
+    ) -> None:
+        if not isinstance(new, Node):
+            return
+        # Heartbeats alone make nobody sick.
+        before = incurable(old, self._policies) if isinstance(old, Node) else None
+        if incurable(new, self._policies) != before:
+            self._queue.add(new.key)
+
+    async def reconcile(self, name: str) -> int | None:
+        """Repair the node if it is time; answers when to look again."""
+        context = self._context
+        node = context.state.get(Node, name)
+        claim = context.state.claim_of(node) if node is not None else None
+        if node is None or claim is None or node.deleting or claim.deleting:
+            return None
+        end = incurable(node, self._policies)
+        if end is None:
+            return None
+        if end > context.clock.now():
+            return end - context.clock.now()
+        if message := self._guard(node):
+            await context.recorder.publish(node, "Warning", "NodeRepairBlocked", message, ttl=BLOCKED_TTL)
+            return _BLOCKED_POLL
+        await self._end(claim)
+        return None
+
+    def _guard(self, node: Node) -> str:
+        """Why the node must stay although it is sick, or ""."""
+        pool = node.metadata.labels.get(labels.NODEPOOL, "")
+        nodes = self._context.state.all(Node)
+        if pool:
+            nodes = tuple(item for item in nodes if item.metadata.labels.get(labels.NODEPOOL) == pool)
+        if not too_many(nodes, self._policies):
+            return ""
+        return IN_POOL if pool else IN_CLUSTER
+
+    async def _end(self, claim: NodeClaim) -> None:
+        now, name, uid = self._context.clock.now(), claim.metadata.name, claim.metadata.uid
+        limit = deadline(claim)
+        try:
+            if limit is None or limit > now:
+                stamp = {labels.TERMINATION_TIMESTAMP: to_rfc3339(now)}
+                merge = {"metadata": {"uid": uid, "annotations": stamp}}
+                await self._context.client.patch(NodeClaim, name, merge=merge)
+            await self._context.client.delete(NodeClaim, name, uid=uid)
+        except NotFound:
+            return  # somebody else ended it first

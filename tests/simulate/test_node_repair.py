@@ -1,0 +1,82 @@
+"""Sick nodes are replaced by force, unless so many are sick that the fault must lie elsewhere."""
+
+from __future__ import annotations
+
+from operated import Operated, node_class, play, pool
+from stories import apart, inflate
+
+from dovetail.api.core import Node
+from dovetail.base.clock import MINUTE
+from dovetail.controllers.node.repair import IN_POOL
+from dovetail.model import labels
+from dovetail.runtime.settings import FeatureGates
+from dovetail.units.timestamp import to_rfc3339
+
+ON = FeatureGates(node_repair=True)
+
+
+async def falls_ill(world: Operated, node: Node, kind: str = "AcceleratedHardwareReady") -> None:
+    """As a node monitoring agent reports it."""
+    stamp = to_rfc3339(world.clock.now())
+    found = {"type": kind, "status": "False", "reason": "Broken", "lastTransitionTime": stamp}
+    kept = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": stamp}]
+    merge = {"status": {"conditions": [*kept, found]}}
+    await world.client.patch(Node, node.metadata.name, merge=merge, status=True)
+
+
+async def six_nodes(world: Operated) -> list[Node]:
+    lasting = pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]})
+    pods = inflate(6, affinity=apart())
+    pods["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
+    world.create(node_class(), lasting, pods)
+    await world.clock.sleep(2 * MINUTE)
+    return sorted(world.state.all(Node), key=lambda node: node.metadata.name)
+
+
+def test_a_sick_node_goes_by_force_and_its_pods_get_another() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick)
+        await world.clock.sleep(10 * MINUTE - 1)
+        assert not world.records("claim.deleted")
+        await world.clock.sleep(5 * MINUTE)
+        names = {node.metadata.name for node in world.state.all(Node)}
+        assert len(names) == 6
+        assert sick.metadata.name not in names
+
+    world = play(script, gates=ON)
+    # Neither the budget of none nor do-not-disrupt keeps it: its pods have no time left.
+    assert len(world.records("claim.deleted")) == 1
+    assert len(world.records("pod.bound")) == 7
+    assert "bypasses the PDB" in world.messages("Disrupted")[0]
+
+
+def test_one_that_recovers_in_time_stays() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick, "KernelReady")
+        await world.clock.sleep(29 * MINUTE)
+        await world.client.patch(Node, sick.metadata.name, merge={"status": {"conditions": []}}, status=True)
+        await world.clock.sleep(10 * MINUTE)
+
+    assert not play(script, gates=ON).records("claim.deleted")
+
+
+def test_when_too_many_are_sick_none_is_taken_and_the_nodes_say_so() -> None:
+    async def script(world: Operated) -> None:
+        for sick in (await six_nodes(world))[:3]:
+            await falls_ill(world, sick)
+        await world.clock.sleep(30 * MINUTE)
+
+    world = play(script, gates=ON)
+    assert not world.records("claim.deleted")
+    assert set(world.messages("NodeRepairBlocked")) == {IN_POOL[:1].upper() + IN_POOL[1:]}
+
+
+def test_it_is_off_unless_asked_for() -> None:
+    async def script(world: Operated) -> None:
+        sick, *_ = await six_nodes(world)
+        await falls_ill(world, sick)
+        await world.clock.sleep(30 * MINUTE)
+
+    assert not play(script).records("claim.deleted")
