@@ -13,6 +13,7 @@ from dovetail.base.clock import SECOND
 from dovetail.controllers.planner import Planner
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.inline import InlinePlanner
+from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
@@ -30,7 +31,15 @@ def inline(script: Script) -> None:
     run_virtual(main)
 
 
-TWINS = {"inline": inline}
+def process(script: Script) -> None:
+    async def main() -> None:
+        async with ProcessPlanner() as planner:
+            await script(planner)
+
+    asyncio.run(main())
+
+
+TWINS = {"inline": inline, "process": process}
 
 
 @pytest.fixture(params=sorted(TWINS))

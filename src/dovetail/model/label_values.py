@@ -65,6 +65,11 @@ class Requirement:
         """The requirement that an API object spells out."""
         return Requirement.new(item.key, item.operator, item.values, getattr(item, "min_values", None))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Without the hash, which holds in this process alone."""
+        parts = (self.key, self.values, self.complement, self.gte, self.lte, self.min_values)
+        return Requirement, parts
+
     def __hash__(self) -> int:
         if self._hash == 0:
             parts = (self.key, self.values, self.complement, self.gte, self.lte, self.min_values)

@@ -50,6 +50,10 @@ class Requirements:
         """One alternative per term, in order. A term without expressions matches no node and is left out."""
         return tuple(Requirements.read(term.match_expressions) for term in terms if term.match_expressions)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Without the hash, which holds in this process alone."""
+        return Requirements, (self.by_key,)
+
     def __hash__(self) -> int:
         if self._hash == 0:
             object.__setattr__(self, "_hash", hash(tuple(self.by_key.values())) or 1)
