@@ -181,7 +181,7 @@ def test_a_pod_too_large_is_told_not_an_error(
     assert left["pod"] == "default/web-0"
     assert left["reason"]
     assert "default" in left["nodePools"]
-    assert found["cost"] == {"hourly": 0, "lowerBound": 0, "gap": 0}
+    assert set(found["cost"].values()) == {0}
     assert run(["plan", "-f", files, "--instance-types", str(types)]) == 0
     out = capsys.readouterr().out
     assert "Unschedulable" in out

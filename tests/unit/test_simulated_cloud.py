@@ -12,6 +12,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
+from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance, Provider
 from dovetail.cloud.simulated import Account, Limit, SecurityGroup, SimulatedCloud, Subnet
 from dovetail.model import labels
@@ -165,6 +166,7 @@ def test_a_launch_takes_time_is_billed_and_tells_its_hooks() -> None:
                 "zone": made.zone,
                 "capacityType": "on-demand",
                 "price": 200_000_000,
+                "volumes": 0,
                 "estimated": False,
             },
         )
@@ -174,9 +176,23 @@ def test_a_launch_takes_time_is_billed_and_tells_its_hooks() -> None:
 def test_on_real_types_a_launch_fits_and_carries_their_labels() -> None:
     async def scenario(cloud: SimulatedCloud, clock: VirtualClock) -> Instance:
         assert clock.now() == 0
-        return await cloud.create(claim(cpu="3", capacity_type=["spot", "on-demand"]), node_class())
+        disk = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "1000Gi", "volumeType": "gp3"}}]
+        cost = cloud.volume_price(node_class(blockDeviceMappings=disk))
+        made = await cloud.create(
+            claim(cpu="3", capacity_type=["spot", "on-demand"]), node_class(blockDeviceMappings=disk)
+        )
+        assert made.volumes == cost > 10 * cloud.volume_price(None) > 0
+        return made
 
     made = play(scenario)
+    (offered,) = [
+        one.price
+        for item in catalog.instance_types(REGION)
+        if item.name == made.instance_type
+        for one in item.offerings
+        if (one.zone, one.capacity_type) == (made.zone, made.capacity_type)
+    ]
+    assert made.price == offered + made.volumes  # the cloud bills both
     assert made.capacity_type == "spot"
     assert made.allocatable["cpu"] >= 3000
     assert made.labels[labels.AWS + "instance-tenancy"] == "default"

@@ -23,6 +23,7 @@ def started(t: int, instance: str, claim: str, price: float, capacity: str = "sp
         "claim": claim,
         "price": round(price * DOLLAR),
         "capacityType": capacity,
+        "volumes": round(price * DOLLAR / 4),
         "estimated": capacity == "spot",
     }
 
@@ -77,7 +78,8 @@ def test_figures() -> None:
         "base": pytest.approx(0.4),
         "onDemand": pytest.approx(0.298),
         "spot": pytest.approx(0.01),
-        "estimated": pytest.approx(0.01),
+        "volumes": pytest.approx((0.4 + 0.01 + 0.298) / 4),
+        "estimated": pytest.approx(0.0075),
     }
     assert found["hpaAtMaximum"]["shop/web"] == {
         "maximum": 5,
@@ -132,7 +134,7 @@ def test_the_table_tells_it_all() -> None:
     for expected in (
         "4 created, 2 bound, 1 still without a node",
         "2 launched, 1 terminated, at most 2 at once (1 of them always there); failed launches: 1",
-        "$0.01 of it rests on estimated prices",
+        "$0.18 of it for volumes, $0.01 of it rests on estimated prices",
         "1 broken",
         "shop/b",
         "batching 1.0 s, solve 1.0 s, retries 3.0 s, launch 5.0 s, join 40.0 s",

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog.capacity import AMD_GPU, GAUDI, NVIDIA_GPU
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType
+from dovetail.model.offering import NANO_DOLLARS, InstanceType, parse_dollars
 from dovetail.model.resources import CPU, MEMORY
 from dovetail.units.quantity import parse_quantity
 
@@ -106,7 +106,12 @@ def memory(flag: str, text: str | None) -> int | None:
 
 def dollars(flag: str, text: str | None) -> int | None:
     """Nano-dollars of an amount such as 0.35 or $2. Raises InputError."""
-    return None if text is None else _quantity(flag, text.removeprefix("$"), 1)
+    if text is None:
+        return None
+    try:
+        return parse_dollars(text)
+    except ValueError as error:
+        raise InputError(str(error), source=flag) from None
 
 
 def _quantity(flag: str, text: str, unit: int) -> int:

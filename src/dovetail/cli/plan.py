@@ -15,6 +15,7 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli import plan_output
 from dovetail.cli.plan_input import Source, read_problem
+from dovetail.model.offering import parse_dollars
 from dovetail.model.problem import Budget, Options, Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
@@ -34,6 +35,7 @@ def plan(
     deadline: str = "1s",
     preference_policy: Literal["Respect", "Ignore"] = "Respect",
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict",
+    node_surcharge: str = "0",
     output: Annotated[Literal["table", "json", "yaml"], Parameter(alias="-o")] = "table",
 ) -> None:
     """Show which nodes would be bought for these manifests, with the solver that the controller uses.
@@ -65,12 +67,17 @@ def plan(
         Ignore treats preferred rules (preferred affinity, ScheduleAnyway) as if they were not there.
     min_values_policy
         BestEffort buys with fewer kinds than minValues asks for, rather than not at all.
+    node_surcharge
+        Dollars per hour that every node costs besides its instance and its volumes, such as 0.01 for an agent
+        that is paid by the node. Fewer, larger nodes are bought where that is cheaper in all.
     output
         table for people; json or yaml with every detail for programs.
     """
     source = _source(region, instance_types)
     options = Options(
-        respect_preferences=preference_policy == "Respect", strict_min_values=min_values_policy == "Strict"
+        respect_preferences=preference_policy == "Respect",
+        strict_min_values=min_values_policy == "Strict",
+        node_surcharge=_surcharge(node_surcharge),
     )
     longest = _nanoseconds(deadline)
     problem = read_problem(filename, source, options)
@@ -100,6 +107,15 @@ def _nanoseconds(deadline: str) -> int:
     if nanoseconds <= 0:
         raise InputError("must be longer than 0s", source="--deadline", remedy="such as --deadline 2s")
     return nanoseconds
+
+
+def _surcharge(text: str) -> int:
+    try:
+        return parse_dollars(text)
+    except ValueError as error:
+        raise InputError(
+            str(error), source="--node-surcharge", remedy="give dollars per hour and node, such as 0.01"
+        ) from None
 
 
 def _refuse_wrong(problem: Problem, answer: Plan) -> None:

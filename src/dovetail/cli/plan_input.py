@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -57,11 +58,11 @@ def read_problem(paths: Sequence[Path], source: Source, options: Options) -> Pro
             remedy="add a manifest of kind NodePool (karpenter.sh/v1)",
         )
     _refuse_broken_pools(pools)
-    types, well_known = _types(source, manifests, pools)
+    types, volume_price, well_known = _types(source, manifests, pools)
     objects = _objects(manifests)
     pending = tuple(pod for pod in objects.pods if not pod.spec.node_name)
     settings = replace(options, well_known=well_known)
-    return build(objects, pending, types, settings, require_ready=False)
+    return build(objects, pending, types, settings, require_ready=False, volume_price=volume_price)
 
 
 def _refuse_twins(manifests: tuple[Manifest, ...]) -> None:
@@ -94,20 +95,31 @@ def _refuse_broken_pools(pools: list[Manifest]) -> None:
 
 def _types(
     source: Source, manifests: tuple[Manifest, ...], pools: list[Manifest]
-) -> tuple[Callable[[NodePool], tuple[InstanceType, ...]], frozenset[str]]:
-    """What each pool may buy, and the label keys that need no definition."""
+) -> tuple[Callable[[NodePool], tuple[InstanceType, ...]], Callable[[NodePool], int], frozenset[str]]:
+    """What each pool may buy, what a node's volumes cost, and the label keys that need no definition.
+
+    Of a user's own types nobody knows what volumes cost there: nothing, then.
+    """
     if source.file is not None:
         given = read_instance_types(source.file)
-        return lambda _: given, well_known_keys(given)
+        return lambda _: given, lambda _: 0, well_known_keys(given)
     classes = {item.object.metadata.name: item for item in manifests if isinstance(item.object, EC2NodeClass)}
     _refuse_unknown_region(source.region)
     for manifest in pools:
         _refuse_missing_class(manifest, classes)
     by_class = {name: _sold(source.region, item) for name, item in sorted(classes.items())}
+    volumes = {name: _volume_price(source.region, item) for name, item in sorted(classes.items())}
     return (
         lambda pool: by_class[pool.spec.template.spec.node_class_ref.name],
+        lambda pool: volumes[pool.spec.template.spec.node_class_ref.name],
         labels.AWS_WELL_KNOWN,
     )
+
+
+def _volume_price(region: str, manifest: Manifest) -> int:
+    assert isinstance(manifest.object, EC2NodeClass)
+    with _blaming(manifest):
+        return catalog.volume_price(region, manifest.object)
 
 
 def _sold(region: str, manifest: Manifest) -> tuple[InstanceType, ...]:
@@ -118,8 +130,15 @@ def _sold(region: str, manifest: Manifest) -> tuple[InstanceType, ...]:
         for subnet in manifest.object.status.subnets
         if "zone" in subnet
     }
-    try:
+    with _blaming(manifest):
         return catalog.instance_types(region, manifest.object, zones=zones or None)
+
+
+@contextmanager
+def _blaming(manifest: Manifest) -> Iterator[None]:
+    """Errors point at the manifest."""
+    try:
+        yield
     except InputError as error:
         raise InputError(
             error.message, source=manifest.source, line=manifest.line, path=error.path, remedy=error.remedy

@@ -30,6 +30,7 @@ def document(plan: Plan, elapsed: float) -> dict[str, Any]:
         ],
         "cost": {
             "hourly": _dollars(plan.cost.hourly),
+            **_parts(plan.claims),
             "lowerBound": _dollars(plan.cost.lower_bound),
             "gap": round(plan.cost.gap, 6),
         },
@@ -50,6 +51,15 @@ def _proof(proof: Proof) -> dict[str, Any]:
     }
 
 
+def _parts(claims: tuple[PlannedClaim, ...]) -> dict[str, float]:
+    """What the cost is made of, in dollars per hour."""
+    return {
+        "instance": _dollars(sum(claim.instance_price for claim in claims)),
+        "volumes": _dollars(sum(claim.volumes for claim in claims)),
+        "surcharge": _dollars(sum(claim.surcharge for claim in claims)),
+    }
+
+
 def _claim(claim: PlannedClaim) -> dict[str, Any]:
     return {
         "name": claim.name,
@@ -58,6 +68,9 @@ def _claim(claim: PlannedClaim) -> dict[str, Any]:
         "zone": claim.zone,
         "capacityType": claim.capacity_type,
         "price": _dollars(claim.price),
+        "instancePrice": _dollars(claim.instance_price),
+        "volumes": _dollars(claim.volumes),
+        "surcharge": _dollars(claim.surcharge),
         "priceEstimated": claim.price_estimated,
         "instanceTypes": list(claim.instance_types),
         "requirements": list(_requirements(claim)),
@@ -189,7 +202,7 @@ def _sentence(plan: Plan) -> str:
         start = f"Nothing to buy: {placed} pods fit on existing nodes." if placed else "Nothing to buy."
         return start + end
     count, cost = len(plan.claims), plan.cost
-    start = f"{count} node{'s' if count != 1 else ''} for ${_dollars(cost.hourly):.4f}/h"
+    start = f"{count} node{'s' if count != 1 else ''} for ${_dollars(cost.hourly):.4f}/h{_shown_parts(plan)}"
     bound = (
         f"no plan for the same pods costs less than ${_dollars(cost.lower_bound):.4f}/h (gap {cost.gap:.1%})."
     )
@@ -197,3 +210,9 @@ def _sentence(plan: Plan) -> str:
     if any(len(claim.instance_types) > 1 for claim in plan.claims):
         note += " +N: the cloud may pick one of N other types as well, if it has none of this one."
     return f"{start}; {bound}{note}{end}"
+
+
+def _shown_parts(plan: Plan) -> str:
+    """What it is made of, such as "(instance $1.2000, volumes $0.0500)"; empty if of instances only."""
+    shown = [f"{part} ${amount:.4f}" for part, amount in _parts(plan.claims).items() if amount]
+    return f" ({', '.join(shown)})" if len(shown) > 1 else ""

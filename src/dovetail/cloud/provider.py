@@ -22,10 +22,11 @@ class Instance:
     instance_type: str
     zone: str
     capacity_type: str
-    price: int  # nano-dollars per hour, as charged
+    price: int  # nano-dollars per hour, as charged for the instance and its volumes
     image_id: str
     created: int  # nanoseconds since the epoch
     claim: str = ""  # name of the NodeClaim it was launched for
+    volumes: int = 0  # nano-dollars per hour, the part of the price that is for volumes
     reservation_id: str = ""
     terminating: bool = False
     labels: dict[str, str] = field(default_factory=dict)  # every label that the launch decided
@@ -82,6 +83,12 @@ class Provider(Protocol):
         """All types for nodes of that class, with present prices and availability. Never raises.
 
         Answers the same objects until something changed, so that callers may cache by identity.
+        """
+
+    def volume_price(self, node_class: EC2NodeClass | None) -> int:
+        """Nano-dollars per hour of the volumes that each node of that class gets, whatever its type.
+
+        None asks for a node without a class. Never raises.
         """
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:

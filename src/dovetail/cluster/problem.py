@@ -39,6 +39,10 @@ class ClusterObjects:
     csi_nodes: tuple[CSINode, ...] = ()
 
 
+def _free(_: NodePool) -> int:
+    return 0
+
+
 def build(
     objects: ClusterObjects,
     pending: tuple[Pod, ...],
@@ -49,13 +53,15 @@ def build(
     promised: Mapping[str, str] | None = None,
     require_ready: bool = True,
     node_class_kinds: tuple[tuple[str, str], ...] | None = None,
+    volume_price: Callable[[NodePool], int] = _free,
 ) -> Problem:
     """What to ask the solver about `pending`.
 
     `deleting` names nodes and claims on their way out: nothing is placed there and they use no limit.
     `promised` names, per key of a pod without a node, the machine that an earlier plan gave it: its room
     there is taken. `require_ready` False takes pools without conditions as ready. `node_class_kinds` are the
-    provider's own (group, kind) pairs; None means that all are. Pods of `pending` are left out of where
+    provider's own (group, kind) pairs; None means that all are. `volume_price` is what the volumes of a node
+    of a pool cost, in nano-dollars per hour. Pods of `pending` are left out of where
     `objects` has them.
     """
     waiting = {pod.key for pod in pending}
@@ -72,9 +78,14 @@ def build(
         existing.existing_node(item, tuple(bound.get(item.name, ())), attachable.get(item.name, {}))
         for item in staying
     ]
+    usage = usage_by_pool(staying)
+    pools = [
+        _pool(pool, instance_types(pool), usage.get(pool.metadata.name, {}), volume_price(pool))
+        for pool in _usable(objects.pools, require_ready, node_class_kinds)
+    ]
     return Problem(
         pods=pending,
-        pools=_pools(objects.pools, staying, instance_types, require_ready, node_class_kinds),
+        pools=tuple(pool for pool in pools if pool.instance_types),
         nodes=tuple(sorted(nodes, key=lambda node: (not node.initialized, node.name))),
         daemonsets=tuple(sorted(objects.daemonsets, key=lambda item: item.key)),
         namespaces={item.metadata.name: item.metadata.labels for item in objects.namespaces},
@@ -104,13 +115,10 @@ def pool_labels(pool: NodePool) -> dict[str, str]:
     }
 
 
-def _pools(
-    pools: tuple[NodePool, ...],
-    machines: list[existing.Machine],
-    instance_types: Callable[[NodePool], tuple[InstanceType, ...]],
-    require_ready: bool,
-    kinds: tuple[tuple[str, str], ...] | None,
-) -> tuple[Pool, ...]:
+def _usable(
+    pools: tuple[NodePool, ...], require_ready: bool, kinds: tuple[tuple[str, str], ...] | None
+) -> list[NodePool]:
+    """Those that may buy, in the order in which they are asked."""
     usable = [
         pool
         for pool in pools
@@ -121,12 +129,10 @@ def _pools(
     ]
     usable.sort(key=lambda pool: pool.metadata.name, reverse=True)
     usable.sort(key=lambda pool: pool.spec.weight, reverse=True)
-    usage = usage_by_pool(machines)
-    built = [_pool(pool, instance_types(pool), usage.get(pool.metadata.name, {})) for pool in usable]
-    return tuple(pool for pool in built if pool.instance_types)
+    return usable
 
 
-def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, int]) -> Pool:
+def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, int], volumes: int) -> Pool:
     template = pool.spec.template
     stamped = pool_labels(pool)
     return Pool(
@@ -141,6 +147,7 @@ def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, i
         weight=pool.spec.weight,
         limits=amounts(pool.spec.limits) if pool.spec.limits else None,
         usage=usage,
+        volumes=volumes,
     )
 
 

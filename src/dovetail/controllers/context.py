@@ -34,3 +34,8 @@ class Context:
         """What the pool may launch; nothing while its class is missing."""
         found = self.node_class(pool.spec.template.spec.node_class_ref)
         return self.provider.instance_types(found) if found is not None else ()
+
+    def volume_price(self, pool: NodePool) -> int:
+        """Nano-dollars per hour of the volumes of one node of the pool."""
+        found = self.node_class(pool.spec.template.spec.node_class_ref)
+        return self.provider.volume_price(found) if found is not None else 0

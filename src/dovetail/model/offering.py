@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources, subtract
 
 # Prices are integers, so that ties and sums are exact: billionths of a dollar per hour.
 NANO_DOLLARS = 1_000_000_000
+
+
+def parse_dollars(text: str) -> int:
+    """Nano-dollars of an amount such as 0.35 or $2, rounded down. Raises ValueError."""
+    try:
+        amount = Decimal(text.strip().removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite():
+        raise ValueError(f"{text!r} is not an amount of dollars such as 0.35 or $2")
+    if amount < 0:
+        raise ValueError(f"{text!r} is below zero")
+    return int(amount * NANO_DOLLARS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class Settings:
     batch_max_duration: int = 10 * SECOND
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
+    node_surcharge: int = 0  # nano-dollars per hour that a node costs besides its instance and volumes
     gates: FeatureGates = FeatureGates()
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
@@ -43,6 +44,12 @@ class Settings:
     def __post_init__(self) -> None:
         _one_of("--preference-policy", self.preference_policy, PREFERENCE_POLICIES)
         _one_of("--min-values-policy", self.min_values_policy, MIN_VALUES_POLICIES)
+        if self.node_surcharge < 0:
+            raise InputError(
+                "must not be negative",
+                source="--node-surcharge",
+                remedy="give dollars per hour and node, such as --node-surcharge 0.01",
+            )
         if not 0 < self.batch_idle_duration <= self.batch_max_duration:
             raise InputError(
                 "the idle duration must be above 0 and at most the maximum duration",
@@ -69,6 +76,7 @@ class Settings:
                 respect_preferences=self.preference_policy == "Respect",
                 strict_min_values=self.min_values_policy == "Strict",
                 well_known=self.well_known,
+                node_surcharge=self.node_surcharge,
             ),
             deadline=self.batch_idle_duration if self.solve_deadline is None else self.solve_deadline,
             on_plan=self.on_plan,

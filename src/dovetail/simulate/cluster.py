@@ -13,6 +13,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory.server import MemoryServer
+from dovetail.model.offering import parse_dollars
 from dovetail.model.problem import Problem
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
@@ -71,7 +72,14 @@ class Cluster:
         apply(self.server, self._scenario.manifests)
         file = self._scenario.file
         types = {item.name: item for item in self.cloud.instance_types(None)}
-        place = Place(file.region, types, self._names, self._scenario.seed, self._scenario.source)
+        place = Place(
+            file.region,
+            types,
+            self._names,
+            self._scenario.seed,
+            volumes=self.cloud.volume_price(None),
+            source=self._scenario.source,
+        )
         groups = [members(group, place, path=f"nodeGroups[{i}]") for i, group in enumerate(file.node_groups)]
         for group in groups:
             for machine in start(group, self._log):
@@ -109,6 +117,7 @@ class Cluster:
             solve_deadline=parse_duration(given.solve_deadline) if given.solve_deadline else None,
             preference_policy=given.preference_policy,
             min_values_policy=given.min_values_policy,
+            node_surcharge=parse_dollars(repr(given.node_surcharge)),
             gates=FeatureGates(node_repair=given.feature_gates.node_repair),
             on_plan=self._check_plan,
         )

@@ -39,13 +39,14 @@ class NodeFigures(Figures, frozen=True, kw_only=True):
 
 
 class CostFigures(Figures, frozen=True, kw_only=True):
-    """Dollars. `estimated` is the part of `total` that rests on estimated prices."""
+    """Dollars. `volumes` is a part of `total`, `estimated` the part that rests on estimated prices."""
 
     total: float
     peak_hourly: float
     base: float
     on_demand: float
     spot: float
+    volumes: float
     estimated: float
 
 

@@ -23,11 +23,12 @@ _CLOUD_LABELS = (labels.ARCH, labels.OS, labels.INSTANCE_TYPE, labels.REGION)
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One node of a group: its machine, and the offering that it is billed by."""
+    """One node of a group: its machine, and what it is billed by."""
 
     machine: Machine
     instance_type: InstanceType
     offering: Offering
+    volumes: int  # nano-dollars per hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Place:
     types: Mapping[str, InstanceType]
     names: NodeNames
     seed: int
+    volumes: int = 0  # nano-dollars per hour for the volumes of one node
     source: str = ""  # the scenario file, for messages
 
 
@@ -71,7 +73,8 @@ def start(members: tuple[Member, ...], log: EventLog) -> Iterator[Machine]:
             instanceType=member.instance_type.name,
             zone=member.offering.zone,
             capacityType=member.offering.capacity_type,
-            price=member.offering.price,
+            price=member.offering.price + member.volumes,
+            volumes=member.volumes,
             estimated=member.offering.estimated,
         )
         yield member.machine
@@ -117,4 +120,4 @@ def _member(group: NodeGroup, kind: InstanceType, offering: Offering, place: Pla
         capacity=kind.capacity,
         allocatable=kind.allocatable(),
     )
-    return Member(machine, kind, offering)
+    return Member(machine, kind, offering, place.volumes)

@@ -13,6 +13,7 @@ from dovetail.api.manifest import Manifest
 from dovetail.api.manifest import load as load_manifests
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.model.offering import parse_dollars
 from dovetail.simulate.document import Document, suggest
 from dovetail.simulate.latency import Distribution
 from dovetail.simulate.schema import API_VERSION, KIND, ScenarioFile
@@ -186,6 +187,7 @@ def _check_times(document: Document, file: ScenarioFile) -> None:
     ):
         if given not in valid:
             raise document.error(f"{given!r} is no policy{suggest(given, valid)}", f"settings.{name}")
+    _read(document, "settings.nodeSurcharge", parse_dollars, repr(file.settings.node_surcharge))
     if file.settings.work_per_second <= 0:
         raise document.error("work per second must be more than 0", "settings.workPerSecond")
 

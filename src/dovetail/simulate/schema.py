@@ -97,6 +97,7 @@ class Settings(Section, frozen=True, kw_only=True):
     solve_deadline: str | None = None  # as long as a batch stays idle
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
+    node_surcharge: float = 0.0  # dollars per hour
     feature_gates: FeatureGates = FeatureGates()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
     work_per_second: int = WORK_PER_SECOND

@@ -117,15 +117,17 @@ def _nodes(records: Iterable[Record]) -> NodeFigures:
 
 def _cost(records: Iterable[Record], end: int) -> CostFigures:
     running: dict[str, Record] = {}
-    spent = {"base": 0, "on-demand": 0, "spot": 0, "estimated": 0}
+    spent = {"base": 0, "on-demand": 0, "spot": 0, "volumes": 0, "estimated": 0}
     hourly = peak = 0
 
     def charge(start: Record, until: int) -> None:
         amount = start["price"] * (until - start["t"]) // HOUR
+        volumes = start.get("volumes", 0) * (until - start["t"]) // HOUR
         kind = ("spot" if start["capacityType"] == "spot" else "on-demand") if start.get("claim") else "base"
         spent[kind] += amount
+        spent["volumes"] += volumes
         if start.get("estimated"):
-            spent["estimated"] += amount
+            spent["estimated"] += amount - volumes
 
     for record in records:
         if record["kind"] == "instance.started":
@@ -144,6 +146,7 @@ def _cost(records: Iterable[Record], end: int) -> CostFigures:
         base=_dollars(spent["base"]),
         on_demand=_dollars(spent["on-demand"]),
         spot=_dollars(spent["spot"]),
+        volumes=_dollars(spent["volumes"]),
         estimated=_dollars(spent["estimated"]),
     )
 

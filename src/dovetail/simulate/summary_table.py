@@ -63,8 +63,10 @@ def _figures(summary: Summary) -> Table:
         f"${cost.total:,.2f}: base ${cost.base:,.2f}, on-demand ${cost.on_demand:,.2f}, "
         f"spot ${cost.spot:,.2f}; at most ${cost.peak_hourly:,.3f}/h",
     )
-    if cost.estimated:
-        table.add_row("", f"[dim]${cost.estimated:,.2f} of it rests on estimated prices[/]")
+    notes = [f"${cost.volumes:,.2f} of it for volumes"] if cost.volumes else []
+    notes += [f"${cost.estimated:,.2f} of it rests on estimated prices"] if cost.estimated else []
+    if notes:
+        table.add_row("", f"[dim]{', '.join(notes)}[/]")
     broken = len(summary.violations)
     table.add_row("Rules", f"[bold red]{broken} broken[/]" if broken else "[green]none broken[/]")
     table.add_row(

@@ -33,6 +33,8 @@ def claim(world: World, made: Bin, units: list[Unit], name: str) -> PlannedClaim
         zone=offering.zone,
         capacity_type=offering.capacity_type,
         price=made.price,
+        volumes=table.pool.volumes,
+        surcharge=world.problem.options.node_surcharge,
         price_estimated=offering.estimated,
         labels=_labels(table.pool.labels, requirements, world.well_known | labels.AWS_WELL_KNOWN),
         taints=table.pool.taints,

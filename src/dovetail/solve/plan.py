@@ -23,11 +23,18 @@ class PlannedClaim:
     instance_type: str  # the cheapest offering's
     zone: str
     capacity_type: str
-    price: int  # nano-dollars per hour of that offering
+    price: int  # nano-dollars per hour of a node of that offering, all parts of it
+    volumes: int = 0  # the part of the price that is for volumes
+    surcharge: int = 0  # the part that the settings add to every node
     price_estimated: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     min_values_relaxed: bool = False
+
+    @property
+    def instance_price(self) -> int:
+        """Nano-dollars per hour of the offering alone."""
+        return self.price - self.volumes - self.surcharge
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,14 +74,16 @@ def ami_family(node_class: EC2NodeClass) -> str:
     return next((ALIAS_FAMILIES.get(alias, "Custom") for alias in aliases), "AL2023")
 
 
+def devices(family: str) -> dict[str, int]:
+    """Volumes that images of the family bring, device -> GiB; the last holds pods' files."""
+    if family == "Bottlerocket":
+        return {"/dev/xvda": 4, "/dev/xvdb": 20}
+    return {"/dev/sda1": 50} if family in _WINDOWS_BUILDS else {"/dev/xvda": 20}
+
+
 def _volume(family: str, mappings: tuple[BlockDeviceMapping, ...]) -> int:
     """Bytes of the volume that holds pods' files: the root volume by flag, by device name, or the default."""
-    device, size = {
-        "Bottlerocket": ("/dev/xvdb", 20),
-        "Windows2019": ("/dev/sda1", 50),
-        "Windows2022": ("/dev/sda1", 50),
-        "Windows2025": ("/dev/sda1", 50),
-    }.get(family, ("/dev/xvda", 20))
+    device, size = list(devices(family).items())[-1]
     chosen = next((item for item in mappings if item.root_volume), None)
     if chosen is None and family == "Custom":
         chosen = mappings[-1] if mappings else None
@@ -89,7 +91,12 @@ def _volume(family: str, mappings: tuple[BlockDeviceMapping, ...]) -> int:
         chosen = next((item for item in mappings if item.device_name == device), None)
     if chosen is None or chosen.ebs is None or chosen.ebs.volume_size is None:
         return size * GIB
-    return _quantity(chosen.ebs.volume_size, "spec.blockDeviceMappings").value()
+    return parse_size(chosen.ebs.volume_size, "spec.blockDeviceMappings")
+
+
+def parse_size(text: str | int, path: str) -> int:
+    """Bytes of a volume's size; raises InputError with the path."""
+    return _quantity(text, path).value()
 
 
 def _count(kubelet: Mapping[str, object], key: str) -> int | None:

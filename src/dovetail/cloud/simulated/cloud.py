@@ -11,7 +11,13 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import condition
 from dovetail.base.clock import Clock
-from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
+from dovetail.base.errors import (
+    CreateFailed,
+    InputError,
+    InstanceNotFound,
+    InsufficientCapacity,
+    NodeClassNotReady,
+)
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
@@ -44,8 +50,8 @@ class _Machine:
 class SimulatedCloud:
     """Implements `cloud.provider.Provider` in the time of the clock it is given.
 
-    `types` replaces the catalogue (then node classes do not shape the types). Every draw is keyed by the
-    claim or the instance it is for, so that one launch never shifts another's luck.
+    `types` replaces the catalogue (then node classes do not shape the types, and volumes are free). Every
+    draw is keyed by the claim or the instance it is for, so that one launch never shifts another's luck.
     """
 
     node_class_kinds: tuple[tuple[str, str], ...] = (
@@ -74,6 +80,7 @@ class SimulatedCloud:
         self._pools = Pools(limits)
         self._unavailable = UnavailableOfferings()
         self._view = TypeView(self._catalogued if types is None else lambda _: types)
+        self._sells_volumes = types is None
         self._machines: dict[str, _Machine] = {}  # by provider id, in order of launch
         self._launches: Counter[str] = Counter()  # calls per claim: a second call is another instance
         self._addresses: Counter[str] = Counter()  # in use, per subnet id
@@ -91,6 +98,14 @@ class SimulatedCloud:
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
         """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
         return self._view.types(node_class, self._unavailable.active(self._clock.now()))
+
+    def volume_price(self, node_class: EC2NodeClass | None) -> int:
+        """See the port."""
+        try:
+            return catalog.volume_price(self._region, node_class) if self._sells_volumes else 0
+        except InputError:
+            # Such a class has no types either.
+            return 0
 
     async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
         """See the port."""
@@ -113,6 +128,8 @@ class SimulatedCloud:
         found = _reachable(found, resolution)
         chosen, subnet = self._allocate(found, call, name, resolution)
         instance = self._instance(chosen, call, claim, resolution)
+        volumes = self.volume_price(node_class)
+        instance = replace(instance, price=instance.price + volumes, volumes=volumes)
         self._machines[instance.provider_id] = _Machine(instance, claim, subnet, chosen.pool)
         self._pools.take(chosen.pool)
         self._addresses[subnet] += 1
@@ -124,6 +141,7 @@ class SimulatedCloud:
             zone=instance.zone,
             capacityType=instance.capacity_type,
             price=instance.price,
+            volumes=instance.volumes,
             estimated=chosen.offering.estimated,
         )
         for callback in self._started:

@@ -17,7 +17,7 @@ Offer = tuple[str, str, str]  # instance type, zone, capacity type
 
 
 class Prices:
-    """Prices by (type, zone, capacity type); rebuilt for a pool only when the provider's types changed."""
+    """Instance prices by (type, zone, capacity type); rebuilt for a pool only when the types changed."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[InstanceType, ...], dict[Offer, int]]] = {}
@@ -52,10 +52,15 @@ def node_views(context: Context, queued: Collection[str], prices: Prices) -> tup
                 nominated=state.nominated(machine),
                 going=state.going(machine),
                 queued=claim.metadata.name in queued,
-                price=tables.get(name, {}).get(_offering(claim)),
+                price=_price(context, pool, tables.get(name, {}).get(_offering(claim))),
             )
         )
     return tuple(found)
+
+
+def _price(context: Context, pool: NodePool | None, instance: int | None) -> int | None:
+    """What the node costs with its volumes; None where its instance has no price any more."""
+    return None if pool is None or instance is None else instance + context.volume_price(pool)
 
 
 def _prices(types: tuple[InstanceType, ...]) -> dict[Offer, int]:

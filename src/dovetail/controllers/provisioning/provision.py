@@ -139,6 +139,7 @@ class Provisioner:
             state.marked(),
             promised=places,
             node_class_kinds=state.node_class_kinds,
+            volume_price=self._context.volume_price,
         )
 
     async def _check_offers(self, pool: Pool) -> None:

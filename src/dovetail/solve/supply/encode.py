@@ -42,10 +42,10 @@ class PoolTable:
     """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 
     `room` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
-    describe the available offerings.
+    describe the available offerings; the price is a whole node's, `extra` of it for all but the instance.
     """
 
-    def __init__(self, pool: Pool, index: int, axis: Axis) -> None:
+    def __init__(self, pool: Pool, index: int, axis: Axis, extra: int) -> None:
         self.pool = pool
         self.index = index
         self.base = pool.requirements.add(*STAMPED)
@@ -61,7 +61,7 @@ class PoolTable:
                     self.offerings.append(offering)
                     column_type.append(number)
         self.column_type = np.array(column_type, dtype=np.int64)
-        self.price = np.array([item.price for item in self.offerings], dtype=np.int64)
+        self.price = np.array([item.price + extra for item in self.offerings], dtype=np.int64)
         # Offerings are few in kind: zones times capacity types, and reservations.
         numbers: dict[Requirements, int] = {}
         kinds = [numbers.setdefault(item.requirements, len(numbers)) for item in self.offerings]

@@ -59,7 +59,9 @@ class World:
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
         self.shapes: list[Shape] = interner.shapes(self.axis)
         daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
-        self.tables = [PoolTable(pool, index, self.axis) for index, pool in enumerate(problem.pools)]
+        self.tables = [
+            PoolTable(pool, index, self.axis, problem.extra(pool)) for index, pool in enumerate(problem.pools)
+        ]
         self.overhead: list[Amounts] = []
         self.ports: list[tuple[HostPort, ...]] = []
         for table in self.tables:

@@ -29,7 +29,7 @@ def claim_violations(catalogue: Catalogue, claim: PlannedClaim) -> Iterator[Viol
     pool = catalogue.pools[claim.pool]
     yield from _of_pool(pool, claim)
     yield from _offered(claim, worlds)
-    yield from _cheapest(claim, worlds)
+    yield from _cheapest(catalogue, claim, worlds)
     yield from _min_values(catalogue, pool, claim)
     yield from _taints(pool, facts)
     yield from _places(catalogue, claim, facts, worlds)
@@ -65,14 +65,21 @@ def _offered(claim: PlannedClaim, worlds: list[World]) -> Iterator[Violation]:
             yield Violation("offerings", claim.name, f"lists {name}, but its requirements rule it out")
 
 
-def _cheapest(claim: PlannedClaim, worlds: list[World]) -> Iterator[Violation]:
-    """The claim is priced by the cheapest offering of any listed type, and names that offering."""
+def _cheapest(catalogue: Catalogue, claim: PlannedClaim, worlds: list[World]) -> Iterator[Violation]:
+    """The claim is priced by the cheapest offering of any listed type, and names that offering.
+
+    What a node costs besides its instance is the same for all of a pool's.
+    """
     if not worlds:
         return
-    least = min(world.offering.price for world in worlds)
+    parts = (catalogue.pools[claim.pool].volumes, catalogue.problem.options.node_surcharge)
+    if (claim.volumes, claim.surcharge) != parts:
+        message = f"says {claim.volumes} for volumes and {claim.surcharge} besides, they cost {parts}"
+        yield Violation("price", claim.name, message)
+    least = min(world.offering.price for world in worlds) + sum(parts)
     if claim.price != least:
         yield Violation("price", claim.name, f"says {claim.price}, the cheapest offering costs {least}")
-    chosen = (claim.instance_type, claim.zone, claim.capacity_type, claim.price)
+    chosen = (claim.instance_type, claim.zone, claim.capacity_type, claim.price - sum(parts))
     if chosen not in {
         (
             world.instance_type.name,
