@@ -1,0 +1,88 @@
+"""A slow, obvious solver for small problems: it tries every way to put pods on nodes.
+
+It shares no code with the solver but its checker, which has the last word on what is legal.
+
+places     all nodes that there could be       market    groups of pods and the cheapest nodes for them
+promises   what a plan promised, as rules      search    branch and bound
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dovetail.api.core import Pod
+from dovetail.model.filters import PodFacts
+from dovetail.model.problem import Problem
+from dovetail.solve.plan import Plan
+from dovetail.testing.exhaustive.market import Kind, Market
+from dovetail.testing.exhaustive.promises import Unsupported, hardened, keeps_soft_taints
+from dovetail.testing.exhaustive.search import LEFT_OUT, Search, TooLarge
+
+__all__ = ["TooLarge", "Unsupported", "cheaper", "fuller"]
+
+EFFORT = 20_000
+
+
+def fuller(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | None:
+    """A plan that places more pods than this one, whatever it costs; None if there is none.
+
+    Preferences and weights bind nobody here. Raises TooLarge when that takes more than `effort` trials.
+    """
+    if not plan.unschedulable:
+        return None
+    _supported(problem)
+    market = Market(problem, _kinds(problem, {}, {}))
+    return Search(market, LEFT_OUT * len(plan.unschedulable), effort).run()
+
+
+def cheaper(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | None:
+    """The cheapest plan that places the same pods and costs less than this one; None if there is none.
+
+    It keeps what the plan promised: preferences that were kept for a pod, and no pool of lower weight than
+    the pod's. Raises TooLarge when that takes more than `effort` trials, Unsupported where it knows no way.
+    """
+    _supported(problem)
+    asked = hardened(problem, plan)
+    soft = {pod.key: keeps_soft_taints(problem, plan, pod.key) for pod in asked.pods}
+    weight = {pool.name: pool.weight for pool in problem.pools}
+    least = {pod: weight[claim.pool] for claim in plan.claims for pod in claim.pods}
+    for pod in asked.pods:
+        if pod.key not in least:
+            least[pod.key] = _highest(asked, pod, soft[pod.key])
+    market = Market(asked, _kinds(asked, least, soft))
+    return Search(market, plan.cost.hourly, effort).run()
+
+
+def _supported(problem: Problem) -> None:
+    for pool in problem.pools:
+        if pool.limits and any(item.min_values for item in pool.requirements):
+            raise Unsupported(f"pool {pool.name} has limits and minValues")
+
+
+def _highest(problem: Problem, pod: Pod, soft: bool) -> int:
+    """The weight of the best pool that takes the pod alone."""
+    facts = PodFacts.of(pod, problem.volumes)
+    alone = Market(replace(problem, nodes=(), pods=(pod,)), (Kind((pod,), facts, 0, soft),))
+    return max((option.site.pool.weight for option in alone.options((1,))), default=0)
+
+
+def _kinds(problem: Problem, least: dict[str, int], soft: dict[str, bool]) -> tuple[Kind, ...]:
+    """The pods by what tells them apart, those that ask for most first."""
+    same: dict[tuple[object, ...], list[Pod]] = {}
+    for pod in problem.pods:
+        meta = pod.metadata
+        owned = pod.key if pod.spec.volumes else ""
+        told = (repr(pod.spec), meta.namespace, tuple(sorted(meta.labels.items())), meta.deletion_timestamp)
+        promised = (least.get(pod.key, 0), soft.get(pod.key, False))
+        same.setdefault((*told, owned, *promised), []).append(pod)
+    kinds = [
+        Kind(
+            tuple(pods),
+            PodFacts.of(pods[0], problem.volumes),
+            least.get(pods[0].key, 0),
+            soft.get(pods[0].key, False),
+        )
+        for pods in same.values()
+    ]
+    order = sorted(kinds, key=lambda kind: (-kind.facts.requests.get("cpu", 0), kind.pods[0].key))
+    return tuple(order)

@@ -1,0 +1,173 @@
+"""Which groups of pods may share a node, and the cheapest node of each sort that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.api.core import Pod
+from dovetail.model.affinity import AffinityRule, affinity_rules
+from dovetail.model.filters import PodFacts
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.problem import Pool, Problem
+from dovetail.model.taints import PREFER_NO_SCHEDULE, untolerated
+from dovetail.solve.verify.worlds import Catalogue
+from dovetail.testing.exhaustive.places import Site, domain_keys, free_ports, holds, lets_in, sites
+
+Block = tuple[int, ...]  # pods of each kind on one node
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Pods that nothing tells apart but their names."""
+
+    pods: tuple[Pod, ...]
+    facts: PodFacts
+    least_weight: int  # of a pool whose nodes it may go to
+    soft_taints: bool  # True iff PreferNoSchedule taints keep it away
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A node to buy for a block. `number` orders the options of one block, the cheapest first."""
+
+    number: int
+    price: int
+    site: Site
+    types: tuple[str, ...]  # the site's, or all that take the block where the pool wants many values
+    relaxed: bool = False  # True iff they have too few values, which the options allow
+
+
+@dataclass
+class Market:
+    """The kinds of a problem against everything that there is to put them on."""
+
+    problem: Problem
+    kinds: tuple[Kind, ...]
+    catalogue: Catalogue = field(init=False)
+    sites: list[Site] = field(init=False)
+    _options: dict[Block, tuple[Option, ...]] = field(default_factory=dict)
+    _held: dict[tuple[int, Block], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.catalogue = Catalogue(self.problem)
+        self.keys = sorted(domain_keys(self.catalogue))
+        self.sites = sorted(sites(self.catalogue), key=lambda site: site.offering.price)
+        names = sorted({name for kind in self.kinds for name in kind.facts.requests})
+        self._needs = _table([[kind.facts.requests.get(name, 0) for name in names] for kind in self.kinds])
+        self._room = _table([[site.room.get(name, 0) for name in names] for site in self.sites])
+        allowed = [[self._lets_in(kind, site) for site in self.sites] for kind in self.kinds]
+        self._allowed = np.array(allowed, dtype=np.bool_).reshape(len(self.kinds), len(self.sites))
+
+    @property
+    def whole(self) -> Block:
+        return tuple(len(kind.pods) for kind in self.kinds)
+
+    def options(self, block: Block) -> tuple[Option, ...]:
+        """Nodes that take the block: of each sort that some rule may tell apart, those worth considering."""
+        if block not in self._options:
+            found = sorted(self._find(block), key=lambda option: option.price)
+            self._options[block] = tuple(
+                Option(number, item.price, item.site, item.types, item.relaxed)
+                for number, item in enumerate(found)
+            )
+        return self._options[block]
+
+    def holds(self, row: int, block: Block) -> bool:
+        """True iff the existing node takes the block."""
+        if (row, block) not in self._held:
+            pods = [pod for kind, count in zip(self.kinds, block, strict=True) for pod in kind.pods[:count]]
+            self._held[row, block] = holds(self.catalogue, self.problem.nodes[row], pods)
+        return self._held[row, block]
+
+    def blocks(self) -> Iterator[Block]:
+        """Every block that some new node takes."""
+        for block in product(*(range(count + 1) for count in self.whole)):
+            if any(block) and self.options(block):
+                yield block
+
+    def _lets_in(self, kind: Kind, site: Site) -> bool:
+        if site.pool.weight < kind.least_weight:
+            return False
+        soft = [taint for taint in site.pool.taints if taint.effect == PREFER_NO_SCHEDULE]
+        if kind.soft_taints and untolerated(soft, kind.facts.pod.spec.tolerations):
+            return False
+        return lets_in(self.catalogue, kind.pods[0], site)
+
+    def _find(self, block: Block) -> Iterator[Option]:
+        some = [index for index, count in enumerate(block) if count]
+        facts = [self.kinds[index].facts for index in some for _ in range(block[index])]
+        need = np.array(block, dtype=np.int64) @ self._needs
+        fits = np.all((self._room >= need) | (need <= 0), axis=1) & self._allowed[some].all(axis=0)
+        sorts: dict[tuple[object, ...], list[Site]] = {}
+        for index in np.flatnonzero(fits).tolist():
+            site = self.sites[index]
+            if free_ports(facts, site.ports):
+                values = tuple(site.labels.get(key) for key in self.keys)
+                sorts.setdefault((site.pool.name, site.reservation, *values), []).append(site)
+        for same in sorts.values():
+            yield from self._worthwhile(same[0].pool, same)
+
+    def _worthwhile(self, pool: Pool, same: list[Site]) -> Iterator[Option]:
+        """Of sites alike, cheapest first: the first, and any that takes less of what is limited."""
+        if any(item.min_values for item in pool.requirements):
+            option = self._many(pool, same)
+            if option is not None:
+                yield option
+            return
+        names = [name for name in sorted(pool.limits or {}) if name != "nodes"]
+        seen: list[list[int]] = []
+        for site in same:
+            size = [site.kind.capacity.get(name, 0) for name in names]
+            if not any(all(a <= b for a, b in zip(other, size, strict=True)) for other in seen):
+                seen.append(size)
+                yield Option(0, site.offering.price, site, (site.kind.name,))
+
+    def _many(self, pool: Pool, same: list[Site]) -> Option | None:
+        """A node that keeps every type, for a pool that wants so many values of a label."""
+        types = tuple(dict.fromkeys(site.kind.name for site in same))
+        short = False
+        for item in pool.requirements:
+            kinds = [kind for kind in pool.instance_types if kind.name in types]
+            values = {value for kind in kinds for value in kind.requirements.get(item.key).values}
+            short |= len([value for value in values if item.has(value)]) < (item.min_values or 0)
+        if short and self.problem.options.strict_min_values:
+            return None
+        return Option(0, same[0].offering.price, same[0], types, relaxed=short)
+
+
+def _table(rows: list[list[int]]) -> npt.NDArray[np.int64]:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 0)
+
+
+def repulsion(market: Market) -> dict[tuple[int, int], frozenset[str]]:
+    """Pairs of kinds -> the labels by which one may not share a domain with the other."""
+    found: dict[tuple[int, int], frozenset[str]] = {}
+    for one, kind in enumerate(market.kinds):
+        for other, far in enumerate(market.kinds):
+            keys = {rule.key for rule in kind.facts.affinity.anti_affinity if _means(market, rule, far.facts)}
+            for pair in ((one, other), (other, one)):
+                found[pair] = found.get(pair, frozenset()) | keys
+    return found
+
+
+def closed(market: Market) -> list[frozenset[tuple[str, str]]]:
+    """Per kind, the domains that pods which run already keep it out of, or that it keeps away from."""
+    found: list[set[tuple[str, str]]] = [set() for _ in market.kinds]
+    for node in market.problem.nodes:
+        names = {**node.labels, HOSTNAME: node.labels.get(HOSTNAME, node.name)}
+        for pod in node.pods:
+            there = market.catalogue.facts_of(pod)
+            for index, kind in enumerate(market.kinds):
+                rules = [rule for rule in kind.facts.affinity.anti_affinity if _means(market, rule, there)]
+                rules += [r for r in affinity_rules(pod).anti_affinity if _means(market, r, kind.facts)]
+                found[index] |= {(rule.key, names[rule.key]) for rule in rules if rule.key in names}
+    return [frozenset(item) for item in found]
+
+
+def _means(market: Market, rule: AffinityRule, facts: PodFacts) -> bool:
+    return rule.matches(facts.namespace, facts.labels, market.problem.namespaces)

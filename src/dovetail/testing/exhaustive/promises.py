@@ -1,0 +1,107 @@
+"""What a plan promised beyond the rules, as rules: the preferences that pods kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import msgspec
+
+from dovetail.api.core import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from dovetail.model.problem import Problem
+from dovetail.solve.plan import Plan
+
+
+class Unsupported(Exception):
+    """The problem has a combination of rules that the exhaustive solver does not know how to try."""
+
+
+def hardened(problem: Problem, plan: Plan) -> Problem:
+    """The placed pods with the preferences that the plan kept for them as strict rules.
+
+    A preferred anti-affinity that was kept becomes a strict one, which binds the other side as well: plans
+    are then sought among fewer, never among more. Raises Unsupported where a pod keeps several affinities.
+    """
+    left = {item.pod for item in plan.unschedulable}
+    pods = tuple(pod for pod in problem.pods if pod.key not in left)
+    if problem.options.respect_preferences:
+        pods = tuple(_kept(pod, plan.relaxed.get(pod.key, ())) for pod in pods)
+    return replace(problem, pods=pods)
+
+
+def keeps_soft_taints(problem: Problem, plan: Plan, pod: str) -> bool:
+    """True iff PreferNoSchedule taints keep the pod away."""
+    return problem.options.respect_preferences and "PreferNoSchedule taints" not in plan.relaxed.get(pod, ())
+
+
+def _kept(pod: Pod, given_up: tuple[str, ...]) -> Pod:
+    lost = Counter("topology spread" if "topology spread" in text else text for text in given_up)
+    affinity = pod.spec.affinity or Affinity()
+    near = _rest(affinity.pod_affinity, lost["preferred pod affinity"])
+    far = _rest(affinity.pod_anti_affinity, lost["preferred pod anti-affinity"])
+    if near and (len(near) > 1 or (affinity.pod_affinity and affinity.pod_affinity.required)):
+        raise Unsupported(f"{pod.key} keeps several pod affinities")
+    spec = msgspec.structs.replace(
+        pod.spec,
+        affinity=Affinity(
+            node_affinity=_node_affinity(affinity.node_affinity, lost["preferred node affinity"]),
+            pod_affinity=_strict(affinity.pod_affinity, near),
+            pod_anti_affinity=_strict(affinity.pod_anti_affinity, far),
+        ),
+        topology_spread_constraints=tuple(_spread(pod, lost["topology spread"])),
+    )
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _rest(terms: PodAffinity | None, lost: int) -> list[WeightedPodAffinityTerm]:
+    """What is left of the preferred terms once the heaviest were given up."""
+    return sorted(terms.preferred, key=lambda item: -item.weight)[lost:] if terms else []
+
+
+def _strict(terms: PodAffinity | None, kept: Iterable[WeightedPodAffinityTerm]) -> PodAffinity:
+    required = terms.required if terms else ()
+    return PodAffinity(required=(*required, *(item.pod_affinity_term for item in kept)))
+
+
+def _node_affinity(affinity: NodeAffinity | None, lost: int) -> NodeAffinity | None:
+    """Only the heaviest preference that is left counts, together with each alternative that is required."""
+    if affinity is None:
+        return None
+    preferred = sorted(affinity.preferred, key=lambda item: -item.weight)[lost:]
+    required = affinity.required
+    if not preferred:
+        return NodeAffinity(required=required)
+    wish = preferred[0].preference.match_expressions
+    terms = required.node_selector_terms if required else (NodeSelectorTerm(),)
+    return NodeAffinity(
+        required=NodeSelector(
+            node_selector_terms=tuple(
+                msgspec.structs.replace(term, match_expressions=(*term.match_expressions, *wish))
+                for term in terms
+                if required is None or term.match_expressions or term.match_fields
+            )
+        )
+    )
+
+
+def _spread(pod: Pod, lost: int) -> Iterator[TopologySpreadConstraint]:
+    """The strict constraints, and those of the others that are left: the first goes, the last moves up."""
+    every = pod.spec.topology_spread_constraints
+    anyway = [item for item in every if item.when_unsatisfiable == "ScheduleAnyway"]
+    for _ in range(min(lost, len(anyway))):
+        anyway = [*anyway[-1:], *anyway[1:-1]] if len(anyway) > 1 else []
+    for item in every:
+        if item.when_unsatisfiable != "ScheduleAnyway":
+            yield item
+        elif item in anyway:
+            yield msgspec.structs.replace(item, when_unsatisfiable="DoNotSchedule")
