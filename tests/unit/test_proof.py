@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
 from dovetail.solve.bounds.absorb import absorbed, copies_in
-from dovetail.solve.bounds.prove import prove
-from dovetail.solve.bounds.relaxation import relax
+from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Scope
 from dovetail.solve.plan import DEAREST_POD, NOTHING, Proof
 from dovetail.solve.work import Work
@@ -27,14 +26,19 @@ def scope(
     sizes = np.array(vectors, dtype=np.int64)
     room = np.array([size for size, _ in offers], dtype=np.int64)
     return Scope(
-        shape=np.arange(len(sizes)),
+        shapes=tuple(range(len(sizes))),
+        pools=(("default",),) * len(sizes),
         pods=tuple(tuple(f"default/{kind}-{number}" for number in range(n)) for kind, n in enumerate(demand)),
         vectors=sizes,
         feasible=np.all(room[None] >= sizes[:, None], axis=2),
         room=room,
         price=np.array([price for _, price in offers], dtype=np.int64),
         free=np.array(free, dtype=np.int64).reshape(len(free), sizes.shape[1]),
+        conflict=np.zeros((len(sizes), len(sizes)), dtype=np.bool_),
+        allowed=np.ones((len(sizes), len(free)), dtype=np.bool_),
         free_names=tuple(f"node-{number}" for number in range(len(free))),
+        rules=(),
+        most=np.zeros(0, dtype=np.int64),
     )
 
 
@@ -57,9 +61,8 @@ def scopes(draw: st.DrawFn) -> Scope:
 
 
 def proof_of(asked: Scope, found: list[float] | None = None) -> Proof:
-    duals = relax(asked.feasible, asked.room, asked.price, asked.vectors, asked.demand)
     worth = None if found is None else np.array(found)
-    return prove(asked, duals, worth, EVERYTHING, Work(Budget()))
+    return prove(Prover(asked, Work(Budget())), worth, EVERYTHING, same=found is not None)
 
 
 def most_worth(asked: Scope, proof: Proof, room: np.ndarray, allowed: np.ndarray) -> int:

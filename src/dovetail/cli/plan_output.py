@@ -41,13 +41,30 @@ def document(plan: Plan, elapsed: float) -> dict[str, Any]:
 
 def _proof(proof: Proof) -> dict[str, Any]:
     """Worths in dollars per hour of one pod; what is said of one pod holds for so many like it."""
+    named = [item.pods[0] for item in proof.worth]
     return {
         "bound": _dollars(proof.bound),
         "method": proof.method,
         "worth": [
-            {"pod": item.pods[0], "pods": len(item.pods), "each": _dollars(item.each)} for item in proof.worth
+            {
+                "pod": item.pods[0],
+                "pods": len(item.pods),
+                "each": _dollars(item.each),
+                "nodePools": list(item.pools),
+            }
+            for item in proof.worth
         ],
         "absorbed": {name: _dollars(amount) for name, amount in sorted(proof.absorbed.items())},
+        "rules": [
+            {
+                "name": rule.name,
+                "most": rule.most,
+                "pods": [named[index] for index in rule.pods],
+                "price": _dollars(rule.price),
+            }
+            for rule in proof.rules
+        ],
+        "apart": [[named[first], named[second]] for first, second in proof.apart],
     }
 
 

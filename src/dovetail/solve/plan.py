@@ -72,16 +72,30 @@ class Worth:
 
     pods: tuple[str, ...]  # those that the proof counts; the first one stands for all
     each: int  # nano-dollars per hour
+    pools: tuple[str, ...] = ()  # NodePools of which nodes may be bought for them; sorted
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """Of some pods of a proof, `most` together fit on one node, whatever its size."""
+
+    name: str
+    most: int
+    pods: tuple[int, ...]  # positions in the proof's `worth`; all pods of each count
+    price: int = 0  # nano-dollars per hour that the relaxation pays for the rule
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Why no plan that places the same pods costs less than `bound`. Anybody can check it:
+    """Why no plan that places the same pods, and keeps what the plan promised them, costs less than `bound`.
 
-    no set of the pods listed in `worth` that fits on one offering is worth more than that offering's price,
-    and none that fits into free room is worth more than `absorbed` says. So what is bought costs at least
-    what all the pods are worth together, less what free room absorbs: that is `bound` or more. A pod that is
-    not listed is worth nothing.
+    Promised is the weight of the NodePool that a node is bought from for a pod, and every preference that
+    was kept. Anybody can check the proof: take an offering that can be bought for one of the pods listed,
+    that is, it is in one of the pod's `pools` and the pod can be on it. Then no set of pods listed that fits
+    there is worth more than the offering's price, `rules` and `apart` included, whatever pools they are to be
+    bought from. And none that fits into free room is worth more than `absorbed` says. So what is bought costs
+    at least what all the pods are worth together, less what free room absorbs: that is `bound` or more. A pod
+    that is not listed is worth nothing.
     """
 
     bound: int = 0  # nano-dollars per hour
@@ -89,6 +103,8 @@ class Proof:
     worth: tuple[Worth, ...] = ()
     # Node name, or reservation id for all its machines together -> nano-dollars per hour; 0 if not named.
     absorbed: Mapping[str, int] = field(default_factory=dict)
+    rules: tuple[NodeRule, ...] = ()
+    apart: tuple[tuple[int, int], ...] = ()  # positions in `worth` that share no node, beyond the rules
 
 
 @dataclass(frozen=True, slots=True)

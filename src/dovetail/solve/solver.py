@@ -13,9 +13,9 @@ from dovetail.model.problem import Budget, Problem
 from dovetail.model.requirement import Requirement
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.assemble import claim
-from dovetail.solve.bounds.prove import prove
+from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.relaxation import relax_shapes
-from dovetail.solve.bounds.scope import scope_of
+from dovetail.solve.bounds.scope import Placement, scope_of
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import SPREAD, Group, GroupKey
 from dovetail.solve.explain import Explainer
@@ -73,6 +73,7 @@ class _Search:
         self.existing: dict[int, list[Unit]] = {}
         self.bought: list[tuple[Bin, list[Unit]]] = []
         self.items: dict[str, Item] = {}  # pod -> what it was bought for as
+        self.item_count = 0  # that nodes were bought for, so far
         self.taken_back = False  # True iff nodes for some pods could not be bought
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
         self.feasible: Mask = self._strict_feasibility()
@@ -119,6 +120,7 @@ class _Search:
         """Buy nodes for the items; the (shape, pod) pairs that none could be bought for."""
         if not items:
             return []
+        self.item_count += len(items)
         choice = choose(self.world, self.columns, self.limits, items)
         self.limits = choice.limits
         for shape, worth in choice.worth.items():
@@ -228,7 +230,7 @@ class _Search:
         }
         placed.update(pod for pods in existing.values() for pod in pods)
         hourly = sum(item.price for item in claims)
-        proof = self._proof(placed, hourly)
+        proof = self._proof(hourly) if hourly else Proof()
         return Plan(
             claims=claims,
             existing=dict(sorted(existing.items())),
@@ -258,13 +260,16 @@ class _Search:
         found = [(unit.pod, shapes[unit.shape].levels[unit.level].given_up) for unit in units]
         return [(pod, given_up) for pod, given_up in found if given_up]
 
-    def _proof(self, placed: set[str], hourly: int) -> Proof:
+    def _proof(self, hourly: int) -> Proof:
         """The best proof of what placing these pods costs at least."""
-        scope = scope_of(self.world, self.columns, self.feasible, self.free, placed)
+        placements: list[Placement] = [(unit, ()) for units in self.existing.values() for unit in units]
+        placements += [(unit, self.items[unit.pod].pools) for _, units in self.bought for unit in units]
+        scope = scope_of(self.world, self.columns, self.free, placements)
         shapes = self.world.shapes
-        worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shape.tolist()])
+        worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
         found = worth if self.worth else None
-        return prove(scope, self.duals.of(scope.shape), found, hourly, self.world.work)
+        same = len(self.worth) == self.item_count == len(scope.shapes)
+        return prove(Prover(scope, self.world.work), found, hourly, same=same)
 
 
 def _by_pod(item: Unschedulable) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from dovetail.solve.bounds.absorb import absorbed, copies_in
-from dovetail.solve.bounds.relaxation import Duals, most_held
+from dovetail.solve.bounds.relaxation import Free, most_held, relax
 from dovetail.solve.bounds.scope import Scope
+from dovetail.solve.packing.generate import Generator
 from dovetail.solve.packing.knapsack import Knapsacks
-from dovetail.solve.packing.market import Market
-from dovetail.solve.plan import COLUMNS, DEAREST_POD, RELAXATION, Proof, Worth
+from dovetail.solve.packing.market import Market, cliques
+from dovetail.solve.plan import COLUMNS, DEAREST_POD, RELAXATION, NodeRule, Proof, Worth
 from dovetail.solve.supply.columns import Floats
-from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
 _NARROW = 150  # partial loads that are followed at first
@@ -21,27 +22,100 @@ _WIDE = 240_000  # the same, times items, for columns that need it
 _WIDEST = 20_000
 _MOST = np.iinfo(np.int64).max
 _SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
+_CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
+_GROUPS = 24  # of free rooms that the relaxation tells apart
 
 
-def prove(scope: Scope, duals: Duals, found: Floats | None, hourly: int, work: Work) -> Proof:
-    """The best proof for a plan of that price. `found` (S,): worths from column generation, if there was any.
+class Prover:
+    """Proofs for one scope. No tolerance of a linear program can make a bound too high: worths are scaled
+    until no offering can hold more than its price, and rounded down to nano-dollars."""
 
-    `duals` are of the relaxation over the scope's kinds. No tolerance of a linear program can make the bound
-    too high: all worths are scaled until no offering can hold more than its price.
+    def __init__(self, scope: Scope, work: Work) -> None:
+        self._scope = scope
+        self._work = work
+        self.goods = scope.market()
+        extra = self.goods.vectors.shape[1] - scope.vectors.shape[1]
+        # A rule on how many pods share a node holds on free nodes too.
+        ones = np.ones((len(scope.free), extra), dtype=np.int64)
+        self.free = np.concatenate([scope.free, ones], axis=1)
+        self._copies = copies_in(self.free, self.goods.vectors, scope.demand, scope.allowed)
+        free = _grouped(self._copies > 0, self.free)
+        goods = self.goods
+        work.spend(goods.feasible.size)
+        self.duals = relax(goods.feasible.T, goods.room, goods.price, goods.vectors, scope.demand, free=free)
+
+    def relaxation(self) -> Proof:
+        """By what pods and nodes have of each resource."""
+        goods, duals = self.goods, self.duals
+        most = most_held(duals, goods.feasible.T, goods.room)
+        if np.any((goods.price <= 0) & (most > 0)):
+            return Proof()
+        ratio = float(np.max(most / np.maximum(goods.price, 1), initial=1.0))
+        return self._proof(RELAXATION, duals.worth, ratio)
+
+    def columns(self, worth: Floats, known: int) -> Proof:
+        """By what whole nodes hold at any worths (S,); nothing if that cannot exceed what is known."""
+        total = float(self._scope.demand @ worth)
+        ratio = highest_ratio(self.goods, worth, lambda highest: total <= known * highest, self._work)
+        return Proof() if ratio is None else self._proof(COLUMNS, worth, ratio)
+
+    def searched(self, known: int) -> Proof:
+        """By what whole nodes hold, at worths from a column generation of its own."""
+        if not len(self.goods.price) or not self._work.left:
+            return Proof()
+        generator = Generator(self.goods, self._work)
+        generator.search(np.zeros((0, len(self._scope.pods)), dtype=np.int64))
+        return self.columns(generator.worth, known)
+
+    def dearest(self) -> Proof:
+        """One pod that no free room holds by itself has to be on a node that is bought.
+
+        Sharper than a relaxation where a plan buys one or two nodes.
+        """
+        scope = self._scope
+        bought = ~(self._copies > 0).any(axis=1)
+        price = np.where(scope.feasible, scope.price, _MOST).min(axis=1, initial=_MOST)
+        least = np.where(bought, price, 0)
+        if not least.any():
+            return Proof()
+        kind = int(least.argmax())
+        bound = int(least[kind])
+        return Proof(bound, DEAREST_POD, (Worth(scope.pods[kind][:1], bound, scope.pools[kind]),))
+
+    def _proof(self, method: str, values: Floats, ratio: float) -> Proof:
+        """All pods together are worth that much, less what free room takes."""
+        scope = self._scope
+        worth = np.floor(np.maximum(values, 0.0) / ratio * (1 - _SLACK)).astype(np.int64)
+        taken = absorbed(
+            worth.astype(np.float64), self.goods.vectors, self._copies, self.free, self.duals.resources
+        )
+        names: dict[str, int] = {}
+        for name, amount in zip(scope.free_names, np.ceil(taken).astype(np.int64).tolist(), strict=True):
+            if amount:
+                names[name] = names.get(name, 0) + amount
+        total = int(worth @ scope.demand) - sum(names.values())
+        if total <= 0:
+            return Proof()
+        listed = np.flatnonzero(worth)
+        worths = tuple(
+            Worth(scope.pods[kind], int(worth[kind]), scope.pools[kind]) for kind in listed.tolist()
+        )
+        rules, apart = _rules(scope, listed, self.duals.charged)
+        return Proof(total, method, worths, names, rules, apart)
+
+
+def prove(prover: Prover, found: Floats | None, hourly: int, *, same: bool) -> Proof:
+    """The best proof for a plan of that price.
+
+    `found` (S,) are worths from column generation, if there was any; `same` is True iff it was about the
+    scope's kinds and not about pods whose domains had been decided.
     """
-    best = _dearest(scope)
-    best = max(best, _proof(scope, duals, RELAXATION, _scaled(duals.worth, _ratio(scope, duals))), key=_bound)
-    if best.bound >= hourly or found is None or not work.left:
-        return best
-    goods = scope.market()
-
-    def enough(highest: float) -> bool:
-        return float(scope.demand @ found) <= best.bound * highest
-
-    highest = highest_ratio(goods, found, enough, work)
-    if highest is None:
-        return best
-    return max(best, _proof(scope, duals, COLUMNS, _scaled(found, highest)), key=_bound)
+    best = max(prover.dearest(), prover.relaxation(), key=_bound)
+    if found is not None and best.bound < hourly:
+        best = max(best, prover.columns(found, best.bound), key=_bound)
+    if not same and best.bound < hourly * _CLOSE:
+        best = max(best, prover.searched(best.bound), key=_bound)
+    return best
 
 
 def highest_ratio(
@@ -67,53 +141,46 @@ def highest_ratio(
     return highest
 
 
-def _dearest(scope: Scope) -> Proof:
-    """One pod that no free room holds by itself has to be on a node that is bought.
-
-    Sharper than a relaxation where a plan buys one or two nodes.
-    """
-    asked = scope.vectors[:, None, :] > 0
-    fits = np.all((scope.free[None, :, :] >= scope.vectors[:, None, :]) | ~asked, axis=2).any(axis=1)
-    least = np.min(np.where(scope.feasible, scope.price, _MOST), axis=1, initial=_MOST, where=~fits[:, None])
-    least = np.where(fits, 0, least)
-    if not least.any():
-        return Proof()
-    kind = int(least.argmax())
-    bound = int(least[kind])
-    return Proof(bound, DEAREST_POD, (Worth(scope.pods[kind][:1], bound),))
+def _grouped(usable: Mask, free: Amounts) -> Free:
+    """Rooms that the same kinds can use as one large room, which holds whatever they do together."""
+    groups: dict[bytes, list[int]] = {}
+    for index in np.flatnonzero(usable.any(axis=0)).tolist():
+        groups.setdefault(np.packbits(usable[:, index]).tobytes(), []).append(index)
+    members = sorted(groups.values(), key=lambda group: (-len(group), group))
+    if len(members) > _GROUPS:
+        rest = [index for group in members[_GROUPS:] for index in group]
+        members = [*members[:_GROUPS], rest]
+    feasible = np.array([usable[:, group].any(axis=1) for group in members], dtype=np.bool_)
+    room = np.array([free[group].sum(axis=0) for group in members], dtype=np.int64)
+    return Free(feasible.reshape(len(members), len(usable)).T, room.reshape(len(members), free.shape[1]))
 
 
-def _ratio(scope: Scope, duals: Duals) -> float:
-    """No offering's resources are worth more than this multiple of its price."""
-    useful = scope.feasible.any(axis=0)
-    most = most_held(duals, scope.feasible[:, useful], scope.room[useful])
-    price = scope.price[useful].astype(np.float64)
-    if np.any((price <= 0) & (most > 0)):
-        return float("inf")
-    return float(np.max(most / np.maximum(price, 1.0), initial=1.0))
-
-
-def _scaled(worth: Floats, ratio: float) -> Amounts:
-    """Whole nano-dollars, such that nothing is worth more than before divided by the ratio."""
-    scaled: Amounts = np.floor(worth / ratio * (1 - _SLACK)).astype(np.int64)
-    return scaled
-
-
-def _proof(scope: Scope, duals: Duals, method: str, worth: Amounts) -> Proof:
-    """What the worths prove: all pods together are worth that much, less what free room takes."""
-    copies = copies_in(
-        scope.free, scope.vectors, scope.demand, np.ones((len(worth), len(scope.free)), np.bool_)
+def _rules(
+    scope: Scope, listed: Amounts, charged: Floats
+) -> tuple[tuple[NodeRule, ...], tuple[tuple[int, int], ...]]:
+    """The rules among the kinds that are listed, and the pairs that none of them covers."""
+    position = {kind: index for index, kind in enumerate(listed.tolist())}
+    first = scope.vectors.shape[1] - len(scope.rules)
+    groups = [
+        (name, int(scope.most[row]), np.flatnonzero(scope.vectors[:, first + row]).tolist())
+        for row, name in enumerate(scope.rules)
+    ]
+    groups += [("one of these at most", 1, group) for group in cliques(scope.conflict)]
+    rules = []
+    open_pairs = np.triu(scope.conflict, 1)
+    for row, (name, most, kinds) in enumerate(groups):
+        mine = tuple(position[kind] for kind in kinds if kind in position)
+        paid = int(charged[first + row]) if first + row < len(charged) else 0
+        if mine:
+            rules.append(NodeRule(name, most, mine, paid))
+        if most == 1:
+            open_pairs[np.ix_(kinds, kinds)] = False
+    apart = tuple(
+        (position[a], position[b])
+        for a, b in np.argwhere(open_pairs).tolist()
+        if a in position and b in position
     )
-    taken = absorbed(worth.astype(np.float64), scope.vectors, copies, scope.free, duals.resources)
-    names: dict[str, int] = {}
-    for name, amount in zip(scope.free_names, np.ceil(taken).astype(np.int64).tolist(), strict=True):
-        if amount:
-            names[name] = names.get(name, 0) + amount
-    total = int(worth @ scope.demand) - sum(names.values())
-    if total <= 0:
-        return Proof()
-    worths = tuple(Worth(pods, each) for pods, each in zip(scope.pods, worth.tolist(), strict=True) if each)
-    return Proof(total, method, worths, names)
+    return tuple(rules), apart
 
 
 def _bound(proof: Proof) -> int:

@@ -13,6 +13,7 @@ from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import World
 
 Floats = npt.NDArray[np.float64]
+_DOLLAR = 1e9
 _MOST_CELLS = 20_000  # of the relaxation: pods' shapes times columns
 
 
@@ -23,29 +24,53 @@ class Duals:
     worth: Floats
     resources: Floats
     feasible: Mask  # (S, K) of those columns
-
-    def of(self, shapes: Amounts) -> Duals:
-        """Of some shapes only."""
-        return Duals(self.worth[shapes], self.resources, self.feasible[shapes])
+    charged: Floats  # (R,) nano-dollars per hour of the optimum that are paid for each resource
 
 
-def relax(feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts, demand: Amounts) -> Duals:
+@dataclass(frozen=True, slots=True)
+class Free:
+    """G rooms that cost nothing, each there once: who may use them (S, G), and their size (G, R)."""
+
+    feasible: Mask
+    room: Amounts
+
+
+def relax(
+    feasible: Mask,
+    room: Amounts,
+    price: Amounts,
+    vectors: Amounts,
+    demand: Amounts,
+    *,
+    free: Free | None = None,
+) -> Duals:
     """Solve the relaxation: fractions of nodes, pods of a shape in fractions. All columns are given.
 
     `feasible` (S, C), `room` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,).
     """
     some = _thin(feasible, room, price, vectors)
     feasible, room, price = feasible[:, some], room[some], price[some]
+    sold = len(some)
+    if free is not None:
+        feasible = np.concatenate([feasible, free.feasible], axis=1)
+        room = np.concatenate([room, free.room])
+        price = np.concatenate([price, np.zeros(len(free.room), dtype=np.int64)])
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
     needs, has = vectors / scale, np.maximum(room, 0) / scale
-    shapes, columns, resources = len(vectors), len(some), vectors.shape[1]
-    if not shapes or not columns:
-        return Duals(np.zeros(shapes), np.zeros((columns, resources)), feasible)
-    solution = _solve(feasible, needs, has, price.astype(np.float64) / 1e9, demand.astype(np.float64))
-    worth = np.maximum(solution[:shapes], 0.0) * 1e9
-    duals = np.maximum(-solution[shapes:].reshape(columns, resources), 0.0) * 1e9
+    shapes, resources = vectors.shape
+    if not shapes or not len(price):
+        none = np.zeros((len(price), resources))
+        return Duals(np.zeros(shapes), none, feasible, np.zeros(resources))
+    most = np.where(np.arange(len(price)) < sold, highspy.kHighsInf, 1.0)
+    model = _model(
+        feasible, needs, has, (price.astype(np.float64) / _DOLLAR, most), demand.astype(np.float64)
+    )
+    solution, nodes = _solve(model, len(price))
+    worth = np.maximum(solution[:shapes], 0.0) * _DOLLAR
+    duals = np.maximum(-solution[shapes:].reshape(len(price), resources), 0.0) * _DOLLAR
     duals = _repair(worth, duals, needs, feasible)
-    return Duals(worth, duals / scale, feasible)
+    charged = (nodes[:, None] * has * duals)[:sold].sum(axis=0)
+    return Duals(worth, duals / scale, feasible, charged)
 
 
 def relax_shapes(world: World, columns: Columns, feasible: Mask) -> Duals:
@@ -102,8 +127,13 @@ def _repair(worth: Floats, duals: Floats, needs: Floats, feasible: Mask) -> Floa
     return raised
 
 
-def _solve(feasible: Mask, needs: Floats, has: Floats, price: Floats, demand: Floats) -> Floats:
-    """Row duals: one per shape, then one per column and resource (not positive)."""
+def _model(
+    feasible: Mask, needs: Floats, has: Floats, nodes: tuple[Floats, Floats], demand: Floats
+) -> highspy.HighsLp:
+    """Variables: pods per shape and column that holds it, then nodes, of given price and number (K,).
+
+    Rows: one per shape, then one per column and resource (not positive).
+    """
     shapes, columns, resources = len(needs), len(has), needs.shape[1]
     shape_of, column_of = np.nonzero(feasible)
     pods = len(shape_of)
@@ -114,9 +144,9 @@ def _solve(feasible: Mask, needs: Floats, has: Floats, price: Floats, demand: Fl
     node_index = shapes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = pods + columns, rows
-    model.col_cost_ = np.concatenate([np.zeros(pods), price])
+    model.col_cost_ = np.concatenate([np.zeros(pods), nodes[0]])
     model.col_lower_ = np.zeros(pods + columns)
-    model.col_upper_ = np.full(pods + columns, highspy.kHighsInf)
+    model.col_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), nodes[1]])
     model.row_lower_ = np.concatenate([demand, np.full(rows - shapes, -highspy.kHighsInf)])
     model.row_upper_ = np.concatenate([np.full(shapes, highspy.kHighsInf), np.zeros(rows - shapes)])
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
@@ -126,11 +156,20 @@ def _solve(feasible: Mask, needs: Floats, has: Floats, price: Floats, demand: Fl
     model.a_matrix_.start_ = starts.astype(np.int32)
     model.a_matrix_.index_ = np.concatenate([pod_index.ravel(), node_index.ravel()]).astype(np.int32)
     model.a_matrix_.value_ = np.concatenate([pod_value.ravel(), -has.ravel()])
+    return model
+
+
+def _solve(model: highspy.HighsLp, columns: int) -> tuple[Floats, Floats]:
+    """(duals of the rows, nodes per column); zeros where there is no optimum."""
     solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("random_seed", 1)
     solver.passModel(model)
     solver.run()
-    duals = np.array(solver.getSolution().row_dual, dtype=np.float64)
-    return duals if len(duals) == rows else np.zeros(rows)
+    solution = solver.getSolution()
+    duals = np.array(solution.row_dual, dtype=np.float64)
+    nodes = np.array(solution.col_value, dtype=np.float64)[-columns:]
+    if len(duals) != model.num_row_ or len(nodes) != columns:
+        return np.zeros(model.num_row_), np.zeros(columns)
+    return duals, nodes

@@ -1,33 +1,44 @@
-"""What a bound is about: which pods, what is for sale to them, and what costs nothing."""
+"""What a bound is about: which pods, what may be bought for them, and what costs nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.solve.bounds.node_rules import NodeRules, node_rules
 from dovetail.solve.packing.market import Market, market
+from dovetail.solve.placing.items import Unit
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import World
+
+# A pod's place in a plan, and the pools that a node could be bought from for it; none on a node that exists.
+Placement = tuple[Unit, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """S kinds of pods that are all placed, C offerings that are sold without end, N rooms that are free.
 
-    Invariant: every kind has a pod, and an offering that could hold it.
+    Rules that count pods per node are further resources. Invariant: every kind has a pod, and an offering
+    that may be bought for it.
     """
 
-    shape: Amounts  # (S,) index of the world's shape
+    shapes: tuple[int, ...]  # per kind: index of the world's shape
     pods: tuple[tuple[str, ...], ...]  # per kind
+    pools: tuple[tuple[str, ...], ...]  # per kind: where a node may be bought for its sake
     vectors: Amounts  # (S, R)
-    feasible: Mask  # (S, C)
+    feasible: Mask  # (S, C): on nodes bought for others as well
     room: Amounts  # (C, R)
     price: Amounts  # (C,) nano-dollars per hour
+    conflict: Mask  # (S, S): cannot share a node; on the diagonal: one at most
     free: Amounts  # (N, R), not negative
+    allowed: Mask  # (S, N)
     free_names: tuple[str, ...]  # node or reservation; a reservation's machines have one name
+    rules: tuple[str, ...]  # names of the last resources, which are rules
+    most: Amounts  # of those resources on every node
 
     @property
     def demand(self) -> Amounts:
@@ -36,42 +47,115 @@ class Scope:
 
     def market(self) -> Market:
         """What is for sale, thinned out."""
-        apart = np.zeros((len(self.pods), len(self.pods)), dtype=np.bool_)
-        return market(self.feasible, self.room, self.price, self.vectors, apart, self.demand)
+        return market(self.feasible, self.room, self.price, self.vectors, self.conflict, self.demand)
 
 
-def scope_of(world: World, columns: Columns, feasible: Mask, free: Amounts, placed: set[str]) -> Scope:
-    """The scope of a plan that placed some pods.
+def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Placement]) -> Scope:
+    """The scope of a plan: all plans that keep at least its promises.
 
-    `feasible` is (shapes, columns), `free` (nodes, R) the room on existing nodes before anything was placed.
-    Reserved capacity is paid for already: as much of it as there is counts as free.
+    That is: no pod gives up more preferences than it does there, and for none a node is bought from a pool of
+    less weight. `free` (nodes, R) is the room on existing nodes before anything was placed. Reserved capacity
+    is paid for already: as much of it as there is counts as free.
     """
+    limited = any(table.pool.limits is not None for table in world.tables)
+    kinds = _kinds(world, placed, limited=limited)
     sold = ~columns.reserved
-    kinds = [
-        (shape.index, pods)
-        for shape in world.shapes
-        if (pods := tuple(pod for pod in shape.pods if pod in placed)) and feasible[shape.index, sold].any()
-    ]
-    index = np.array([shape for shape, _ in kinds], dtype=np.int64)
+    reach = [_Reach(world, shape, level, tier) for shape, level, tier in kinds]
+    own = _rows([each.own & sold for each in reach], len(sold))
+    some = np.flatnonzero(own.any(axis=1))
+    kinds = {kind: pods for index, (kind, pods) in enumerate(kinds.items()) if own[index].any()}
+    reach, own = [reach[index] for index in some.tolist()], own[some]
+    rules = node_rules(world, [(shape, level) for shape, level, _ in kinds])
+    bought = np.flatnonzero(own.any(axis=0))
+    anywhere = _rows([each.anywhere for each in reach], len(sold))
+    rooms = list(_free(columns, free))
     width = len(world.axis.names)
-    vectors = np.array([world.shapes[shape].vector for shape, _ in kinds], dtype=np.int64)
-    rooms = list(_free(world, columns, free))
+    vectors = np.array([world.shapes[shape].vector for shape, _, _ in kinds], dtype=np.int64)
+    room = np.array([room for _, room, _ in rooms], dtype=np.int64).reshape(len(rooms), width)
+    on_nodes = _rows([each.nodes for each in reach], len(free))
+    reserved = [column for _, _, column in rooms if column >= 0]
     return Scope(
-        shape=index,
-        pods=tuple(pods for _, pods in kinds),
-        vectors=vectors.reshape(len(kinds), width),
-        feasible=feasible[np.ix_(index, np.flatnonzero(sold))],
-        room=np.maximum(columns.room[sold], 0),
-        price=columns.price[sold],
-        free=np.array([room for _, room in rooms], dtype=np.int64).reshape(len(rooms), width),
-        free_names=tuple(name for name, _ in rooms),
+        shapes=tuple(shape for shape, _, _ in kinds),
+        pods=tuple(tuple(pods) for pods in kinds.values()),
+        pools=tuple(_names(world, columns, mask) for mask in own),
+        vectors=np.concatenate([vectors.reshape(len(kinds), width), rules.takes], axis=1),
+        feasible=anywhere[:, bought],
+        room=_widened(columns.room[bought], rules),
+        price=columns.price[bought],
+        conflict=rules.conflict,
+        free=_widened(room, rules),
+        allowed=np.concatenate([on_nodes, anywhere[:, reserved]], axis=1),
+        free_names=tuple(
+            [node.name for node in world.nodes.nodes] + [columns.reservation[each] for each in reserved]
+        ),
+        rules=rules.names,
+        most=rules.most,
     )
 
 
-def _free(world: World, columns: Columns, free: Amounts) -> Iterator[tuple[str, Amounts]]:
-    for node, room in zip(world.nodes.nodes, np.maximum(free, 0), strict=True):
-        yield node.name, room
+def _kinds(
+    world: World, placed: Iterable[Placement], *, limited: bool
+) -> dict[tuple[int, int, int], list[str]]:
+    """(shape, level, tier) -> pods. The tier is the last whose pools count, -1 where that is not known yet.
+
+    Where pools have limits, who gets the better pool is anybody's guess: nothing is promised there.
+    """
+    tier_of = {pool: index for index, tier in enumerate(world.tiers) for pool in tier}
+    found: dict[tuple[int, int, int], list[str]] = {}
+    for unit, pools in placed:
+        if limited:
+            kind = (unit.shape, len(world.shapes[unit.shape].levels) - 1, len(world.tiers))
+        else:
+            kind = (unit.shape, unit.level, tier_of[pools[0]] if pools else -1)
+        found.setdefault(kind, []).append(unit.pod)
+    return {kind: sorted(found[kind]) for kind in sorted(found)}
+
+
+class _Reach:
+    """Where one kind may go: nodes bought for it `own` (C,), or for others `anywhere` (C,), `nodes` (N,)."""
+
+    def __init__(self, world: World, shape: int, level: int, tier: int) -> None:
+        known = world.shapes[shape]
+        width = [len(table.offerings) for table in world.tables]
+        parts = [np.zeros(size, dtype=np.bool_) for size in width]
+        own = [np.zeros(size, dtype=np.bool_) for size in width]
+        self.nodes = np.zeros(len(world.nodes.nodes), dtype=np.bool_)
+        for number in range(level + 1):
+            rules = known.levels[number].rules
+            for wanted in known.levels[number].alternatives:
+                self.nodes |= world.nodes.feasible(wanted, rules)
+                for table in world.tables:
+                    if world.suits(table.index, wanted, rules) and world.free_of_ports(
+                        table.index, known.ports
+                    ):
+                        parts[table.index] |= world.columns(table.index, wanted, known.vector)
+            if number < level:
+                own = [part.copy() for part in parts]
+        for index, pools in enumerate(world.tiers):
+            for pool in pools:
+                own[pool] |= parts[pool]
+            if tier == index or (tier < 0 and any(own[pool].any() for pool in pools)):
+                break
+        self.own = np.concatenate(own) if own else np.zeros(0, dtype=np.bool_)
+        self.anywhere = np.concatenate(parts) if parts else np.zeros(0, dtype=np.bool_)
+
+
+def _free(columns: Columns, free: Amounts) -> Iterator[tuple[str, Amounts, int]]:
+    """(name, room, column or -1), existing nodes first."""
+    for room in np.maximum(free, 0):
+        yield "", room, -1
     for index in np.flatnonzero(columns.reserved).tolist():
-        name = columns.reservation[index]
-        for _ in range(columns.left.get(name, 0)):
-            yield name, np.maximum(columns.room[index], 0)
+        for _ in range(columns.left.get(columns.reservation[index], 0)):
+            yield columns.reservation[index], np.maximum(columns.room[index], 0), index
+
+
+def _rows(masks: list[Mask], width: int) -> Mask:
+    return np.array(masks, dtype=np.bool_).reshape(len(masks), width)
+
+
+def _widened(room: Amounts, rules: NodeRules) -> Amounts:
+    return np.concatenate([np.maximum(room, 0), np.tile(rules.most, (len(room), 1))], axis=1)
+
+
+def _names(world: World, columns: Columns, mask: Mask) -> tuple[str, ...]:
+    return tuple(world.tables[pool].pool.name for pool in np.unique(columns.pool[mask]).tolist())

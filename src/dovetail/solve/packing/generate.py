@@ -56,6 +56,10 @@ class Generator:
 
     def run(self, seeds: Amounts) -> list[Purchase]:
         """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
+        return self._dive(self.search(seeds))
+
+    def search(self, seeds: Amounts) -> Fractions:
+        """The best plan in fractions of nodes; `worth` and `cost` are its."""
         self._master.add(self._alone())
         self._master.add(np.minimum(seeds, self._goods.demand))
         now, before, idle = self._solve(), np.inf, 0
@@ -71,7 +75,7 @@ class Generator:
                 break
             before, now = now.cost, self._solve()
         self.worth, self.cost = now.worth, now.cost
-        return self._dive(now)
+        return now
 
     def _alone(self) -> Amounts:
         """Per item the pattern of only it that costs least per copy."""

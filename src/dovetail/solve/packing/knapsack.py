@@ -108,6 +108,7 @@ class Knapsacks:
         copies = self._copies[column][items]
         gains = np.maximum(reduced[items], 0.0) * copies
         later = np.append(np.cumsum(gains[::-1])[::-1][1:], 0.0)
+        apart = np.triu(self._goods.conflict[np.ix_(items, items)], 1)
         room = self._goods.room[column][None].copy()
         value = np.zeros(1)
         loads = np.zeros((1, len(items)), dtype=np.int16)
@@ -116,6 +117,8 @@ class Knapsacks:
             need = self._goods.vectors[item]
             asked = need > 0
             number = np.minimum((room[:, asked] // need[asked]).min(axis=1, initial=2**15 - 1), copies[step])
+            if apart[:, step].any():
+                number[(loads[:, apart[:, step]] > 0).any(axis=1)] = 0
             parent = np.repeat(np.arange(len(value)), number + 1)
             ends = np.cumsum(number + 1)
             count = np.arange(len(parent)) - np.repeat(ends - number - 1, number + 1)

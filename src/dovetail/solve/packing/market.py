@@ -9,6 +9,7 @@ import numpy as np
 from dovetail.solve.supply.encode import Amounts, Mask
 
 _BLOCK = 512  # columns that are compared with all kept ones at once
+_CLIQUES = 24  # rules of "one of these at most" that are made resources; more are only checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,16 @@ class Market:
 def market(
     feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts, conflict: Mask, demand: Amounts
 ) -> Market:
-    """A market of all columns that are given: `feasible` (I, C), `room` (C, R), `price` (C,)."""
+    """A market of all columns that are given: `feasible` (I, C), `room` (C, R), `price` (C,).
+
+    Items of which a node holds only one get one more resource, of which every node has one.
+    """
+    groups = cliques(conflict)[:_CLIQUES]
+    takes = np.zeros((len(vectors), len(groups)), dtype=np.int64)
+    for row, group in enumerate(groups):
+        takes[group, row] = 1
+    vectors = np.concatenate([vectors, takes], axis=1)
+    room = np.concatenate([room, np.ones((len(room), len(groups)), dtype=np.int64)], axis=1)
     kept = _undominated(feasible.T, room, price)
     return Market(
         column=kept,
@@ -62,6 +72,26 @@ def market(
         conflict=conflict,
         demand=np.where(feasible.any(axis=1), demand, 0),
     )
+
+
+def cliques(conflict: Mask) -> list[list[int]]:
+    """Groups of items of which a node holds one at most; every item that is apart from itself is in one.
+
+    `conflict` (I, I). The largest groups come first; pairs that no group covers are left to be checked.
+    """
+    lonely = np.flatnonzero(np.diagonal(conflict))
+    degree = conflict[np.ix_(lonely, lonely)].sum(axis=1)
+    waiting = lonely[np.argsort(-degree, kind="stable")].tolist()
+    found: list[list[int]] = []
+    while waiting:
+        group: list[int] = []
+        for item in waiting:
+            if conflict[item, group].all():
+                group.append(item)
+        found.append(sorted(group))
+        inside = set(group)
+        waiting = [item for item in waiting if item not in inside]
+    return sorted(found, key=lambda group: (-len(group), group))
 
 
 def _undominated(feasible: Mask, room: Amounts, price: Amounts) -> Amounts:

@@ -1,0 +1,88 @@
+"""Rules that a bound may rely on because they are about a single node: hostname spreads, pods kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.solve.demand.match import ports_conflict
+from dovetail.solve.demand.topology import ANTI, APART, SPREAD
+from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRules:
+    """H rules that count pods, for S kinds: a pod takes `takes` (S, H), and a node has `most` (H,)."""
+
+    names: tuple[str, ...]
+    takes: Amounts
+    most: Amounts
+    conflict: Mask  # (S, S)
+
+
+def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
+    """The rules of (shape, level) kinds that hold in whichever order pods arrive.
+
+    Only pods that own a rule and are counted by it are bound by it for certain: others may come later, when
+    nobody asks. A required anti-affinity works in both directions, so there either is enough.
+    """
+    groups = world.topology.groups
+    owned = [_owned(world, shape, level) for shape, level in kinds]
+    matching = [frozenset(world.shapes[shape].matching) for shape, _ in kinds]
+    both = [mine & matched for mine, matched in zip(owned, matching, strict=True)]
+    capped = sorted(
+        {
+            group
+            for each in both
+            for group in each
+            if groups[group].id.kind == SPREAD and groups[group].id.key == HOSTNAME
+        }
+    )
+    takes = np.array([[group in each for group in capped] for each in both], dtype=np.int64)
+    return NodeRules(
+        names=tuple(f"topology spread over {HOSTNAME}" for _ in capped),
+        takes=takes.reshape(len(kinds), len(capped)),
+        most=np.array([groups[group].id.max_skew for group in capped], dtype=np.int64),
+        conflict=_conflict(world, kinds, owned, matching),
+    )
+
+
+def _owned(world: World, shape: int, level: int) -> frozenset[int]:
+    """The groups whose rules the shape obeys at that level and at all before it."""
+    levels = world.shapes[shape].levels[: level + 1]
+    return frozenset.intersection(*(frozenset(each.owned) for each in levels))
+
+
+def _conflict(
+    world: World,
+    kinds: Sequence[tuple[int, int]],
+    owned: Sequence[frozenset[int]],
+    matching: Sequence[frozenset[int]],
+) -> Mask:
+    result = np.zeros((len(kinds), len(kinds)), dtype=np.bool_)
+    owners: dict[int, list[int]] = {}
+    for index, mine in enumerate(owned):
+        for number in mine:
+            owners.setdefault(number, []).append(index)
+    for number, group in enumerate(world.topology.groups):
+        if group.id.kind not in (ANTI, APART) or group.id.key != HOSTNAME:
+            continue
+        strict = group.id.kind == ANTI
+        for index in owners.get(number, ()):
+            # Pods that merely prefer to be apart look only at those that came before them.
+            for mate in range(len(kinds)) if strict else owners[number]:
+                if number in matching[mate] and (strict or number in matching[index]):
+                    result[index, mate] = result[mate, index] = True
+    ported = [
+        (index, world.shapes[shape].ports)
+        for index, (shape, _) in enumerate(kinds)
+        if world.shapes[shape].ports
+    ]
+    for index, mine_ports in ported:
+        for mate, theirs in ported:
+            result[index, mate] |= ports_conflict(mine_ports, theirs)
+    return result
