@@ -12,6 +12,7 @@ from dovetail.cloud.simulated import Account, Limit, SimulatedCloud
 from dovetail.cluster.state import State
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.problem import Problem
+from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import Settings
@@ -163,7 +164,9 @@ class Operated:
 
     def _operator(self) -> Operator:
         planner = InlinePlanner(self.clock, WORK_PER_SECOND)
-        return Operator(Ports(self.client, self.cloud, self.clock, self.log, planner), self._settings)
+        self.metrics = MemoryMetrics()
+        ports = Ports(self.client, self.cloud, self.clock, self.log, planner, self.metrics)
+        return Operator(ports, self._settings)
 
     def _check(self, problem: Problem, plan: Plan) -> None:
         self.plans.append(plan)

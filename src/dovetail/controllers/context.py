@@ -8,6 +8,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodeClassRef, NodePool
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
+from dovetail.base.metrics import Metrics
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.kube.client import Client
@@ -25,6 +26,7 @@ class Context:
     log: EventLog
     state: State
     recorder: Recorder
+    metrics: Metrics
 
     def node_class(self, reference: NodeClassRef) -> EC2NodeClass | None:
         """The class that a pool or claim refers to, if it exists."""

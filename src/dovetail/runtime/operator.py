@@ -9,6 +9,7 @@ from typing import Any
 
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
+from dovetail.base.metrics import Metrics
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import WATCHED, State
 from dovetail.controllers.context import Context
@@ -49,6 +50,7 @@ class Ports:
     clock: Clock
     log: EventLog
     planner: Planner
+    metrics: Metrics
 
 
 class Operator:
@@ -64,7 +66,9 @@ class Operator:
             watch_synced=self._watch_synced,
         )
         self._informers = tuple(Informer(client, kind, self.state.apply) for kind in WATCHED)
-        self._context = Context(client, provider, clock, log, self.state, Recorder(client, clock))
+        self._context = Context(
+            client, provider, clock, log, self.state, Recorder(client, clock), ports.metrics
+        )
         self._planner = ports.planner
         self._settings = settings
 

@@ -15,6 +15,7 @@ from dovetail.cloud.provider import Instance
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.offering import parse_dollars
 from dovetail.model.problem import Problem
+from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import FeatureGates, Settings
@@ -63,7 +64,8 @@ class Cluster:
         )
         client = self.server.client("karpenter")
         planner = InlinePlanner(clock, scenario.file.settings.work_per_second)
-        self._operator = Operator(Ports(client, self.cloud, clock, log, planner), self._settings())
+        ports = Ports(client, self.cloud, clock, log, planner, MemoryMetrics())
+        self._operator = Operator(ports, self._settings())
         self.cloud.on_started(self._switch_on)
         self.cloud.on_terminated(lambda instance: self._kubelets.switch_off(instance.provider_id))
 

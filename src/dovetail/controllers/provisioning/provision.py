@@ -18,6 +18,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.claims import node_claim
+from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable, unbound
 from dovetail.controllers.provisioning.repeat import Leftover
@@ -54,6 +55,7 @@ class Provisioner:
         self._options = options
         self._offers = Offers()
         self._leftover = Leftover()
+        self._metrics = ProvisioningMetrics(context.metrics)
 
     async def run(self) -> None:
         """Provision for ever."""
@@ -74,8 +76,9 @@ class Provisioner:
         A round that would only repeat the one before is not in the log; its pods are told again.
         """
         places = self._places()
-        pods = await self._pending(places)
+        pods, ignored = await self._pending(places)
         if not pods:
+            self._metrics.round(ignored, 0)
             return
         problem = self._problem(pods, places)
         plan = self._leftover.recall(problem)
@@ -88,6 +91,7 @@ class Provisioner:
         if plan is None:
             plan = await self._solve(problem)
             self._leftover.keep(problem, plan)
+        self._metrics.round(ignored, len(plan.unschedulable))
         await self._act(plan)
 
     async def _synced(self) -> None:
@@ -101,22 +105,27 @@ class Provisioner:
         state = self._context.state
         return {pod.key: place.name for pod in state.pods_on("") if (place := state.promised(pod))}
 
-    async def _pending(self, places: Mapping[str, str]) -> tuple[Pod, ...]:
-        """Pods without a node or a promise of one, and those that must move; events for ignored ones."""
+    async def _pending(self, places: Mapping[str, str]) -> tuple[tuple[Pod, ...], int]:
+        """Pods without a node or a promise of one, and those that must move; events for ignored ones.
+
+        Also the number of those that are ignored.
+        """
         state = self._context.state
         volumes = VolumeIndex.of(
             state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
         )
-        pending = []
+        pending, left_out = [], 0
         for pod in state.pods_on(""):
             if not provisionable(pod) or pod.key in places:
                 continue
             reason = ignored(pod, volumes)
             if not reason:
                 pending.append(pod)
-            elif not opted_out(pod):
+                continue
+            left_out += 1
+            if not opted_out(pod):
                 await self._failed(pod, reason)
-        return (*pending, *self._moving())
+        return (*pending, *self._moving()), left_out
 
     def _moving(self) -> tuple[Pod, ...]:
         state, now = self._context.state, self._context.clock.now()
@@ -151,9 +160,7 @@ class Provisioner:
             )
 
     async def _solve(self, problem: Problem) -> Plan:
-        asked = self._context.clock.now()
-        plan = await self._planner.plan(problem, self._options.deadline)
-        spent = self._context.clock.now() - asked
+        plan, spent = await self._ask(problem)
         if self._options.on_plan is not None:
             self._options.on_plan(problem, plan)
         self._context.log.record(
@@ -167,6 +174,18 @@ class Provisioner:
             unschedulable=len(plan.unschedulable),
         )
         return plan
+
+    async def _ask(self, problem: Problem) -> tuple[Plan, int]:
+        """The plan, and how many nanoseconds it took."""
+        asked, number = self._context.clock.now(), self._metrics.asked(len(problem.pods))
+        plan: Plan | None = None
+        spent = 0
+        try:
+            plan = await self._planner.plan(problem, self._options.deadline)
+            spent = self._context.clock.now() - asked
+        finally:
+            self._metrics.answered(number, plan, spent)
+        return plan, spent
 
     async def _act(self, plan: Plan) -> None:
         for name in sorted(plan.existing):
@@ -205,6 +224,7 @@ class Provisioner:
             await self._all_failed(planned, over)
             return
         claim = await self._context.client.create(node_claim(planned, pool))
+        self._metrics.created(planned)
         state.expect(claim)
         await self._nominate(planned.pods, claim.metadata.name)
 

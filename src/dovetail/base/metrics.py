@@ -1,0 +1,39 @@
+"""Figures that Dovetail exports about itself: what each is, and who receives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric, declared once where it is filled. Equal names mean the very same metric.
+
+    `labels` are the names that every value of it is given under; `buckets` are a histogram's upper bounds.
+    """
+
+    name: str  # as exposed: base units, a counter ends in "_total"
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+class Metrics(Protocol):
+    """Receives values. Twins: Prometheus in production, in memory for simulations and tests.
+
+    Raises ValueError for what a metric is not: a label too many or too few, `add` to a gauge, a name twice.
+    """
+
+    def add(self, metric: Metric, amount: float = 1, /, **labels: str) -> None:
+        """Let a counter grow; the amount is not negative."""
+
+    def set(self, metric: Metric, value: float, /, **labels: str) -> None:
+        """The present value of a gauge."""
+
+    def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
+        """One more value into a histogram."""
+
+    def drop(self, metric: Metric, /, **labels: str) -> None:
+        """Forget what was under these labels, if anything was: its subject is gone."""

@@ -1,0 +1,135 @@
+"""What provisioning exports: Karpenter's metrics by their names, and what plans cost and must cost."""
+
+from __future__ import annotations
+
+from dovetail.base.clock import SECOND
+from dovetail.base.metrics import Metric, Metrics
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.plan import Plan, PlannedClaim
+
+CONTROLLER = "provisioner"
+# As in controller-runtime, so that dashboards made for Karpenter show the same.
+_SECONDS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
+    *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
+)
+
+DURATION = Metric(
+    "karpenter_scheduler_scheduling_duration_seconds",
+    "histogram",
+    "How long it took to make a plan.",
+    ("controller",),
+    _SECONDS,
+)
+QUEUE_DEPTH = Metric(
+    "karpenter_scheduler_queue_depth",
+    "gauge",
+    "Pods that the plan which is being made is for.",
+    ("controller", "scheduling_id"),
+)
+UNSCHEDULABLE = Metric(
+    "karpenter_scheduler_unschedulable_pods_count",
+    "gauge",
+    "Pods that the last plan left over.",
+    ("controller",),
+)
+IGNORED = Metric(
+    "karpenter_scheduler_ignored_pods_count",
+    "gauge",
+    "Pending pods that no node is ever bought for, because of what they ask for.",
+)
+CREATED = Metric(
+    "karpenter_nodeclaims_created_total",
+    "counter",
+    "NodeClaims that were created.",
+    ("reason", "nodepool", "min_values_relaxed"),
+)
+COST = Metric(
+    "dovetail_plan_cost_dollars_per_hour",
+    "gauge",
+    "What the nodes of the last plan that bought any cost.",
+    ("controller",),
+)
+BOUND = Metric(
+    "dovetail_plan_lower_bound_dollars_per_hour",
+    "gauge",
+    "What its pods cost at least: no plan that places them can be cheaper.",
+    ("controller",),
+)
+GAP = Metric(
+    "dovetail_plan_gap_ratio",
+    "gauge",
+    "The share of its cost that is not proven necessary, 0 to 1.",
+    ("controller",),
+)
+PLANNED_COST = Metric(
+    "dovetail_planned_cost_dollars_per_hour_total",
+    "counter",
+    "The cost of all plans together.",
+    ("controller",),
+)
+PLANNED_BOUND = Metric(
+    "dovetail_planned_lower_bound_dollars_per_hour_total",
+    "counter",
+    "The lower bounds of all plans together.",
+    ("controller",),
+)
+WORK = Metric(
+    "dovetail_plan_work_total",
+    "counter",
+    "Units of work that plans took.",
+    ("controller",),
+)
+FAILED = Metric(
+    "dovetail_plan_failures_total",
+    "counter",
+    "Questions that the solver gave no answer to.",
+    ("controller",),
+)
+ALL = (
+    *(DURATION, QUEUE_DEPTH, UNSCHEDULABLE, IGNORED, CREATED),
+    *(COST, BOUND, GAP, PLANNED_COST, PLANNED_BOUND, WORK, FAILED),
+)
+
+
+class ProvisioningMetrics:
+    """Tells a Metrics what provisioning does."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._questions = 0
+
+    def asked(self, pods: int) -> str:
+        """A plan is about to be made; answers the id to give to `answered`."""
+        self._questions += 1
+        number = str(self._questions)
+        self._metrics.set(QUEUE_DEPTH, pods, controller=CONTROLLER, scheduling_id=number)
+        return number
+
+    def answered(self, number: str, plan: Plan | None, nanoseconds: int) -> None:
+        """The plan has been made, or could not be."""
+        metrics = self._metrics
+        metrics.drop(QUEUE_DEPTH, controller=CONTROLLER, scheduling_id=number)
+        if plan is None:
+            metrics.add(FAILED, controller=CONTROLLER)
+            return
+        metrics.observe(DURATION, nanoseconds / SECOND, controller=CONTROLLER)
+        metrics.add(WORK, plan.work, controller=CONTROLLER)
+        if plan.claims:
+            cost, bound = plan.cost.hourly / NANO_DOLLARS, plan.cost.lower_bound / NANO_DOLLARS
+            metrics.set(COST, cost, controller=CONTROLLER)
+            metrics.set(BOUND, bound, controller=CONTROLLER)
+            metrics.set(GAP, plan.cost.gap, controller=CONTROLLER)
+            metrics.add(PLANNED_COST, cost, controller=CONTROLLER)
+            metrics.add(PLANNED_BOUND, bound, controller=CONTROLLER)
+
+    def round(self, ignored: int, unschedulable: int) -> None:
+        """What a round left over."""
+        self._metrics.set(IGNORED, ignored)
+        self._metrics.set(UNSCHEDULABLE, unschedulable, controller=CONTROLLER)
+
+    def created(self, claim: PlannedClaim) -> None:
+        """A claim was created."""
+        relaxed = "true" if claim.min_values_relaxed else "false"
+        self._metrics.add(CREATED, reason="provisioned", nodepool=claim.pool, min_values_relaxed=relaxed)

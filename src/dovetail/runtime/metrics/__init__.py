@@ -1,0 +1,1 @@
+"""Receivers of metrics: `prometheus` for the endpoint, `memory` for simulations and tests."""

@@ -1,0 +1,45 @@
+"""Metrics in memory, to look at."""
+
+from __future__ import annotations
+
+from dovetail.base.metrics import Metric
+from dovetail.runtime.metrics.check import Declared
+
+
+class MemoryMetrics:
+    """Metrics that can be read back. Series are told apart by their labels, in the metric's order."""
+
+    def __init__(self) -> None:
+        self._declared = Declared()
+        self._values: dict[tuple[Metric, tuple[str, ...]], float] = {}
+        self._observed: dict[tuple[Metric, tuple[str, ...]], list[float]] = {}
+
+    def add(self, metric: Metric, amount: float = 1, /, **labels: str) -> None:
+        """See Metrics."""
+        if amount < 0:
+            raise ValueError(f"{metric.name} is a counter: it cannot grow by {amount}")
+        key = (metric, self._declared.series(metric, "counter", labels))
+        self._values[key] = self._values.get(key, 0.0) + amount
+
+    def set(self, metric: Metric, value: float, /, **labels: str) -> None:
+        """See Metrics."""
+        self._values[metric, self._declared.series(metric, "gauge", labels)] = value
+
+    def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
+        """See Metrics."""
+        series = self._declared.series(metric, "histogram", labels)
+        self._observed.setdefault((metric, series), []).append(value)
+
+    def drop(self, metric: Metric, /, **labels: str) -> None:
+        """See Metrics."""
+        key = (metric, self._declared.series(metric, metric.kind, labels))
+        self._values.pop(key, None)
+        self._observed.pop(key, None)
+
+    def value(self, metric: Metric, /, **labels: str) -> float | None:
+        """What a counter or a gauge stands at; None where nothing was ever told."""
+        return self._values.get((metric, self._declared.series(metric, metric.kind, labels)))
+
+    def observed(self, metric: Metric, /, **labels: str) -> tuple[float, ...]:
+        """All that a histogram was given, in order."""
+        return tuple(self._observed.get((metric, self._declared.series(metric, "histogram", labels)), ()))
