@@ -9,6 +9,7 @@ import pytest
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
+from dovetail.api.karpenter.fingerprint import class_hash, pool_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
@@ -23,7 +24,6 @@ from dovetail.controllers.conditions import Stamp, set_condition, set_ready
 from dovetail.controllers.disruption.consolidatable import quiet_from
 from dovetail.controllers.disruption.podevents import event
 from dovetail.controllers.nodeclass.readiness import judge, near_miss
-from dovetail.controllers.nodepool.fingerprint import class_hash, pool_hash
 from dovetail.controllers.nodepool.readiness import class_ready
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, failure
 from dovetail.controllers.nodepool.validation import validation

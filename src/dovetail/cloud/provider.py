@@ -30,6 +30,7 @@ class Instance:
     reservation_id: str = ""
     terminating: bool = False
     labels: dict[str, str] = field(default_factory=dict)  # every label that the launch decided
+    annotations: dict[str, str] = field(default_factory=dict)  # for the claim: what class it was made from
     capacity: Resources = field(default_factory=dict)
     allocatable: Resources = field(default_factory=dict)
 
@@ -105,6 +106,12 @@ class Provider(Protocol):
 
     async def list(self) -> Sequence[Instance]:
         """Every instance of this cluster, terminated ones excepted."""
+
+    async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
+        """In one word, what the class would launch otherwise now than the claim's instance is; "" if nothing.
+
+        Raises InstanceNotFound.
+        """
 
     async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
         """What the class's selectors match. Nothing matching is an answer, not an error."""

@@ -16,6 +16,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.annotations import DoNotDisrupt
 from dovetail.controllers.disruption.consolidatable import Consolidatable
 from dovetail.controllers.disruption.disrupt import Disruption
+from dovetail.controllers.disruption.drifted import Drifted
 from dovetail.controllers.disruption.methods import Emptiness
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.node.evict import EvictionQueue
@@ -124,3 +125,4 @@ class Operator:
         yield "nodeclaim.podevents", PodEvents(context).queue.run()
         yield "pod.donotdisrupt", DoNotDisrupt(context).queue.run()
         yield "nodeclaim.disruption", Consolidatable(context).queue.run()
+        yield "nodeclaim.drift", Drifted(context).queue.run()

@@ -25,6 +25,7 @@ from dovetail.cloud.provider import Instance, NodeClassResolution, ResolvedImage
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.cloud.simulated.account import Account, resolve
 from dovetail.cloud.simulated.delays import Delays
+from dovetail.cloud.simulated.drift import Made, class_stamp, drift
 from dovetail.cloud.simulated.fleet import Candidate, Request, attempts, candidates
 from dovetail.cloud.simulated.pools import Limit, Pool, Pools, UnavailableOfferings
 from dovetail.cloud.simulated.types import TypeView
@@ -42,7 +43,7 @@ _SHOWN_REFUSALS = 5
 class _Machine:
     instance: Instance
     claim: NodeClaim
-    subnet: str
+    made: Made
     pool: Pool
     ending: asyncio.Task[None] | None = None  # set iff termination was asked for
 
@@ -128,9 +129,11 @@ class SimulatedCloud:
         found = _reachable(found, resolution)
         chosen, subnet = self._allocate(found, call, name, resolution)
         instance = self._instance(chosen, call, claim, resolution)
-        volumes = self.volume_price(node_class)
-        instance = replace(instance, price=instance.price + volumes, volumes=volumes)
-        self._machines[instance.provider_id] = _Machine(instance, claim, subnet, chosen.pool)
+        volumes, stamp = self.volume_price(node_class), class_stamp(node_class)
+        instance = replace(instance, price=instance.price + volumes, volumes=volumes, annotations=stamp)
+        groups = frozenset(group.id for group in resolution.security_groups)
+        made = Made(instance.image_id, subnet, groups)
+        self._machines[instance.provider_id] = _Machine(instance, claim, made, chosen.pool)
         self._pools.take(chosen.pool)
         self._addresses[subnet] += 1
         self._log.record(
@@ -165,6 +168,15 @@ class SimulatedCloud:
         """See the port; in order of launch."""
         return [machine.instance for machine in self._machines.values()]
 
+    async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
+        """See the port."""
+        machine = self._machine(claim.status.provider_id)
+        now = resolve(node_class, self._account, self._addresses)
+        kinds = {item.name: item for item in self.instance_types(node_class)}
+        kind = kinds.get(machine.instance.instance_type)
+        image = _image(kind, now.images) if kind is not None else ""
+        return drift(claim, node_class, machine.made, now, image)
+
     def _machine(self, provider_id: str) -> _Machine:
         machine = self._machines.get(provider_id)
         if machine is None:
@@ -176,7 +188,7 @@ class SimulatedCloud:
         await self._clock.sleep(self._delays.terminate.draw(self._seed, provider_id, "termination delay"))
         del self._machines[provider_id]
         self._pools.give_back(machine.pool)
-        self._addresses[machine.subnet] -= 1
+        self._addresses[machine.made.subnet] -= 1
         self._log.record("instance.terminated", instance=provider_id)
         for callback in self._terminated:
             callback(machine.instance)

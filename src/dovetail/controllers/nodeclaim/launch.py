@@ -91,8 +91,9 @@ class Launcher:
         """Labels first: whoever sees the provider ID sees them too."""
         custom = Requirements.read(claim.spec.requirements).labels(labels.AWS_WELL_KNOWN)
         wanted = {**instance.labels, **custom, **claim.metadata.labels}
-        if wanted != claim.metadata.labels:
-            merge = {"metadata": {"labels": wanted}}
+        marks = {**claim.metadata.annotations, **instance.annotations}
+        if (wanted, marks) != (claim.metadata.labels, claim.metadata.annotations):
+            merge = {"metadata": {"labels": wanted, "annotations": marks}}
             claim = await self._context.client.patch(NodeClaim, claim.metadata.name, merge=merge)
         fields = {
             "providerID": instance.provider_id,

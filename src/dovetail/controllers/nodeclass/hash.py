@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.fingerprint import CLASS_HASH_VERSION, class_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodepool.fingerprint import CLASS_HASH_VERSION, class_hash
 from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
-
-HASH = labels.AWS + "ec2nodeclass-hash"
-VERSION = labels.AWS + "ec2nodeclass-hash-version"
 
 
 class NodeClassHash:
@@ -35,16 +32,23 @@ class NodeClassHash:
         if node_class is None or node_class.deleting:
             return None
         digest = class_hash(node_class)
-        stamp = {"metadata": {"annotations": {HASH: digest, VERSION: CLASS_HASH_VERSION}}}
-        if node_class.metadata.annotations.get(VERSION) != CLASS_HASH_VERSION:
+        stamp = {
+            "metadata": {
+                "annotations": {
+                    labels.NODECLASS_HASH: digest,
+                    labels.NODECLASS_HASH_VERSION: CLASS_HASH_VERSION,
+                }
+            }
+        }
+        if node_class.metadata.annotations.get(labels.NODECLASS_HASH_VERSION) != CLASS_HASH_VERSION:
             for claim in state.all(NodeClaim):
                 if claim.spec.node_class_ref.name == key and _stale(claim):
                     await client.patch(NodeClaim, claim.metadata.name, merge=stamp)
-        if node_class.metadata.annotations.get(HASH) != digest:
+        if node_class.metadata.annotations.get(labels.NODECLASS_HASH) != digest:
             await client.patch(EC2NodeClass, key, merge=stamp)
         return None
 
 
 def _stale(claim: NodeClaim) -> bool:
-    version = claim.metadata.annotations.get(VERSION)
+    version = claim.metadata.annotations.get(labels.NODECLASS_HASH_VERSION)
     return version != CLASS_HASH_VERSION and not is_true(claim.status.conditions, "Drifted")

@@ -1,1 +1,1 @@
-"""Status of NodePools: `validation`, `readiness`, `registrationhealth`, `counter`, `hash`, `fingerprint`."""
+"""Status of NodePools: `validation`, `readiness`, `registrationhealth`, `counter`, `hash`."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dovetail.api.karpenter.fingerprint import HASH_VERSION, pool_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, is_true
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodepool.fingerprint import HASH_VERSION, pool_hash
 from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dovetail.api.core import ResourceRequirements
+from dovetail.api.karpenter.fingerprint import HASH_VERSION, pool_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.nodepool import Requirement as WrittenRequirement
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.cluster.problem import pool_labels
-from dovetail.controllers.nodepool.fingerprint import HASH_VERSION, pool_hash
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities

@@ -1,0 +1,92 @@
+"""The Drifted condition: the node is not what its pool and class would make now."""
+
+from __future__ import annotations
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Condition, Object, condition, is_true
+from dovetail.base.clock import MINUTE
+from dovetail.base.errors import InstanceNotFound
+from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.consolidatable import remove_condition
+from dovetail.controllers.nodeclaim.status import LAUNCHED, write
+from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.disrupt.drift import pool_drift
+from dovetail.kube.client import ChangeType
+from dovetail.model import labels
+
+DRIFTED = "Drifted"
+PERIOD = 5 * MINUTE
+
+
+class Drifted:
+    """Sets the condition with the first reason found, removes it when none is left; it is never False."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.queue = Reconciler(
+            "nodeclaim.drift", context.clock, self.reconcile, on_failure=failure_log(context.log)
+        )
+        context.state.subscribe(self._notice)
+
+    def _notice(
+        self,
+        kind: type[Object],
+        _change: ChangeType,
+        old: Object | None,
+        new: Object | None,
+    ) -> None:
+        if isinstance(new, NodeClaim):
+            if not isinstance(old, NodeClaim) or _launched(new) != _launched(old):
+                self.queue.add(new.key)
+        elif isinstance(new, NodePool | EC2NodeClass) and (old is None or _differs(old, new)):
+            for claim in self._context.state.all(NodeClaim):
+                if _maker(claim, kind) == new.metadata.name:
+                    self.queue.add(claim.key)
+
+    async def reconcile(self, key: str) -> int | None:
+        """Bring the condition up to date; what the cloud resolves may change at any time, so come back."""
+        claim = self._context.state.get(NodeClaim, key)
+        if claim is None or claim.deleting:
+            return None
+        pool = self._context.state.get(NodePool, claim.metadata.labels.get(labels.NODEPOOL, ""))
+        if pool is None:
+            return None
+        reason = await self._reason(claim, pool) if _launched(claim) else ""
+        present = condition(claim.status.conditions, DRIFTED)
+        if reason and (present is None or present.reason != reason):
+            found = Condition(type=DRIFTED, status="True", reason=reason, message=reason)
+            await write(self._context, claim, found)
+        elif not reason and present is not None:
+            await remove_condition(self._context, claim, DRIFTED)
+        return PERIOD
+
+    async def _reason(self, claim: NodeClaim, pool: NodePool) -> str:
+        context = self._context
+        found = pool_drift(claim, pool, context.instance_types(pool), context.clock.now())
+        node_class = context.node_class(pool.spec.template.spec.node_class_ref)
+        if found or node_class is None:
+            return found
+        try:
+            return await context.provider.drifted(claim, node_class)
+        except InstanceNotFound:
+            return ""  # garbage collection takes such claims
+
+
+def _launched(claim: NodeClaim) -> bool:
+    return is_true(claim.status.conditions, LAUNCHED)
+
+
+def _differs(old: Object, new: Object) -> bool:
+    """True iff more than a status changed: the spec, or the hash that is stamped on it afterwards."""
+    return (
+        old.metadata.generation != new.metadata.generation
+        or old.metadata.annotations != new.metadata.annotations
+    )
+
+
+def _maker(claim: NodeClaim, kind: type[Object]) -> str:
+    if kind is NodePool:
+        return claim.metadata.labels.get(labels.NODEPOOL, "")
+    return claim.spec.node_class_ref.name

@@ -1,0 +1,52 @@
+"""Drift: a node that its pool would not make that way any more. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.clock import HOUR
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirements
+from dovetail.units.timestamp import parse_rfc3339
+
+NODE_POOL = "NodePoolDrifted"
+REQUIREMENTS = "RequirementsDrifted"
+TYPE_NOT_FOUND = "InstanceTypeNotFound"
+# Types may come late into a provider's answers: a young claim is not judged by them.
+_GROWN_UP = HOUR
+
+
+def pool_drift(claim: NodeClaim, pool: NodePool, types: Sequence[InstanceType], now: int) -> str:
+    """Why the claim does not suit its pool any more, in one word; "" if it does. `now` in nanoseconds."""
+    if _template_changed(claim, pool):
+        return NODE_POOL
+    wanted = Requirements.read(pool.spec.template.spec.requirements)
+    if Requirements.from_labels(claim.metadata.labels).compatible(wanted):
+        return REQUIREMENTS
+    if now - parse_rfc3339(claim.metadata.creation_timestamp) >= _GROWN_UP and not _offered(claim, types):
+        return TYPE_NOT_FOUND
+    return ""
+
+
+def _template_changed(claim: NodeClaim, pool: NodePool) -> bool:
+    """Hashes of different versions say nothing about each other; the pool's controller stamps anew."""
+    made, now = claim.metadata.annotations, pool.metadata.annotations
+    keys = (labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION)
+    if any(key not in marks for key in keys for marks in (made, now)):
+        return False
+    version = labels.NODEPOOL_HASH_VERSION
+    return made[version] == now[version] and made[labels.NODEPOOL_HASH] != now[labels.NODEPOOL_HASH]
+
+
+def _offered(claim: NodeClaim, types: Sequence[InstanceType]) -> bool:
+    """True iff the provider still has the claim's type where the claim is; sold out counts as having."""
+    stamped = claim.metadata.labels
+    name = stamped.get(labels.INSTANCE_TYPE, "")
+    zone, capacity = stamped.get(labels.ZONE, ""), stamped.get(labels.CAPACITY_TYPE, "")
+    return any(
+        item.name == name and any((one.zone, one.capacity_type) == (zone, capacity) for one in item.offerings)
+        for item in types
+    )

@@ -1,0 +1,97 @@
+"""When a claim is marked as drifted, with each reason, and when it is not any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from operated import Operated, node_class, play, pod, pool
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import condition
+from dovetail.base.clock import HOUR, MINUTE
+from dovetail.model import labels
+
+Change = dict[str, Any]
+# No node goes while it is looked at.
+STILL = {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
+
+
+def drift(world: Operated) -> str:
+    """The reason of the only claim's Drifted condition; "" without one."""
+    (claim,) = world.state.all(NodeClaim)
+    found = condition(claim.status.conditions, "Drifted")
+    return found.reason if found is not None else ""
+
+
+def pool_change(**spec: Any) -> Callable[[Operated], Any]:
+    return lambda world: world.client.patch(NodePool, "general", merge={"spec": spec})
+
+
+def class_change(**spec: Any) -> Callable[[Operated], Any]:
+    return lambda world: world.client.patch(EC2NodeClass, "default", merge={"spec": spec})
+
+
+def only(*types: str) -> Callable[[Operated], Any]:
+    line = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": list(types)}
+    return pool_change(template={"spec": {"requirements": [line]}})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (pool_change(template={"metadata": {"labels": {"team": "a"}}}), "NodePoolDrifted"),
+        (pool_change(template={"spec": {"expireAfter": "48h"}}), "NodePoolDrifted"),
+        (pool_change(template={"spec": {"terminationGracePeriod": "1h"}}), "NodePoolDrifted"),
+        (pool_change(weight=7, limits={"cpu": "100"}), ""),
+        (pool_change(disruption={**STILL, "budgets": [{"nodes": "1%"}]}), ""),
+        (only("c5.4xlarge"), "RequirementsDrifted"),
+        (only("m5.large", "c5.4xlarge"), ""),
+        (class_change(userData="echo hello"), "NodeClassDrift"),
+        (class_change(metadataOptions={"httpPutResponseHopLimit": 2}), "NodeClassDrift"),
+        (class_change(amiSelectorTerms=[{"alias": "al2023@v20250403"}]), "AMIDrift"),
+        (class_change(securityGroupSelectorTerms=[{"tags": {"nobody": "has"}}]), ""),
+    ],
+)
+def test_what_makes_a_node_drift(change: Callable[[Operated], Any], reason: str) -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(disruption=STILL), pod("a"))
+        await world.clock.sleep(6 * MINUTE)
+        assert drift(world) == ""
+        await change(world)
+        await world.clock.sleep(MINUTE)
+        assert drift(world) == reason
+
+    play(script)
+
+
+def test_a_change_that_is_taken_back_ends_the_drift() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(disruption=STILL), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        await only("c5.4xlarge")(world)
+        await world.clock.sleep(MINUTE)
+        assert drift(world) == "RequirementsDrifted"
+        await only("m5.large", "m5.xlarge")(world)
+        await world.clock.sleep(MINUTE)
+        assert drift(world) == ""
+
+    world = play(script)
+    assert world.messages("Drifted") == [
+        "Status condition transitioned, Type: Drifted, Status: Unknown -> True, Reason: RequirementsDrifted, "
+        "Message: RequirementsDrifted"
+    ]
+
+
+def test_a_restart_drifts_nothing() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(disruption=STILL), pod("a"))
+        await world.clock.sleep(2 * HOUR)
+        await world.restart()
+        await world.clock.sleep(HOUR)
+        assert drift(world) == ""
+
+    play(script)
