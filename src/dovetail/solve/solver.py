@@ -146,7 +146,7 @@ class _Search:
             assigner.forget(item, item.bundles)
             self.taken_back = True
             for shape, _ in item.kinds:
-                assigner.closed.update((shape, pool) for pool in item.pools)
+                assigner.judge.closed.update((shape, pool) for pool in item.pools)
             left.extend((unit.shape, unit.pod) for bundle in item.bundles for unit in bundle)
         return left
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
@@ -10,8 +11,7 @@ from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.world import Pins
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """One pod to be placed, by its shape and its level of relaxation."""
 
     shape: int
@@ -37,19 +37,6 @@ class Item:
     def kinds(self) -> tuple[tuple[int, int], ...]:
         """(shape, level) of one bundle's pods."""
         return tuple((unit.shape, unit.level) for unit in self.bundles[0])
-
-
-@dataclass(slots=True)
-class Host:
-    """A node under construction for pods that want to be near each other."""
-
-    name: str
-    units: list[Unit]
-    wanted: Requirements
-    pins: Pins
-    pools: tuple[int, ...]
-    vector: Amounts
-    ports: tuple[HostPort, ...]
 
 
 @dataclass(slots=True)

@@ -72,6 +72,13 @@ class Nodes:
         limits = self.nodes[row].volume_limits
         return not shape.volumes or not volume_limit_error(shape.volumes, self._volumes[row], limits)
 
+    def holds(self, row: int, shape: Shape) -> int:
+        """How many pods of the shape fit, as far as one does."""
+        if shape.ports or shape.volumes:
+            return 1
+        asked = shape.vector > 0
+        return int(np.min(self.room[row][asked] // shape.vector[asked]))
+
     def domain(self, row: int, key: str) -> str:
         """The node's value of a label; its own name for the hostname."""
         if key == HOSTNAME:

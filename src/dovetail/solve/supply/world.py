@@ -73,6 +73,9 @@ class World:
         self.nodes = Nodes(problem, self.axis, daemons)
         self._places: dict[tuple[object, ...], list[Place]] = {}
         self._counting: dict[NodeFilter, list[bool]] = {}
+        self.uniform: frozenset[int] = (
+            frozenset()
+        )  # spreads whose owners all have the same domains on new nodes
         self._count_existing()
         self._open_universes()
         for group in self.topology.groups:
@@ -172,12 +175,15 @@ class World:
                 domain = self.nodes.domain(row, group.id.key)
                 if domain and self.counts_on(row, index):
                     group.universe.setdefault(domain)
+        reached: dict[int, set[tuple[str, ...]]] = {}
         for shape in self.shapes:
             owned = dict.fromkeys(index for level in shape.levels for index in level.owned)
             for index in owned:
                 if index in spreads:
-                    for domain in self._reachable(shape, groups[index].id.key):
-                        groups[index].universe.setdefault(domain)
+                    domains = self._reachable(shape, groups[index].id.key)
+                    groups[index].universe.update(dict.fromkeys(domains))
+                    reached.setdefault(index, set()).add(tuple(domains))
+        self.uniform = frozenset(index for index, domains in reached.items() if len(domains) == 1)
 
     def _reachable(self, shape: Shape, key: str) -> list[str]:
         last = shape.levels[-1].rules

@@ -1,0 +1,120 @@
+"""New nodes under construction, for pods that want to be near each other on one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.ports import HostPort
+from dovetail.model.requirement import Requirements
+from dovetail.solve.demand.match import ports_conflict
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.demand.topology import AFFINITY
+from dovetail.solve.placing.items import Item, Unit
+from dovetail.solve.placing.judge import Judge, Stance
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.world import Pins, World, lookup, pinned
+
+_LAST_HOSTS = 16  # are tried once the budget is used up
+_Ask = tuple[Shape, int, Requirements]  # a shape, a level of it, and its demands on labels there
+
+
+@dataclass(slots=True)
+class _Host:
+    name: str
+    units: list[Unit]
+    wanted: Requirements
+    pins: Pins
+    pools: tuple[int, ...]
+    vector: Amounts
+    ports: tuple[HostPort, ...]
+
+
+class Hosts:
+    """Nodes that fill up pod by pod. Invariant: some column of their pools holds what is on each of them."""
+
+    def __init__(self, world: World, judge: Judge) -> None:
+        self._world = world
+        self._judge = judge
+        self._made = 0
+        self._hosts: dict[str, _Host] = {}
+        self._full: dict[tuple[int, int, Requirements], set[str]] = {}
+
+    def items(self) -> list[Item]:
+        """What is on the nodes, to be bought as it is; the nodes are closed by that."""
+        items = [
+            Item([tuple(host.units)], host.wanted, host.pins, host.pools, host.vector, host.ports)
+            for host in self._hosts.values()
+        ]
+        self._hosts, self._full = {}, {}
+        return items
+
+    def put(self, ask: _Ask, names: list[str]) -> int:
+        """Put the first of these pods on one node, as many as can be; how many that was."""
+        shape, number, wanted = ask
+        stance = self._judge.stance(shape, number)
+        full = self._full.setdefault((shape.index, number, wanted), set())
+        for name in self._likely(stance):
+            if name in full:
+                continue
+            placed = self._join(self._hosts[name], ask, names)
+            if placed:
+                return placed
+            if placed is None:
+                full.add(name)
+        for pools in self._judge.pools(shape, number, wanted):
+            nothing = np.zeros_like(shape.vector)
+            host = _Host(f"new-{self._made}", [], Requirements(), (), pools, nothing, ())
+            placed = self._join(host, ask, names)
+            if placed:
+                self._made += 1
+                self._hosts[host.name] = host
+                return placed
+        return 0
+
+    def _likely(self, stance: Stance) -> Iterable[str]:
+        """Nodes that may take such a pod: where those are that it wants to be near, if it says so."""
+        groups = self._world.topology.groups
+        for index in stance.owned:
+            group = groups[index]
+            if group.id.kind == AFFINITY and group.id.key == HOSTNAME and any(group.matched.values()):
+                return [name for name, number in group.matched.items() if number and name in self._hosts]
+        return list(self._hosts) if self._world.work.left else list(self._hosts)[-_LAST_HOSTS:]
+
+    def _join(self, host: _Host, ask: _Ask, names: list[str]) -> int | None:
+        """Add pods to a node, pinning what their rules look at; how many. None: none ever can."""
+        world, judge, (shape, number, wanted) = self._world, self._judge, ask
+        if ports_conflict(shape.ports, host.ports):
+            return None
+        both = Requirements.of((*host.wanted, *wanted, *pinned(host.pins)))
+        rules = shape.levels[number].rules
+        pools = tuple(pool for pool in host.pools if world.suits(pool, both, rules))
+        stance = judge.stance(shape, number)
+        known = dict(host.pins)
+        keys = tuple(key for key in stance.keys if key not in known)
+        count = self._most(host, shape, stance, len(names))
+        while True:
+            vector = host.vector + count * shape.vector
+            places = world.places(pools, both, vector, keys)
+            for place in places:
+                world.work.spend(1)
+                domain_of = lookup((*host.pins, *place.pins, (HOSTNAME, host.name)))
+                if judge.refused(shape, stance.owned, domain_of, skip_hosts=False):
+                    continue
+                host.pins = tuple(sorted((*host.pins, *place.pins)))
+                host.pools, host.vector, host.ports = place.pools, vector, (*host.ports, *shape.ports)
+                host.wanted = Requirements.of((*host.wanted, *wanted))
+                host.units += [Unit(shape.index, number, name) for name in names[:count]]
+                ground = judge.ground(host.pools, host.wanted, host.pins)
+                judge.count(shape, number, domain_of, count, ground)
+                return count
+            if count == 1:
+                return 0 if places else None
+            count //= 2
+
+    def _most(self, host: _Host, shape: Shape, stance: Stance, pods: int) -> int:
+        one = shape.ports or stance.spreads or stance.lonely or not self._judge.settled(stance)
+        return 1 if one else max(1, min(pods, self._judge.most_on_host(shape, stance, host.name)))

@@ -1,0 +1,130 @@
+"""What topology rules mean for pods of one shape, and the counters that those pods change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail.api.core import Taint
+from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
+from dovetail.model.requirement import Requirements
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.demand.topology import AFFINITY, ANTI, APART, SPREAD, DomainOf
+from dovetail.solve.supply.world import Pins, World, pinned
+
+UNLIMITED = 1 << 40
+_FILTERED = frozenset({ZONE, CAPACITY_TYPE, ARCH, OS})
+# What a spread looks at to tell whether a node counts: its labels and its taints.
+Ground = tuple[Requirements, tuple[Taint, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stance:
+    """The groups that one level of a shape has to do with, sorted by what more pods of it change."""
+
+    owned: tuple[int, ...]
+    keys: tuple[str, ...]  # labels, hostname apart, whose value must be known of a node that takes the pod
+    spreads: tuple[int, ...] = ()  # over anything but hostnames, owned and counting the pods themselves
+    steady: tuple[int, ...] = ()  # the other owned groups: judged once for any number of pods
+    lonely: bool = False  # the pods keep away from each other's zones or the like
+    boots: tuple[int, ...] = ()  # affinities to the pods themselves: the first pod decides for the others
+    near: bool = False  # it matters which pods share a new node
+
+
+class Judge:
+    """Judges and counts pods against the groups of a world; knows which pools let a pod in."""
+
+    def __init__(self, world: World) -> None:
+        self.closed: set[tuple[int, int]] = set()  # (shape, pool) that turned out not to work
+        self._world = world
+        self._groups = world.topology.groups
+        self._near = frozenset(
+            index
+            for index, group in enumerate(self._groups)
+            if group.id.kind == AFFINITY and group.id.key == HOSTNAME
+        )
+        self._stances: dict[tuple[tuple[int, ...], tuple[int, ...]], Stance] = {}
+
+    def stance(self, shape: Shape, number: int) -> Stance:
+        """What the rules mean for the shape at that level."""
+        memo = (shape.matching, shape.levels[number].owned)
+        known = self._stances.get(memo)
+        if known is None:
+            known = self._stances[memo] = self._stance(*memo)
+        return known
+
+    def pools(self, shape: Shape, number: int, wanted: Requirements) -> list[tuple[int, ...]]:
+        """Per tier, the pools that let the pod in."""
+        world, rules = self._world, shape.levels[number].rules
+        tiers = [
+            tuple(
+                pool
+                for pool in tier
+                if (shape.index, pool) not in self.closed
+                and world.suits(pool, wanted, rules)
+                and world.free_of_ports(pool, shape.ports)
+            )
+            for tier in world.tiers
+        ]
+        return [tier for tier in tiers if tier]
+
+    def refused(self, shape: Shape, owned: tuple[int, ...], domain_of: DomainOf, *, skip_hosts: bool) -> bool:
+        """True iff one of the rules `owned`, or one about the shape, forbids one more pod there."""
+        first = self._world.topology.first_refusal(owned, shape.matching, domain_of, skip_hosts=skip_hosts)
+        return first is not None
+
+    def settled(self, stance: Stance) -> bool:
+        """True iff no pod has to go first to show the others where to go."""
+        return all(any(self._groups[index].matched.values()) for index in stance.boots)
+
+    def most_on_host(self, shape: Shape, stance: Stance, host: str) -> int:
+        """How many more pods a node may take where one more is allowed, as far as rules on hostnames go."""
+        most = UNLIMITED
+        for index in stance.owned:
+            group = self._groups[index]
+            if group.id.key != HOSTNAME or index not in shape.matching:
+                continue
+            if group.id.kind == SPREAD:
+                most = min(most, group.id.max_skew - group.matched.get(host, 0))
+            elif group.id.kind in (ANTI, APART) or not any(group.matched.values()):
+                most = min(most, 1)
+        return most
+
+    def count(self, shape: Shape, number: int, domain_of: DomainOf, step: int, ground: Ground) -> None:
+        """Register `step` pods with every group that counts or is owned by them; forget them if negative."""
+        owned = shape.levels[number].owned
+        for index in dict.fromkeys((*shape.matching, *owned)):
+            group = self._groups[index]
+            matched = index in shape.matching
+            if matched and group.id.kind == SPREAD and index not in owned:
+                matched = group.id.node_filter.accepts(*ground, self._world.well_known)
+            group.count(domain_of(group.id.key), step, matched=matched, owner=index in owned)
+
+    def ground(self, pools: Sequence[int], wanted: Requirements, pins: Pins) -> Ground:
+        """A new node, as a spread that may or may not count it sees it."""
+        table = self._world.tables[pools[0]]
+        return table.base.add(*wanted, *pinned(pins)), table.pool.taints
+
+    def node_ground(self, row: int) -> Ground:
+        """An existing node, likewise."""
+        return self._world.nodes.labels[row], self._world.problem.nodes[row].taints
+
+    def _stance(self, matching: tuple[int, ...], owned: tuple[int, ...]) -> Stance:
+        groups = self._groups
+        keys: set[str] = set()
+        for index in (*matching, *owned):
+            keys.add(groups[index].id.key)
+            # Whether a node counts must be known as well as which domain it counts for.
+            keys.update(key for key in groups[index].id.node_filter.labels() if key in _FILTERED)
+        own = [index for index in owned if index in matching]
+        wide = [index for index in own if groups[index].id.key != HOSTNAME]
+        spreads = tuple(index for index in wide if groups[index].id.kind == SPREAD)
+        return Stance(
+            owned=owned,
+            keys=tuple(sorted(keys - {HOSTNAME})),
+            spreads=spreads,
+            steady=tuple(index for index in owned if index not in spreads),
+            lonely=any(groups[index].id.kind in (ANTI, APART) for index in wide),
+            boots=tuple(index for index in own if groups[index].id.kind == AFFINITY),
+            near=not self._near.isdisjoint(matching) or not self._near.isdisjoint(owned),
+        )

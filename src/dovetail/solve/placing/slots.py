@@ -1,0 +1,95 @@
+"""Room for pods of one shape, and how they are shared out over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dovetail.model.requirement import Requirements
+from dovetail.solve.demand.topology import Group
+from dovetail.solve.placing.judge import Stance
+from dovetail.solve.placing.shares import Domain, Skew, quotas
+from dovetail.solve.supply.world import Pins
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Room of one kind: an existing node (`row`), or new nodes of some pools (`row` is negative)."""
+
+    cost: int  # what comes first is cheaper, whatever it costs; then nano-dollars per hour and pod
+    room: int  # pods
+    level: int
+    wanted: Requirements
+    pins: Pins  # the values of the labels that rules look at
+    pools: tuple[int, ...] = ()
+    row: int = -1
+
+
+def share_out(
+    groups: Sequence[Group], stance: Stance, slots: Sequence[Slot], pods: int, *, cheapest: bool
+) -> list[tuple[Slot, int]]:
+    """How many pods each slot takes. Every slot is legal for one pod but for the stance's spreads."""
+    spreads = [groups[index] for index in stance.spreads]
+    if not spreads:
+        return _in_turn(sorted(slots, key=_order), pods)
+    values = [dict(slot.pins) for slot in slots]
+    if len(spreads) > 1 or any(value[spreads[0].id.key] not in spreads[0].universe for value in values):
+        return _one_by_one(spreads, slots, pods)
+    return _by_quota(spreads[0], slots, pods, cheapest=cheapest)
+
+
+def _order(slot: Slot) -> tuple[int, Pins]:
+    return slot.cost, slot.pins
+
+
+def _in_turn(slots: Sequence[Slot], pods: int) -> list[tuple[Slot, int]]:
+    found = []
+    for slot in slots:
+        taken = min(pods, slot.room)
+        pods -= taken
+        if taken:
+            found.append((slot, taken))
+    return found
+
+
+def _by_quota(group: Group, slots: Sequence[Slot], pods: int, *, cheapest: bool) -> list[tuple[Slot, int]]:
+    by_domain: dict[str, list[Slot]] = {}
+    for slot in sorted(slots, key=_order):
+        by_domain.setdefault(dict(slot.pins)[group.id.key], []).append(slot)
+    names = sorted(by_domain, key=lambda name: _order(by_domain[name][0]))
+    domains = [
+        Domain(group.matched.get(name, 0), tuple((slot.cost, slot.room) for slot in by_domain[name]))
+        for name in names
+    ]
+    others = [group.matched.get(name, 0) for name in group.universe if name not in by_domain]
+    skew = Skew(
+        group.id.max_skew,
+        min(others) if others else None,
+        from_zero=len(group.universe) < max(1, group.id.min_domains),
+    )
+    shares = quotas(domains, skew, pods, cheapest=cheapest)
+    return [
+        part for name, share in zip(names, shares, strict=True) for part in _in_turn(by_domain[name], share)
+    ]
+
+
+def _one_by_one(spreads: Sequence[Group], slots: Sequence[Slot], pods: int) -> list[tuple[Slot, int]]:
+    """Pod by pod, each to the emptiest domains that all spreads allow."""
+    trial = [replace(group, matched=dict(group.matched), universe=dict(group.universe)) for group in spreads]
+    ordered = sorted(slots, key=_order)
+    domains = [[dict(slot.pins)[group.id.key] for group in trial] for slot in ordered]
+    taken = [0] * len(ordered)
+    for _ in range(pods):
+        legal = [
+            (sum(group.matched.get(name, 0) for group, name in zip(trial, names, strict=True)), index)
+            for index, names in enumerate(domains)
+            if taken[index] < ordered[index].room
+            and all(group.allows_owner(name, itself=True) for group, name in zip(trial, names, strict=True))
+        ]
+        if not legal:
+            break
+        index = min(legal)[1]
+        taken[index] += 1
+        for group, name in zip(trial, domains[index], strict=True):
+            group.count(name, 1, matched=True, owner=False)
+    return [(slot, number) for slot, number in zip(ordered, taken, strict=True) if number]

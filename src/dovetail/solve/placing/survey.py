@@ -1,0 +1,93 @@
+"""Where pods of one shape may go as things stand: existing nodes, then new ones of the pools in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dovetail.model.requirement import Requirements
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.placing.judge import UNLIMITED, Judge, Stance
+from dovetail.solve.placing.slots import Slot
+from dovetail.solve.supply.world import Pins, World, lookup
+
+_RANK = 50  # bits of a slot's cost that are below the order of preference
+# Levels that obey the same topology rules, each with one of its demands on labels; the first is preferred.
+Stage = list[tuple[int, Requirements]]
+
+
+class Survey:
+    """Finds slots. Every slot is legal for one pod but for spreads that count the pods themselves."""
+
+    def __init__(self, world: World, judge: Judge) -> None:
+        self._world = world
+        self._judge = judge
+
+    def slots(self, shape: Shape, stance: Stance, stage: Stage, pods: int) -> list[Slot]:
+        """All of them where a spread must choose, else as many as the pods need, the preferred ones first."""
+        found: list[Slot] = []
+        rows: set[int] = set()
+        pins: set[Pins] = set()
+        room = rank = 0
+        for number, wanted in stage:
+            tiers = [] if stance.near else self._judge.pools(shape, number, wanted)
+            for tier in ((), *tiers):
+                if not stance.spreads and room >= pods:
+                    return found
+                base = Slot(rank << _RANK, 0, number, wanted, (), tier)
+                if tier:
+                    fresh = list(self._on_new(shape, stance, base, pins))
+                    pins.update(slot.pins for slot in fresh)
+                else:
+                    fresh = list(self._on_nodes(shape, stance, base, pods, rows))
+                    rows.update(slot.row for slot in fresh)
+                found += fresh
+                room += sum(slot.room for slot in fresh)
+                rank += 1
+        return found
+
+    def _on_new(self, shape: Shape, stance: Stance, base: Slot, known: set[Pins]) -> Iterator[Slot]:
+        room = 1 if stance.lonely else UNLIMITED
+        for place in self._world.places(base.pools, base.wanted, shape.vector, stance.keys):
+            self._world.work.spend(1)
+            if place.pins in known or not self._legal(shape, stance, place.pins):
+                continue
+            cost = base.cost + int(place.estimate)
+            yield Slot(cost, room, base.level, base.wanted, place.pins, place.pools)
+
+    def _legal(self, shape: Shape, stance: Stance, pins: Pins) -> bool:
+        if not shape.involved:
+            return True
+        domain_of = lookup(pins)
+        groups = self._world.topology.groups
+        if not all(domain_of(groups[index].id.key) for index in stance.spreads):
+            return False
+        return not self._judge.refused(shape, stance.steady, domain_of, skip_hosts=True)
+
+    def _on_nodes(
+        self, shape: Shape, stance: Stance, base: Slot, pods: int, known: set[int]
+    ) -> Iterator[Slot]:
+        world, rules = self._world, shape.levels[base.level].rules
+        nodes = world.nodes
+        spreads = [world.topology.groups[index].id.key for index in stance.spreads]
+        room: dict[tuple[str, ...], int] = {}  # found so far, by the domains that must be chosen from
+        for row in nodes.candidates(base.wanted, rules, shape.vector):
+            world.work.spend(1)
+            domains = tuple([nodes.domain(row, key) for key in spreads])
+            if room.get(domains, 0) >= pods or row in known or not nodes.accepts(row, shape):
+                continue
+            most = nodes.holds(row, shape)
+            if shape.involved:
+                if not all(domains) or not self._open(shape, stance, row):
+                    continue
+                most = min(most, self._judge.most_on_host(shape, stance, nodes.nodes[row].name))
+            if most > 0:
+                room[domains] = room.get(domains, 0) + most
+                pins = tuple([(key, nodes.domain(row, key)) for key in stance.keys])
+                most = 1 if stance.lonely else most
+                yield Slot(base.cost + row, most, base.level, base.wanted, pins, row=row)
+
+    def _open(self, shape: Shape, stance: Stance, row: int) -> bool:
+        nodes = self._world.nodes
+        return not self._judge.refused(
+            shape, stance.steady, lambda key: nodes.domain(row, key), skip_hosts=False
+        )
