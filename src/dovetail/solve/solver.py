@@ -134,8 +134,8 @@ class _Search:
             units: list[Unit] = []
             for index, number in made.counts:
                 taken, items[index].bundles = items[index].bundles[:number], items[index].bundles[number:]
-                units.extend(unit for bundle in taken for unit in bundle)
-                self.items.update((unit.pod, items[index]) for bundle in taken for unit in bundle)
+                units.extend(unit for bundle in taken for unit in items[index].units(bundle))
+                self.items.update((pod, items[index]) for bundle in taken for pod in bundle)
             self.bought.append((made, units))
 
     def _take_back(self, items: list[Item], assigner: Assigner) -> list[tuple[int, str]]:
@@ -143,11 +143,12 @@ class _Search:
         for item in items:
             if not item.bundles:
                 continue
-            assigner.forget(item, item.bundles)
             self.taken_back = True
-            for shape, _ in item.kinds:
+            for kind in item.kinds:
+                assigner.forget(item, kind, len(item.bundles))
+                shape = kind[0]
                 assigner.judge.closed.update((shape, pool) for pool in item.pools)
-            left.extend((unit.shape, unit.pod) for bundle in item.bundles for unit in bundle)
+            left.extend((unit.shape, unit.pod) for bundle in item.bundles for unit in item.units(bundle))
         return left
 
     def _even_out(self, assigner: Assigner) -> list[tuple[int, str]]:
@@ -157,7 +158,7 @@ class _Search:
         for _, units in self.bought:
             for unit in units:
                 item = self.items[unit.pod]
-                forget = partial(assigner.forget, item, [(unit,)])
+                forget = partial(assigner.forget, item, (unit.shape, unit.level), 1)
                 seats.append(Seat(unit, lookup(item.pins), forget))
         out = surplus(self.world.topology.groups, shapes, seats)
         left = [(seat.unit.shape, seat.unit.pod) for seat in seats if seat.unit.pod in out]

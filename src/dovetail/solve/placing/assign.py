@@ -49,12 +49,10 @@ class Assigner:
         left = [(shape.index, name) for shape, names in waiting for name in names]
         return Assignment(self._existing, items, left)
 
-    def forget(self, item: Item, bundles: list[tuple[Unit, ...]]) -> None:
-        """Take pods that no node could be bought for out of the counters."""
+    def forget(self, item: Item, kind: tuple[int, int], number: int) -> None:
+        """Take so many pods of one kind out of the counters: no node could be bought for them."""
         ground = self.judge.ground(item.pools, item.wanted, item.pins)
-        domain_of = lookup(item.pins)
-        for shape, level in item.kinds:
-            self.judge.count(self.world.shapes[shape], level, domain_of, -len(bundles), ground)
+        self.judge.count(self.world.shapes[kind[0]], kind[1], lookup(item.pins), -number, ground)
 
     def seat(self, row: int, unit: Unit) -> Seat:
         """The place of a pod on an existing node."""
@@ -154,28 +152,30 @@ class Assigner:
         cheapest = all(index in self.world.uniform for index in stance.spreads)
         placed = 0
         for slot, number in share_out(groups, stance, slots, len(names), cheapest=cheapest):
-            units = [Unit(shape.index, slot.level, name) for name in names[placed : placed + number]]
+            some = names[placed : placed + number]
             placed += number
             if slot.row < 0:
-                self._buy_for(shape, slot, units)
+                self._buy_for(shape, slot, some)
             else:
                 self.world.nodes.place(slot.row, shape, number)
+                units = [Unit(shape.index, slot.level, name) for name in some]
                 self._existing.setdefault(slot.row, []).extend(units)
                 if shape.involved:
                     ground = self.judge.node_ground(slot.row)
                     self.judge.count(shape, slot.level, self._node_domain(slot.row), number, ground)
         return placed
 
-    def _buy_for(self, shape: Shape, slot: Slot, units: list[Unit]) -> None:
+    def _buy_for(self, shape: Shape, slot: Slot, names: list[str]) -> None:
         key = (shape.index, slot.level, slot.wanted, slot.pins, slot.pools)
         item = self._items.get(key)
         if item is None:
-            item = Item([], slot.wanted, slot.pins, slot.pools, shape.vector, shape.ports)
+            kinds = ((shape.index, slot.level),)
+            item = Item(kinds, [], slot.wanted, slot.pins, slot.pools, shape.vector, shape.ports)
             self._items[key] = item
-        item.bundles += [(unit,) for unit in units]
+        item.bundles += zip(names)
         if shape.involved:
             ground = self.judge.ground(slot.pools, slot.wanted, slot.pins)
-            self.judge.count(shape, slot.level, lookup(slot.pins), len(units), ground)
+            self.judge.count(shape, slot.level, lookup(slot.pins), len(names), ground)
 
     def _node_domain(self, row: int) -> DomainOf:
         return lambda key: self.world.nodes.domain(row, key)

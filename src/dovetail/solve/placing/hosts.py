@@ -46,7 +46,15 @@ class Hosts:
     def items(self) -> list[Item]:
         """What is on the nodes, to be bought as it is; the nodes are closed by that."""
         items = [
-            Item([tuple(host.units)], host.wanted, host.pins, host.pools, host.vector, host.ports)
+            Item(
+                tuple((unit.shape, unit.level) for unit in host.units),
+                [tuple(unit.pod for unit in host.units)],
+                host.wanted,
+                host.pins,
+                host.pools,
+                host.vector,
+                host.ports,
+            )
             for host in self._hosts.values()
         ]
         self._hosts, self._full = {}, {}

@@ -23,20 +23,20 @@ class Unit(NamedTuple):
 class Item:
     """Copies of one bundle of pods that go onto a new node together; mostly a bundle is one pod.
 
-    `bundles` are interchangeable: they have the same shapes at the same levels.
+    Bundles are interchangeable: each has one pod per kind, in their order, by its name.
     """
 
-    bundles: list[tuple[Unit, ...]]
+    kinds: tuple[tuple[int, int], ...]  # (shape, level) of one bundle's pods
+    bundles: list[tuple[str, ...]]
     wanted: Requirements  # without the pins
     pins: Pins
     pools: tuple[int, ...]
     vector: Amounts  # requests of one bundle
     ports: tuple[HostPort, ...] = ()
 
-    @property
-    def kinds(self) -> tuple[tuple[int, int], ...]:
-        """(shape, level) of one bundle's pods."""
-        return tuple((unit.shape, unit.level) for unit in self.bundles[0])
+    def units(self, bundle: tuple[str, ...]) -> list[Unit]:
+        """The pods of one of the bundles."""
+        return [Unit(shape, level, pod) for (shape, level), pod in zip(self.kinds, bundle, strict=True)]
 
 
 @dataclass(slots=True)
