@@ -1,18 +1,20 @@
-"""All pods of a recorded trace at once, on the real types and prices of a region."""
+"""All pods of a trace, recorded or synthetic, at once on the real types and prices of a region."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 
 from benchmarks.solve import inputs
 from benchmarks.solve.case import FIRST, SolveCase, Target
 from benchmarks.solve.floor import relaxation
 from benchmarks.solve.inputs import Document
+from benchmarks.solve.synthetic import Requests, requests
 from dovetail.api.core import Container, Pod, PodSpec, ResourceRequirements
 from dovetail.api.meta import Meta
 from dovetail.base.streams import stream
@@ -23,7 +25,7 @@ from dovetail.model.problem import Problem
 from dovetail.model.resources import quantities
 from dovetail.simulate.trace import GPU, read_trace
 
-Requests = tuple[tuple[str, int], ...]  # resource -> amount, by name
+Pods = Callable[[], Sequence[Requests]]
 _SHAPES = 600  # of the jittered traces
 _JITTER = 50  # thousandths by which an amount may change
 # Requirements of a pool as people write them: no accelerators, nothing old, nothing huge.
@@ -34,6 +36,7 @@ ORDINARY: tuple[Document, ...] = (
 )
 _MOST_ORDINARY = 31_000  # milli-CPU that a pod of such a pool may ask for
 _SPOT = (320, 560)  # thousandths of the on-demand price
+_MEASURED = "openb_cpu250"  # the trace that Karpenter was measured on
 _RIVAL = {
     ("us-east-1", False, False): "8.9 s, 2.43 x z0",
     ("us-east-1", False, True): "9.9 s, 1.045 x bound",
@@ -61,36 +64,36 @@ class Market:
 def cases(paths: Sequence[Path], regions: Sequence[str]) -> list[SolveCase]:
     """Every trace in every region, on demand and with spot, on all types and on ordinary ones."""
     found = []
-    for path in paths:
+    for stem, pods in _traces(paths).items():
         for region in regions:
-            for market in (
-                Market(region, spot, ordinary) for spot in (False, True) for ordinary in (False, True)
-            ):
-                found.append(_case(path, market))
-            found.append(_jittered(path, Market(region, spot=False, ordinary=False)))
+            for spot, ordinary in product((False, True), repeat=2):
+                found.append(_case(stem, pods, Market(region, spot, ordinary)))
+            found.append(_jittered(stem, pods, Market(region, spot=False, ordinary=False)))
     return found
 
 
-def _case(path: Path, market: Market) -> SolveCase:
-    make = partial(_question, path, market)
+def _traces(paths: Sequence[Path]) -> dict[str, Pods]:
+    recorded = {path.name.partition(".")[0]: partial(read, path) for path in paths}
+    return {"synthetic": partial(requests, 5_000, 120), **recorded}
+
+
+def _case(stem: str, pods: Pods, market: Market) -> SolveCase:
+    make = partial(question, pods, market)
     prices, kinds = "spot" if market.spot else "on-demand", "cmr" if market.ordinary else "all"
-    known = path.name.startswith("openb_cpu250")
     return SolveCase(
-        f"trace/{_stem(path)}/{market.region}/{prices}/{kinds}",
+        f"trace/{stem}/{market.region}/{prices}/{kinds}",
         make,
         budgets=(FIRST, 0.5, 1.0, 10.0) if market.ordinary else (FIRST, 0.5, 1.0, 1.5, 10.0, 60.0),
         targets=_POOLED if market.ordinary else _ALL,
-        rival=_RIVAL.get((market.region, market.spot, market.ordinary), "") if known else "",
+        rival=_RIVAL.get((market.region, market.spot, market.ordinary), "") if stem == _MEASURED else "",
         floor=lambda: relaxation(make()),
     )
 
 
-def _jittered(path: Path, market: Market) -> SolveCase:
-    def make() -> Problem:
-        return _planned(jittered(read(path), _SHAPES), market)
-
+def _jittered(stem: str, pods: Pods, market: Market) -> SolveCase:
+    make = partial(question, lambda: jittered(pods(), _SHAPES), market)
     return SolveCase(
-        f"jittered/{_stem(path)}/{market.region}",
+        f"jittered/{stem}/{market.region}",
         make,
         budgets=(FIRST, 1.0, 10.0),
         targets={10.0: Target(over_floor=1.02)},
@@ -98,16 +101,13 @@ def _jittered(path: Path, market: Market) -> SolveCase:
     )
 
 
-def _stem(path: Path) -> str:
-    return path.name.partition(".")[0]
+def question(pods: Pods, market: Market) -> Problem:
+    """The pods that suit the market, and one pool."""
+    return _planned([item for item in pods() if not market.ordinary or _suits(dict(item))], market)
 
 
-def _question(path: Path, market: Market) -> Problem:
-    return _planned([item for item in read(path) if not market.ordinary or _suits(dict(item))], market)
-
-
-def _suits(requests: dict[str, int]) -> bool:
-    return not requests.get(GPU) and requests.get("cpu", 0) <= _MOST_ORDINARY
+def _suits(amounts: dict[str, int]) -> bool:
+    return not amounts.get(GPU) and amounts.get("cpu", 0) <= _MOST_ORDINARY
 
 
 @lru_cache(maxsize=4)
@@ -134,14 +134,14 @@ def jittered(pods: Sequence[Requests], shapes: int) -> list[Requests]:
     return result
 
 
-def _variant(requests: Requests, number: int) -> Requests:
+def _variant(size: Requests, number: int) -> Requests:
     """The pod itself, or one of its slightly different fellows."""
     if not number:
-        return requests
-    draw = stream(number, repr(requests), "benchmark jitter")
+        return size
+    draw = stream(number, repr(size), "benchmark jitter")
     return tuple(
         (name, amount if name == GPU else amount * (1000 + draw.randint(-_JITTER, _JITTER)) // 1000)
-        for name, amount in requests
+        for name, amount in size
     )
 
 
@@ -152,13 +152,13 @@ def _planned(pods: Iterable[Requests], market: Market) -> Problem:
         {"key": labels.ARCH, "operator": "In", "values": ["amd64"]},
         *(ORDINARY if market.ordinary else ()),
     ]
-    asked = [_pod(number, requests) for number, requests in enumerate(pods)]
+    asked = [_pod(number, size) for number, size in enumerate(pods)]
     return inputs.problem(asked, types(market.region), requirements=requirements)
 
 
-def _pod(number: int, requests: Requests) -> Pod:
+def _pod(number: int, size: Requests) -> Pod:
     """A pod with objects of its own, as if decoded."""
-    resources = ResourceRequirements(requests=quantities(dict(requests)))
+    resources = ResourceRequirements(requests=quantities(dict(size)))
     container = Container(name="main", resources=resources)
     meta = Meta(name=f"pod-{number:06}", namespace="default")
     return Pod(metadata=meta, spec=PodSpec(containers=(container,)))
