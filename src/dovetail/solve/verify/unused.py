@@ -1,7 +1,8 @@
 """Spread over domains that have no node yet.
 
 The scheduler counts only domains that it can see, so a plan could crowd pods together by never opening the
-rest. The promise is kept more strictly here: a domain where a node could be bought counts as empty.
+rest. The promise is kept more strictly here: a domain where one more node could be bought, whatever the
+plan buys already, counts as empty.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import pod_requirements
-from dovetail.model.resources import fits
+from dovetail.model.resources import Resources, add, fits, subtract
 from dovetail.model.selector import NodeRule
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
@@ -66,7 +67,7 @@ def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
             if group.rule.key in nodes[node] and group.counts_on(node, nodes[node])
         )
         crowded = min((item for item, count in counts.items() if count > group.rule.max_skew), default="")
-        empty = crowded and _empty(catalogue, group, catalogue.facts(pod), nodes)
+        empty = crowded and _empty(catalogue, plan, group, pod, nodes)
         if empty:
             message = f"{counts[crowded]} pods in {group.rule.key}={crowded} while {empty} is empty"
             yield Violation("spread", pod, f"{message}, maxSkew is {group.rule.max_skew}")
@@ -93,21 +94,42 @@ def _domains(catalogue: Catalogue, plan: Plan) -> dict[str, dict[str, str]]:
     return found
 
 
-def _empty(catalogue: Catalogue, group: _Group, facts: PodFacts, nodes: dict[str, dict[str, str]]) -> str:
+def _empty(
+    catalogue: Catalogue, plan: Plan, group: _Group, pod: str, nodes: dict[str, dict[str, str]]
+) -> str:
     """A domain without any node that could host the pod; '' if there is none."""
-    key = group.rule.key
+    key, facts = group.rule.key, catalogue.facts(pod)
     used = {
         labels[key] for name, labels in nodes.items() if key in labels and group.may_count_on(name, labels)
     }
     possible: set[str] = set()
     for pool in catalogue.problem.pools:
         hard = [item for item in pool.taints if item.effect in HARD_EFFECTS]
-        if not pool.limits and not untolerated(hard, facts.pod.spec.tolerations):
-            possible |= _reach(catalogue, key, facts, pool)
+        if not untolerated(hard, facts.pod.spec.tolerations):
+            possible |= _reach(catalogue, key, facts, pool, _still_allowed(catalogue, plan, pool))
     return min(possible - used, default="")
 
 
-def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool) -> set[str]:
+def _still_allowed(catalogue: Catalogue, plan: Plan, pool: Pool) -> frozenset[str]:
+    """The types of which one more node would keep to the pool's limits, whatever the cloud picks till then."""
+    limits = pool.limits or {}
+    if not limits:
+        return frozenset(catalogue.types(pool))
+    bought: Resources = {}
+    for claim in plan.claims:
+        if claim.pool == pool.name:
+            kinds = [catalogue.types(pool)[name].capacity for name in claim.instance_types]
+            sizes = {name: max(kind.get(name, 0) for kind in kinds) for name in limits}
+            bought = add(bought, {**sizes, "nodes": 1})
+    rest = subtract(subtract(limits, pool.usage), bought)
+    return frozenset(
+        name
+        for name, kind in catalogue.types(pool).items()
+        if all({**kind.capacity, "nodes": 1}.get(item, 0) <= rest[item] for item in limits)
+    )
+
+
+def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, allowed: frozenset[str]) -> set[str]:
     """Values of the key that a new node of the pool could have and the pod could run with."""
     found: set[str] = set()
     well_known = catalogue.problem.options.well_known
@@ -118,14 +140,14 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool) -> set[s
         offered = catalogue.offerings(pool, asked)
         names = asked.get(INSTANCE_TYPE)
         for kind in pool.instance_types:
-            if not offered.get(kind.name) or not names.has(kind.name):
+            if kind.name not in allowed or not offered.get(kind.name) or not names.has(kind.name):
                 continue
             if not fits(facts.requests, catalogue.allocatable(kind)):
                 continue
             if key == HOSTNAME:
                 return {"a new node"}
             for offering in offered[kind.name]:
-                allowed = asked.get(key).intersection(kind.requirements.get(key))
-                allowed = allowed.intersection(offering.requirements.get(key))
-                found |= set() if allowed.complement else allowed.values
+                values = asked.get(key).intersection(kind.requirements.get(key))
+                values = values.intersection(offering.requirements.get(key))
+                found |= set() if values.complement else values.values
     return found

@@ -52,16 +52,17 @@ class Market:
     sites: list[Site] = field(init=False)
     _options: dict[Block, tuple[Option, ...]] = field(default_factory=dict)
     _held: dict[tuple[int, Block], bool] = field(default_factory=dict)
+    _let_in: dict[tuple[object, ...], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.catalogue = Catalogue(self.problem)
         self.keys = sorted(domain_keys(self.catalogue))
-        self.sites = sorted(sites(self.catalogue), key=lambda site: site.offering.price)
+        self.sites = sorted(sites(self.catalogue), key=lambda site: site.price)
         names = sorted({name for kind in self.kinds for name in kind.facts.requests})
-        self._needs = _table([[kind.facts.requests.get(name, 0) for name in names] for kind in self.kinds])
-        self._room = _table([[site.room.get(name, 0) for name in names] for site in self.sites])
+        self.needs = _table([[kind.facts.requests.get(name, 0) for name in names] for kind in self.kinds])
+        self.room = _table([[site.room.get(name, 0) for name in names] for site in self.sites])
         allowed = [[self._lets_in(kind, site) for site in self.sites] for kind in self.kinds]
-        self._allowed = np.array(allowed, dtype=np.bool_).reshape(len(self.kinds), len(self.sites))
+        self.allowed = np.array(allowed, dtype=np.bool_).reshape(len(self.kinds), len(self.sites))
 
     @property
     def whole(self) -> Block:
@@ -91,6 +92,12 @@ class Market:
                 yield block
 
     def _lets_in(self, kind: Kind, site: Site) -> bool:
+        alike = (kind.pods[0].key, site.pool.name, site.decided)
+        if alike not in self._let_in:
+            self._let_in[alike] = self._asks(kind, site)
+        return self._let_in[alike]
+
+    def _asks(self, kind: Kind, site: Site) -> bool:
         if site.pool.weight < kind.least_weight:
             return False
         soft = [taint for taint in site.pool.taints if taint.effect == PREFER_NO_SCHEDULE]
@@ -101,8 +108,8 @@ class Market:
     def _find(self, block: Block) -> Iterator[Option]:
         some = [index for index, count in enumerate(block) if count]
         facts = [self.kinds[index].facts for index in some for _ in range(block[index])]
-        need = np.array(block, dtype=np.int64) @ self._needs
-        fits = np.all((self._room >= need) | (need <= 0), axis=1) & self._allowed[some].all(axis=0)
+        need = np.array(block, dtype=np.int64) @ self.needs
+        fits = np.all((self.room >= need) | (need <= 0), axis=1) & self.allowed[some].all(axis=0)
         sorts: dict[tuple[object, ...], list[Site]] = {}
         for index in np.flatnonzero(fits).tolist():
             site = self.sites[index]
@@ -125,7 +132,7 @@ class Market:
             size = [site.kind.capacity.get(name, 0) for name in names]
             if not any(all(a <= b for a, b in zip(other, size, strict=True)) for other in seen):
                 seen.append(size)
-                yield Option(0, site.offering.price, site, (site.kind.name,))
+                yield Option(0, site.price, site, (site.kind.name,))
 
     def _many(self, pool: Pool, same: list[Site]) -> Option | None:
         """A node that keeps every type, for a pool that wants so many values of a label."""
@@ -137,7 +144,7 @@ class Market:
             short |= len([value for value in values if item.has(value)]) < (item.min_values or 0)
         if short and self.problem.options.strict_min_values:
             return None
-        return Option(0, same[0].offering.price, same[0], types, relaxed=short)
+        return Option(0, same[0].price, same[0], types, relaxed=short)
 
 
 def _table(rows: list[list[int]]) -> npt.NDArray[np.int64]:

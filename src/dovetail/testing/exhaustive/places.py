@@ -34,6 +34,7 @@ class Site:
     offering: Offering
     labels: Mapping[str, str]
     decided: tuple[Requirement, ...]  # what a claim asks for, so that the node gets these labels
+    price: int  # nano-dollars per hour of the node, all parts of it
     room: Resources  # for pods: allocatable, less daemons
     ports: tuple[HostPort, ...]  # taken by daemons
 
@@ -120,9 +121,9 @@ def _sites(
                 room = subtract(room, daemon.facts.requests)
                 ports += daemon.facts.ports
         pinned = [Requirement.new(key, "In", (node[key],)) for key in keys if key in node]
-        yield Site(
-            pool, world.instance_type, world.offering, node, (*chosen, *pinned, *_sale(world)), room, ports
-        )
+        price = world.offering.price + catalogue.problem.extra(pool)
+        decided = (*chosen, *pinned, *_sale(world))
+        yield Site(pool, world.instance_type, world.offering, node, decided, price, room, ports)
 
 
 def _sale(world: World) -> Iterator[Requirement]:
