@@ -1,6 +1,6 @@
 """The solver on random small problems, beside trying everything: pods left out, dearer plans, wrong bounds.
 
-usage: python scripts/try_random_problems.py FIRST [LAST] [--work N] [--plans]
+usage: python scripts/try_random_problems.py FIRST [LAST] [--work N] [--unlimited] [--plans]
 
 Each seed is a problem. One that shows a fault is printed; the last line counts them. `--plans` prints the
 pods of such a problem, our plan and the better one.
@@ -27,19 +27,21 @@ def main() -> None:
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int, nargs="?")
     parser.add_argument("--work", type=int, default=Budget().work)
+    parser.add_argument("--unlimited", action="store_true", help="no pool has limits")
     parser.add_argument("--plans", action="store_true")
     asked = parser.parse_args()
     counts: Counter[str] = Counter()
     seeds = range(asked.first, (asked.last or asked.first) + 1)
     for seed in seeds:
-        document = random_scenario(seed)
+        document = random_scenario(seed, limited=not asked.unlimited)
         problem = to_problem(document)
         plan = solve(problem, Budget(work=asked.work))
         found = list(faults(problem, plan))
         counts.update(what for what, _ in found)
         shown = [(what, better) for what, better in found if what not in ("too large", "unsupported")]
         for what, better in shown:
-            print(f"{seed}: {what}, ours {plan.cost.hourly / 1e9:.4f}, {better.cost.hourly / 1e9:.4f}")
+            left = f"{len(plan.unschedulable)} and {len(better.unschedulable)} left out"
+            print(f"{seed}: {what}: {plan.cost.hourly / 1e9:.4f} and {better.cost.hourly / 1e9:.4f}, {left}")
         if shown and asked.plans:
             describe(document)
             show("ours", plan)

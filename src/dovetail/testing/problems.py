@@ -184,8 +184,8 @@ def scenario(
     }
 
 
-def random_scenario(seed: int, *, most: int = 7) -> Document:
-    """Two to `most` pods of up to three deployments, with whatever else there may be."""
+def random_scenario(seed: int, *, most: int = 7, limited: bool = True) -> Document:
+    """Up to `most` pods of up to three deployments, with whatever else there may be, limits if `limited`."""
     draw = random.Random(seed)
     pods: list[Document] = []
     for app in draw.sample(APPS, draw.choice((1, 2, 2, 3))):
@@ -195,11 +195,13 @@ def random_scenario(seed: int, *, most: int = 7) -> Document:
         size = draw.choice(SIZES)
         count = draw.randint(1, 4)
         pods += [pod(f"{app}-{number}", app, size, rule, port=port) for number in range(count)]
-    pools = [pool("general", limits=draw.choice((None, None, None, {"cpu": "10"}, {"nodes": "2"})))]
+    limits = draw.choice((None, None, None, {"cpu": "10"}, {"nodes": "2"}))
+    pools = [pool("general", limits=limits if limited else None)]
     if draw.random() < 0.4:
         pools.append(pool("team", team=True, weight=draw.choice((0, 10))))
     if draw.random() < 0.2:
-        pools.append(pool("better", weight=20, limits=draw.choice((None, {"nodes": "1"}))))
+        limits = draw.choice((None, {"nodes": "1"}))
+        pools.append(pool("better", weight=20, limits=limits if limited else None))
     nodes, bound = [], []
     for number in range(draw.choice((0, 0, 1, 2, 3))):
         nodes.append(node(f"node-{number}", draw.choice(ZONES), draw.choice((1, 2, 4))))

@@ -111,7 +111,7 @@ def _empty(
 
 
 def _still_allowed(catalogue: Catalogue, plan: Plan, pool: Pool) -> frozenset[str]:
-    """The types of which one more node would keep to the pool's limits, whatever the cloud picks till then."""
+    """The types of which one more node would keep to the limits, whatever the cloud picks till then."""
     limits = pool.limits or {}
     if not limits:
         return frozenset(catalogue.types(pool))
