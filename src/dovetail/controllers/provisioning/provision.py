@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
-from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, PlannerFailed
-from dovetail.cluster.problem import build
 from dovetail.cluster.usage import exceeded, usage_by_pool
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.claims import node_claim
+from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.offers import Offers
-from dovetail.controllers.provisioning.pods import ignored, moves_with_node, opted_out, provisionable, unbound
+from dovetail.controllers.provisioning.pods import opted_out
 from dovetail.controllers.provisioning.repeat import Leftover
-from dovetail.disrupt.pods import Budgets
 from dovetail.model.problem import Options, Pool, Problem
 from dovetail.model.resources import Resources, amounts
-from dovetail.model.volumes import VolumeIndex
 from dovetail.solve.plan import Plan, PlannedClaim
 
 FAILED_SCHEDULING_TTL = 5 * MINUTE
@@ -53,6 +50,7 @@ class Provisioner:
         self._batcher = batcher
         self._planner = planner
         self._options = options
+        self._intake = Intake(context, options.solver)
         self._offers = Offers()
         self._leftover = Leftover()
         self._metrics = ProvisioningMetrics(context.metrics)
@@ -75,12 +73,12 @@ class Provisioner:
 
         A round that would only repeat the one before is not in the log; its pods are told again.
         """
-        places = self._places()
+        places = self._intake.places()
         pods, ignored = await self._pending(places)
         if not pods:
             self._metrics.round(ignored, 0)
             return
-        problem = self._problem(pods, places)
+        problem = self._intake.problem(pods, places)
         plan = self._leftover.recall(problem)
         if plan is None:
             self._context.log.record(
@@ -100,56 +98,16 @@ class Provisioner:
             await self._context.clock.sleep(SECOND)
             await state.settle()
 
-    def _places(self) -> dict[str, str]:
-        """Per key of a pod without a node, the machine that an earlier plan gave it, while that holds."""
-        state = self._context.state
-        return {pod.key: place.name for pod in state.pods_on("") if (place := state.promised(pod))}
-
     async def _pending(self, places: Mapping[str, str]) -> tuple[tuple[Pod, ...], int]:
         """Pods without a node or a promise of one, and those that must move; events for ignored ones.
 
         Also the number of those that are ignored.
         """
-        state = self._context.state
-        volumes = VolumeIndex.of(
-            state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
-        )
-        pending, left_out = [], 0
-        for pod in state.pods_on(""):
-            if not provisionable(pod) or pod.key in places:
-                continue
-            reason = ignored(pod, volumes)
-            if not reason:
-                pending.append(pod)
-                continue
-            left_out += 1
+        pending, left_out = self._intake.waiting(places)
+        for pod, reason in left_out:
             if not opted_out(pod):
                 await self._failed(pod, reason)
-        return (*pending, *self._moving()), left_out
-
-    def _moving(self) -> tuple[Pod, ...]:
-        state, now = self._context.state, self._context.clock.now()
-        budgets = Budgets(state.all(PodDisruptionBudget))
-        return tuple(
-            unbound(pod)
-            for machine in state.machines()
-            if machine.node is not None and state.going(machine)
-            for pod in state.pods_on(machine.node.metadata.name)
-            if moves_with_node(pod, budgets, now)
-        )
-
-    def _problem(self, pods: tuple[Pod, ...], places: Mapping[str, str]) -> Problem:
-        state = self._context.state
-        return build(
-            state.objects(),
-            pods,
-            self._context.instance_types,
-            self._options.solver,
-            state.marked(),
-            promised=places,
-            node_class_kinds=state.node_class_kinds,
-            volume_price=self._context.volume_price,
-        )
+        return (*pending, *self._intake.moving()), len(left_out)
 
     async def _check_offers(self, pool: Pool) -> None:
         message = self._offers.fault(pool, strict_min_values=self._options.solver.strict_min_values)

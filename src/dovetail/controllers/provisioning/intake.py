@@ -1,0 +1,72 @@
+"""What goes into a plan: pods that need a place, and the cluster as a Problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.workloads import PodDisruptionBudget, StorageClass
+from dovetail.cluster.problem import build
+from dovetail.controllers.context import Context
+from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable, unbound
+from dovetail.disrupt.pods import Budgets
+from dovetail.model.problem import Options, Problem
+from dovetail.model.volumes import VolumeIndex
+
+
+class Intake:
+    """Reads the state; keeps nothing."""
+
+    def __init__(self, context: Context, options: Options) -> None:
+        self._context = context
+        self._options = options
+
+    def places(self) -> dict[str, str]:
+        """Per key of a pod without a node, the machine that an earlier plan gave it, while that holds."""
+        state = self._context.state
+        return {pod.key: place.name for pod in state.pods_on("") if (place := state.promised(pod))}
+
+    def waiting(self, places: Mapping[str, str]) -> tuple[list[Pod], list[tuple[Pod, str]]]:
+        """Pods without a node or a place, and those that are left out of every plan, each with the reason."""
+        state = self._context.state
+        volumes = VolumeIndex.of(
+            state.all(PersistentVolumeClaim), state.all(PersistentVolume), state.all(StorageClass)
+        )
+        pending, left_out = [], []
+        for pod in state.pods_on(""):
+            if not provisionable(pod) or pod.key in places:
+                continue
+            reason = ignored(pod, volumes)
+            if reason:
+                left_out.append((pod, reason))
+            else:
+                pending.append(pod)
+        return pending, left_out
+
+    def moving(self) -> tuple[Pod, ...]:
+        """Pods of machines on their way out that need a place elsewhere now."""
+        state, now = self._context.state, self._context.clock.now()
+        budgets = Budgets(state.all(PodDisruptionBudget))
+        return tuple(
+            unbound(pod)
+            for machine in state.machines()
+            if machine.node is not None and state.going(machine)
+            for pod in state.pods_on(machine.node.metadata.name)
+            if moves_with_node(pod, budgets, now)
+        )
+
+    def problem(
+        self, pods: tuple[Pod, ...], places: Mapping[str, str], leaving: frozenset[str] = frozenset()
+    ) -> Problem:
+        """What to ask about these pods; `leaving` names machines to imagine away, besides those that go."""
+        state = self._context.state
+        return build(
+            state.objects(),
+            pods,
+            self._context.instance_types,
+            self._options,
+            state.marked() | leaving,
+            promised=places,
+            node_class_kinds=state.node_class_kinds,
+            volume_price=self._context.volume_price,
+        )
