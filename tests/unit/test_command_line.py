@@ -19,12 +19,12 @@ def dovetail(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_lists_every_command() -> None:
     done = dovetail("--help")
     assert done.returncode == 0
-    assert all(name in done.stdout for name in ("simulate", "plan", "catalog"))
+    assert all(name in done.stdout for name in ("simulate", "plan", "explain", "catalog"))
 
 
-@pytest.mark.parametrize("command", ["simulate", "plan", "catalog"])
+@pytest.mark.parametrize("command", ["simulate", "plan", "explain pod", "catalog"])
 def test_every_command_teaches(command: str) -> None:
-    done = dovetail(command, "--help")
+    done = dovetail(*command.split(), "--help")
     assert done.returncode == 0
     assert f"Usage: dovetail {command}" in done.stdout
     assert len(done.stdout.splitlines()) > 15

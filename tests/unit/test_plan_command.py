@@ -185,9 +185,9 @@ def test_a_pod_too_large_is_told_not_an_error(
     assert run(["plan", "-f", files, "--instance-types", str(types)]) == 0
     out = capsys.readouterr().out
     assert "Unschedulable" in out
-    assert "kubernetes.io/arch In [amd64]" in out or "karpenter.sh/nodepool In [default]" in " ".join(
-        out.split()
-    )
+    nearest = "needs 9996.1 more CPU than the largest allowed type, large, has for pods (10000 of 3.9)"
+    assert left["nearestMiss"] == {"default": nearest}
+    assert f"default: {nearest}" in " ".join(out.split())
     assert "1 pod left over" in out
 
 

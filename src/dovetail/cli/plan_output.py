@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dovetail.cli.tables import add_row, new_table
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from dovetail.solve.plan import Plan, PlannedClaim, Proof, Unschedulable
@@ -19,13 +19,22 @@ from dovetail.units.quantity import Quantity
 _SHOWN_PODS = 3
 
 
-def document(plan: Plan, elapsed: float) -> dict[str, Any]:
+# Per pod that is left over, per pool, what the type that comes nearest fails.
+Nearest = Mapping[str, Mapping[str, str]]
+
+
+def document(plan: Plan, elapsed: float, nearest: Nearest) -> dict[str, Any]:
     """The plan for `-o json` and `-o yaml`; prices in dollars per hour, `elapsed` in seconds."""
     return {
         "nodeClaims": [_claim(claim) for claim in plan.claims],
         "existing": {node: list(pods) for node, pods in sorted(plan.existing.items()) if pods},
         "unschedulable": [
-            {"pod": item.pod, "reason": item.reason, "nodePools": dict(sorted(item.pools.items()))}
+            {
+                "pod": item.pod,
+                "reason": item.reason,
+                "nodePools": dict(sorted(item.pools.items())),
+                "nearestMiss": dict(sorted(nearest.get(item.pod, {}).items())),
+            }
             for item in plan.unschedulable
         ],
         "cost": {
@@ -120,7 +129,7 @@ def quantity(name: str, amount: int) -> str:
     return str(Quantity(amount * 1_000_000_000, style))
 
 
-def tables(plan: Plan) -> RenderableType:
+def tables(plan: Plan, nearest: Nearest) -> RenderableType:
     """The plan for people."""
     parts: list[RenderableType] = []
     if plan.claims:
@@ -128,7 +137,7 @@ def tables(plan: Plan) -> RenderableType:
     if any(plan.existing.values()):
         parts.append(_existing(plan))
     if plan.unschedulable:
-        parts.append(_left_over(plan.unschedulable))
+        parts.append(_left_over(plan.unschedulable, nearest))
     parts.append(Text(_sentence(plan)))
     return Group(*parts)
 
@@ -136,32 +145,13 @@ def tables(plan: Plan) -> RenderableType:
 def _purchases(claims: tuple[PlannedClaim, ...]) -> Table:
     pools = sorted({claim.pool for claim in claims})
     title = f"Nodes to buy from NodePool {pools[0]}" if len(pools) == 1 else "Nodes to buy"
-    table = _table(title, *(["NodePool"] if len(pools) > 1 else []), "Instance type", "Zone", "Capacity")
+    table = new_table(title, *(["NodePool"] if len(pools) > 1 else []), "Instance type", "Zone", "Capacity")
     for heading in ("$/h", "CPU", "Memory", "Pods", "Nodes"):
         table.add_column(heading, justify="right", no_wrap=True)
     # Copies are one row; the order is that of their first names.
     for row, count in Counter(_row(claim) for claim in claims).items():
-        _add(table, *(row if len(pools) > 1 else row[1:]), str(count))
+        add_row(table, *(row if len(pools) > 1 else row[1:]), str(count))
     return table
-
-
-def _table(title: str, *headings: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
-    return table
-
-
-def _add(table: Table, *cells: str) -> None:
-    """A row of plain text: what is in brackets is not markup."""
-    table.add_row(*(Text(cell) for cell in cells))
 
 
 def _row(claim: PlannedClaim) -> tuple[str, ...]:
@@ -179,29 +169,30 @@ def _row(claim: PlannedClaim) -> tuple[str, ...]:
 
 
 def _existing(plan: Plan) -> Table:
-    table = _table("Onto existing nodes", "Node")
+    table = new_table("Onto existing nodes", "Node")
     table.add_column("Pods", justify="right")
     table.add_column("Names")
     for node, pods in sorted(plan.existing.items()):
         if pods:
-            _add(table, node, str(len(pods)), _some(pods))
+            add_row(table, node, str(len(pods)), _some(pods))
     return table
 
 
-def _left_over(left: tuple[Unschedulable, ...]) -> Table:
-    table = _table("Unschedulable")
+def _left_over(left: tuple[Unschedulable, ...], nearest: Nearest) -> Table:
+    table = new_table("Unschedulable")
     table.add_column("Pods")
     table.add_column("Why, per NodePool")
     groups: dict[str, list[str]] = {}
     for item in left:
-        groups.setdefault(_why(item), []).append(item.pod)
+        groups.setdefault(_why(item, nearest.get(item.pod, {})), []).append(item.pod)
     for why, pods in groups.items():
-        _add(table, _some(tuple(pods)), why)
+        add_row(table, _some(tuple(pods)), why)
     return table
 
 
-def _why(item: Unschedulable) -> str:
-    lines = [f"{pool}: {reason}" for pool, reason in sorted(item.pools.items())]
+def _why(item: Unschedulable, nearest: Mapping[str, str]) -> str:
+    """Per pool the nearest miss; the words of the event where there is none."""
+    lines = [f"{pool}: {nearest.get(pool, reason)}" for pool, reason in sorted(item.pools.items())]
     return "\n".join(lines) if lines else item.reason
 
 

@@ -18,7 +18,7 @@ from dovetail.solve.bounds.relaxation import relax_shapes
 from dovetail.solve.bounds.scope import Placement, scope_of
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import SPREAD, Group, GroupKey
-from dovetail.solve.explain import Explainer
+from dovetail.solve.explain.event import Explainer
 from dovetail.solve.packing.bins import Bin, narrowed
 from dovetail.solve.packing.choose import choose
 from dovetail.solve.packing.pack import Packing

@@ -69,8 +69,12 @@ class Nodes:
         """True iff the pod's host ports and volumes suit as well."""
         if shape.ports and ports_conflict(shape.ports, self.ports[row]):
             return False
+        return not self.attach_error(row, shape)
+
+    def attach_error(self, row: int, shape: Shape) -> str:
+        """'' iff the node can attach the pod's volumes, else why not."""
         limits = self.nodes[row].volume_limits
-        return not shape.volumes or not volume_limit_error(shape.volumes, self._volumes[row], limits)
+        return volume_limit_error(shape.volumes, self._volumes[row], limits) if shape.volumes else ""
 
     def holds(self, row: int, shape: Shape) -> int:
         """How many pods of the shape fit, as far as one does."""

@@ -1,0 +1,136 @@
+"""What commands about a plan have in common: the options that ask for it, the answer, and the screen."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from cyclopts import Parameter
+from rich.console import Console, RenderableType
+
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import DovetailError, InputError
+from dovetail.cli.plan_input import Source, read_problem
+from dovetail.model.offering import parse_dollars
+from dovetail.model.problem import Budget, Options, Problem
+from dovetail.solve.plan import Plan
+from dovetail.solve.solver import solve
+from dovetail.solve.verify import verify
+from dovetail.solve.work import until
+from dovetail.units.duration import parse_duration
+
+_MAX_SHOWN_FAULTS = 5
+_PIPE_WIDTH = 200
+
+Output = Annotated[Literal["table", "json", "yaml"], Parameter(alias="-o")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The options by which a plan is asked for.
+
+    Parameters
+    ----------
+    filename
+        Files or folders with manifests (YAML or JSON). May be repeated.
+    region
+        The AWS region to buy in: types and prices come from the catalogue (see `dovetail catalog`).
+    instance_types
+        A JSON list of instance types to buy instead, each with name, requirements, offerings, capacity and
+        overhead. The label keys that they define count as well known.
+    deadline
+        How long the solver may look for a cheaper plan, such as 500ms or 10s. It is counted as work, so that
+        the same deadline gives the same plan on every machine that gets through it in that time; on a slower
+        one the best plan so far is shown when the time is up.
+    preference_policy
+        Ignore treats preferred rules (preferred affinity, ScheduleAnyway) as if they were not there.
+    min_values_policy
+        BestEffort buys with fewer kinds than minValues asks for, rather than not at all.
+    node_surcharge
+        Dollars per hour that every node costs besides its instance and its volumes, such as 0.01 for an agent
+        that is paid by the node. Fewer, larger nodes are bought where that is cheaper in all.
+    """
+
+    filename: Annotated[list[Path], Parameter(alias="-f", consume_multiple=True, negative="")]
+    region: str | None = None
+    instance_types: Path | None = None
+    deadline: str = "1s"
+    preference_policy: Literal["Respect", "Ignore"] = "Respect"
+    min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
+    node_surcharge: str = "0"
+
+    def problem(self) -> Problem:
+        """What the solver is asked; raises InputError for whatever is wrong with the options or the files."""
+        source = self._source()
+        self.longest()
+        options = Options(
+            respect_preferences=self.preference_policy == "Respect",
+            strict_min_values=self.min_values_policy == "Strict",
+            node_surcharge=self._surcharge(),
+        )
+        return read_problem(self.filename, source, options)
+
+    def longest(self) -> int:
+        """The deadline in nanoseconds."""
+        try:
+            nanoseconds = parse_duration(self.deadline)
+        except ValueError as error:
+            raise InputError(str(error), source="--deadline") from None
+        if nanoseconds <= 0:
+            raise InputError("must be longer than 0s", source="--deadline", remedy="such as --deadline 2s")
+        return nanoseconds
+
+    def _surcharge(self) -> int:
+        try:
+            return parse_dollars(self.node_surcharge)
+        except ValueError as error:
+            raise InputError(
+                str(error), source="--node-surcharge", remedy="give dollars per hour and node, such as 0.01"
+            ) from None
+
+    def _source(self) -> Source:
+        if (self.region is None) == (self.instance_types is None):
+            count = "only one of" if self.region else "one of"
+            raise InputError(
+                f"{count} --region and --instance-types is needed",
+                source="dovetail",
+                remedy="name the region to buy in, such as --region us-east-1, or a file of instance types",
+            )
+        return Source(region=self.region or "", file=self.instance_types)
+
+
+def answered(problem: Problem, longest: int) -> tuple[Plan, float]:
+    """The plan, checked, and the seconds that it took."""
+    start = time.monotonic_ns()
+    answer = solve(problem, Budget.within(longest), stop=until(start + longest, time.monotonic_ns))
+    elapsed = (time.monotonic_ns() - start) / SECOND
+    _refuse_wrong(problem, answer)
+    return answer, elapsed
+
+
+def _refuse_wrong(problem: Problem, answer: Plan) -> None:
+    """A plan that breaks a rule is never shown: the checker shares no code with the solver."""
+    faults = verify(problem, answer)
+    if faults:
+        shown = "\n  ".join(
+            f"{item.rule}: {item.subject}: {item.message}" for item in faults[:_MAX_SHOWN_FAULTS]
+        )
+        raise DovetailError(f"the plan breaks {len(faults)} rules, so it is not shown:\n  {shown}")
+
+
+def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
+    """Print an answer in one of its forms."""
+    if output == "table":
+        screen = Console(highlight=False)
+        # Into a file or a pipe, nothing is cut off.
+        screen = screen if screen.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+        screen.print(tables)
+    elif output == "json":
+        print(json.dumps(document, indent=2))
+    else:
+        print(yaml.safe_dump(document, sort_keys=False), end="")

@@ -1,0 +1,177 @@
+"""A problem with one thing changed: to try whether what an explanation says would help does help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from msgspec.structs import replace as with_fields
+
+from dovetail.api.core import (
+    Affinity,
+    Container,
+    NodeSelector,
+    Pod,
+    PodAffinity,
+    PodSpec,
+    ResourceRequirements,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from dovetail.model.label_values import Requirement, integer
+from dovetail.model.labels import ALIASES
+from dovetail.model.problem import Pool, Problem
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import pod_requests, quantities
+from dovetail.solve.explain.miss import Change
+
+
+def apply(problem: Problem, key: str, change: Change) -> Problem:
+    """The problem with the change made to the pod `key`, or to the pool that the change names."""
+    if change.kind in _POOL_CHANGES:
+        edit = _POOL_CHANGES[change.kind]
+        pools = tuple(edit(pool, change) if pool.name == change.pool else pool for pool in problem.pools)
+        return replace(problem, pools=pools)
+    alter = _POD_CHANGES[change.kind]
+    (changed,) = (pod for pod in problem.pods if pod.key == key)
+
+    def altered(pod: Pod) -> Pod:
+        meant = pod.key == key or (change.kind == "topology" and _fellow(pod, changed))
+        return with_fields(pod, spec=alter(pod, change)) if meant else pod
+
+    nodes = problem.nodes
+    if change.kind == "topology":
+        nodes = tuple(replace(node, pods=tuple(altered(pod) for pod in node.pods)) for node in nodes)
+    return replace(problem, pods=tuple(altered(pod) for pod in problem.pods), nodes=nodes)
+
+
+def _fellow(pod: Pod, other: Pod) -> bool:
+    """True iff both come from one template: a topology rule is changed there, for all of its pods."""
+    if pod.metadata.namespace != other.metadata.namespace or pod.metadata.labels != other.metadata.labels:
+        return False
+    mine, its = pod.spec, other.spec
+    return (mine.affinity, mine.topology_spread_constraints) == (
+        its.affinity,
+        its.topology_spread_constraints,
+    )
+
+
+def _limit(pool: Pool, change: Change) -> Pool:
+    return replace(pool, limits={**(pool.limits or {}), change.name: change.amount})
+
+
+def _pool_label(pool: Pool, change: Change) -> Pool:
+    """One value more is allowed of a label."""
+    by_key = pool.requirements.by_key
+    wider = widened(by_key[change.name], change.value)
+    return replace(pool, requirements=Requirements({**by_key, change.name: wider}))
+
+
+def widened(item: Requirement, value: str) -> Requirement:
+    """The same, and that value as well."""
+    if item.has(value):
+        return item
+    if not item.complement:
+        return replace(item, values=item.values | {value})
+    number, gte, lte = integer(value), item.gte, item.lte
+    if number is None:
+        return replace(item, values=item.values - {value}, gte=None, lte=None)
+    return replace(
+        item,
+        values=item.values - {value},
+        gte=None if gte is None else min(gte, number),
+        lte=None if lte is None else max(lte, number),
+    )
+
+
+def _min_values(pool: Pool, change: Change) -> Pool:
+    item = pool.requirements.by_key[change.name]
+    lowered = replace(item, min_values=change.amount or None)
+    return replace(pool, requirements=Requirements({**pool.requirements.by_key, change.name: lowered}))
+
+
+def _tolerate(pod: Pod, change: Change) -> PodSpec:
+    extra = Toleration(key=change.name, operator="Equal", value=change.value, effect=change.effect)
+    return with_fields(pod.spec, tolerations=(*pod.spec.tolerations, extra))
+
+
+def _request(pod: Pod, change: Change) -> PodSpec:
+    """The whole pod's request: what its containers ask for no longer counts, nor does its overhead."""
+    amounts = {**pod_requests(pod), change.name: change.amount}
+    amounts.pop("pods", None)
+    return with_fields(pod.spec, resources=ResourceRequirements(requests=quantities(amounts)), overhead={})
+
+
+def _ports(pod: Pod, _: Change) -> PodSpec:
+    def closed(items: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(with_fields(item, ports=()) for item in items)
+
+    return with_fields(
+        pod.spec, containers=closed(pod.spec.containers), init_containers=closed(pod.spec.init_containers)
+    )
+
+
+def _label(pod: Pod, change: Change) -> PodSpec:
+    """Nothing is asked of the label any more, in the selector or in the required affinity."""
+    spec = pod.spec
+    kept = {key: value for key, value in spec.node_selector.items() if ALIASES.get(key, key) != change.name}
+    affinity = spec.affinity
+    node = affinity.node_affinity if affinity else None
+    if affinity is None or node is None or node.required is None:
+        return with_fields(spec, node_selector=kept)
+    terms = tuple(
+        with_fields(
+            term,
+            match_expressions=tuple(
+                item for item in term.match_expressions if ALIASES.get(item.key, item.key) != change.name
+            ),
+        )
+        for term in node.required.node_selector_terms
+    )
+    # A term that asks for nothing more is met by every node, which an empty term would not be.
+    free = any(not term.match_expressions and not term.match_fields for term in terms)
+    required = None if free else NodeSelector(node_selector_terms=terms)
+    affinity = with_fields(affinity, node_affinity=with_fields(node, required=required))
+    return with_fields(spec, node_selector=kept, affinity=affinity)
+
+
+def _topology(pod: Pod, change: Change) -> PodSpec:
+    """Without the rules of one kind over one label."""
+    spec = pod.spec
+    if change.name == "spread":
+        kept = tuple(item for item in spec.topology_spread_constraints if not _hard_over(item, change.value))
+        return with_fields(spec, topology_spread_constraints=kept)
+    affinity = spec.affinity or Affinity()
+    if change.name == "affinity":
+        affinity = with_fields(affinity, pod_affinity=_without(affinity.pod_affinity, change.value))
+    else:
+        affinity = with_fields(affinity, pod_anti_affinity=_without(affinity.pod_anti_affinity, change.value))
+    return with_fields(spec, affinity=affinity)
+
+
+def _hard_over(item: TopologySpreadConstraint, key: str) -> bool:
+    return (
+        item.when_unsatisfiable != "ScheduleAnyway"
+        and ALIASES.get(item.topology_key, item.topology_key) == key
+    )
+
+
+def _without(terms: PodAffinity | None, key: str) -> PodAffinity | None:
+    if terms is None:
+        return None
+    kept = tuple(item for item in terms.required if ALIASES.get(item.topology_key, item.topology_key) != key)
+    return with_fields(terms, required=kept)
+
+
+_POD_CHANGES: dict[str, Callable[[Pod, Change], PodSpec]] = {
+    "tolerate": _tolerate,
+    "request": _request,
+    "ports": _ports,
+    "label": _label,
+    "topology": _topology,
+}
+_POOL_CHANGES: dict[str, Callable[[Pool, Change], Pool]] = {
+    "limit": _limit,
+    "pool-label": _pool_label,
+    "min-values": _min_values,
+}

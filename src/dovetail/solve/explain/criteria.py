@@ -1,0 +1,260 @@
+"""A pool's rules and a pod's, one by one, each as a mask over all that the pool's provider sells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from dovetail.model import labels
+from dovetail.model.label_values import Requirement
+from dovetail.model.problem import Pool
+from dovetail.model.requirement import Requirements
+from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.explain import words
+from dovetail.solve.explain.grouping import refused, refusing
+from dovetail.solve.explain.miss import Change, Miss
+from dovetail.solve.explain.wanted import Wanted, either, label_change
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.daemons import Daemon, reserve
+from dovetail.solve.supply.encode import Amounts, Mask, PoolTable
+from dovetail.solve.supply.limits import NODES
+from dovetail.solve.supply.world import World
+
+_TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
+# A pool's own requirements are what its owner meant: the nearest miss is looked for within them first.
+_POOL_WEIGHT = 4.0
+_WORTH_SAYING = 0.25  # a pod that asks for four times what there is is not helped by asking for less
+_FRESH = "a new node"  # the hostname of a node to be bought
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One rule. `holds` (C,) says which columns meet it, `weight` (C,) how much a miss there counts."""
+
+    holds: Mask
+    weight: Floats
+    miss: Callable[[int], Miss]  # for a column that does not
+
+
+class PoolView:
+    """One pool with everything its provider sells, what is sold out and what it does not allow included."""
+
+    def __init__(self, world: World, index: int) -> None:
+        self.world = world
+        self.index = index
+        self.pool = world.tables[index].pool
+        self.base = world.tables[index].base
+        self.table = PoolTable(_unbound(self.pool), index, world.axis, world.problem.extra(self.pool))
+        self.table.base = self.base  # labels that the pool sets are known of every column
+        daemons = [Daemon(item, world.axis) for item in world.problem.daemonsets]
+        self._daemons, _ = reserve(self.table, daemons, world.well_known)
+        self.table.reserve(self._daemons)
+        self.own = self.table.mask(self.base)
+        self.room: Amounts = self.table.room[self.table.column_type]
+        self._available = np.array(
+            [
+                item.available
+                for kind in self.pool.instance_types
+                for item in kind.offerings
+                if item.capacity_type != labels.RESERVED or item.reservation_capacity > 0
+            ],
+            dtype=np.bool_,
+        )
+        limits, used = self.pool.limits or {}, self.pool.usage
+        self._remaining = {name: limits[name] - used.get(name, 0) for name in sorted(limits)}
+
+    def name(self, column: int) -> str:
+        """The instance type of a column."""
+        return self.table.types[int(self.table.column_type[column])].name
+
+    def criteria(self, shape: Shape, wanted: Wanted) -> Iterator[Criterion]:
+        """Every rule about a pod of that shape on a new node, in the order in which they are tested."""
+        yield from self._limits()
+        for item in self.base:
+            holds = self.table.mask(Requirements.of((item,)))
+            if not holds.all():
+                yield Criterion(holds, np.full(len(holds), _POOL_WEIGHT), partial(self._own_miss, item))
+        for taint in self.pool.taints:
+            if taint.effect in HARD_EFFECTS and not any(
+                tolerates(item, taint) for item in shape.sample.spec.tolerations
+            ):
+                text = taint_text(taint)
+                change = Change("tolerate", f"tolerate {text}", taint.key, taint.value, taint.effect)
+                yield self._every(Miss("taint", taint.key, f"taint {text} is not tolerated", change))
+        for item in wanted.labels:
+            yield self._label(item, wanted, "label")
+        for item in wanted.volumes:
+            yield self._label(item, wanted, "volume")
+        if not self.world.free_of_ports(self.index, shape.ports):
+            yield self._every(self._ports_miss(shape))
+        yield from self._resources(shape)
+        yield Criterion(self._available, np.ones(len(self._available)), self._sold_out)
+        yield from self._topology(shape)
+
+    def _every(self, miss: Miss) -> Criterion:
+        """A rule that no column meets."""
+        size = len(self.table.offerings)
+        return Criterion(np.zeros(size, dtype=np.bool_), np.ones(size), lambda _: miss)
+
+    def _limits(self) -> Iterator[Criterion]:
+        for name, rest in self._remaining.items():
+            limit = (self.pool.limits or {})[name]
+            if name != NODES:
+                sizes = [kind.capacity.get(name, 0) for kind in self.table.types]
+                taken = np.array(sizes, dtype=np.int64)[self.table.column_type]
+                miss = partial(self._limit_miss, name, limit, rest, taken)
+                yield Criterion(taken <= rest, 1 + _short(taken, max(rest, 0)), miss)
+            elif rest < 1:
+                change = self._raise(name, limit + 1 - rest, str(limit + 1 - rest))
+                text = f"limit of {limit} nodes: none left"
+                yield self._every(Miss("limit", name, text, change))
+
+    def _limit_miss(self, name: str, limit: int, rest: int, taken: Amounts, column: int) -> Miss:
+        need = int(taken[column])
+        text = (
+            f"limit of {words.amount(name, limit)}: {_left(name, limit, rest)}, "
+            f"{self.name(column)} takes {words.bare(name, need)}"
+        )
+        least = limit + need - rest
+        return Miss("limit", name, text, self._raise(name, least, words.bare(name, least, up=True)))
+
+    def _raise(self, name: str, least: int, shown: str) -> Change:
+        order = f"raise the limit {name} of NodePool {self.pool.name} to {shown}"
+        return Change("limit", order, name=name, pool=self.pool.name, amount=least)
+
+    def _own_miss(self, item: Requirement, column: int) -> Miss:
+        there = self._value(item.key, column)
+        text = f"the pool wants {words.demand(item)}, {self.name(column)} has {there}"
+        order = f"let NodePool {self.pool.name} buy {words.label(item.key)} {there}"
+        change = Change("pool-label", order, item.key, there, self.pool.name) if there != "none" else None
+        return Miss("pool", item.key, text, change)
+
+    def _label(self, item: Requirement, wanted: Wanted, rule: str) -> Criterion:
+        key, change = item.key, label_change(item) if rule == "label" else None
+        who = "its volume" if rule == "volume" else "the pod"
+        here = self.base.by_key.get(key)
+        if wanted.contradicts(item):
+            text = f"what {who} asks of {words.label(key)} contradicts itself"
+            return self._every(Miss(rule, key, text, either(item) if change else None))
+        if here is None and key not in self.world.well_known and wanted.needs(item):
+            told = self.base.compatible(Requirements.of((item,)), self.world.well_known)
+            hint = told.partition(' (typo of "')[2].partition('"')[0]
+            meant = f"; did you mean {hint}?" if hint else ""
+            return self._every(Miss(rule, key, f'no node of the pool has the label "{key}"{meant}', change))
+        if here is not None and self.base.intersects(Requirements.of((item,))):
+            if rule == "label" and not item.complement and len(item.values) == 1:
+                text = f"{words.demand(item)} is not in the pool, which allows {words.values(here)}"
+            else:
+                text = f"{who} needs {words.demand(item)}, the pool allows {words.values(here)}"
+            return self._every(Miss(rule, key, text, change))
+        both = item if here is None else here.intersection(item)
+        holds = self.table.mask(Requirements.of((both,)))
+        return Criterion(holds, np.ones(len(holds)), partial(self._label_miss, item, rule, holds, change))
+
+    def _label_miss(
+        self, item: Requirement, rule: str, holds: Mask, change: Change | None, column: int
+    ) -> Miss:
+        who = "its volume" if rule == "volume" else "the pod"
+        if (holds & self.own).any():
+            text = (
+                f"{who} needs {words.demand(item)}, {self.name(column)} has {self._value(item.key, column)}"
+            )
+        else:
+            found = {self._value(item.key, each) for each in np.flatnonzero(self.own).tolist()}
+            text = (
+                f"{who} needs {words.demand(item)}, what the pool can buy has {words.listed(sorted(found))}"
+            )
+        return Miss(rule, item.key, text, change)
+
+    def _value(self, key: str, column: int) -> str:
+        return self.table.domains(key)[column] or "none"
+
+    def _ports_miss(self, shape: Shape) -> Miss:
+        ports = words.listed(str(port.port) for port in shape.ports)
+        text = f"a daemon of the pool's nodes holds one of its host ports ({ports})"
+        return Miss("ports", ports, text, Change("ports", "use no host port"))
+
+    def _resources(self, shape: Shape) -> Iterator[Criterion]:
+        for row in range(len(self.world.axis.names)):
+            need = int(shape.vector[row])
+            if need:
+                room: Amounts = self.room[:, row]
+                miss = partial(self._resource_miss, row, need)
+                yield Criterion(room >= need, 1 + _short(np.full(len(room), need), room), miss)
+
+    def _resource_miss(self, row: int, need: int, column: int) -> Miss:
+        name = self.world.axis.names[row]
+        have, most = int(self.room[column, row]), int(np.max(self.room[self.own, row], initial=0))
+        if most <= 0:
+            return Miss(
+                "resource", name, f"the pod needs {words.amount(name, need)}, no type of the pool has any"
+            )
+        which = f"the largest allowed type, {self.name(column)}," if have == most else self.name(column)
+        text = (
+            f"needs {words.bare(name, need - max(have, 0), up=True)} more {words.resource(name)} "
+            f"than {which} has for pods ({words.bare(name, need)} of {words.bare(name, max(have, 0))})"
+        )
+        daemons = int(self._daemons[self.table.column_type[column], row])
+        if have < need <= have + daemons:
+            text += f"; daemons take {words.bare(name, daemons)} there"
+        if name == "cpu" and need >= _TYPO_FROM:
+            text += " (m and M mixed up?)"
+        least = words.rounded_down(name, have)
+        order = f"request at most {words.amount(name, least)}"
+        helpful = least >= need * _WORTH_SAYING
+        return Miss("resource", name, text, Change("request", order, name, amount=least) if helpful else None)
+
+    def _sold_out(self, column: int) -> Miss:
+        offering = self.table.offerings[column]
+        text = f"{offering.capacity_type} {self.name(column)} cannot be had in {offering.zone} now"
+        return Miss("offer", self.name(column), text)
+
+    def _topology(self, shape: Shape) -> Iterator[Criterion]:
+        owned = shape.levels[-1].owned if shape.levels else ()
+        for index in dict.fromkeys((*owned, *shape.matching)):
+            group = self.world.topology.groups[index]
+            roles = (index in owned, index in shape.matching)
+            domains = self._domains(group.id.key)
+            allowed = {each: not refused(group, each, roles) for each in dict.fromkeys(domains)}
+            holds = np.array([allowed[each] for each in domains], dtype=np.bool_)
+            if not holds.all():
+                miss = partial(self._topology_miss, index, roles, domains)
+                yield Criterion(holds, np.ones(len(holds)), miss)
+
+    def _topology_miss(self, index: int, roles: tuple[bool, bool], domains: list[str], column: int) -> Miss:
+        return refusing(self.world.topology.groups[index], domains[column], roles)
+
+    def _domains(self, key: str) -> list[str]:
+        """Per column the domain that a new node would be in."""
+        if key == labels.HOSTNAME:
+            return [_FRESH] * len(self.table.offerings)
+        return self.table.domains(key)
+
+
+def _unbound(pool: Pool) -> Pool:
+    """The pool without requirements, and nothing sold out."""
+    return replace(
+        pool,
+        requirements=Requirements(),
+        instance_types=tuple(
+            replace(kind, offerings=tuple(replace(item, available=True) for item in kind.offerings))
+            for kind in pool.instance_types
+        ),
+    )
+
+
+def _left(name: str, limit: int, rest: int) -> str:
+    if rest >= 0:
+        return f"{words.bare(name, rest)} left"
+    return f"{words.bare(name, limit - rest)} in use already"
+
+
+def _short(need: Amounts, room: Amounts | int) -> Floats:
+    """The share of what is needed that is not there, 0 to 1, shape (C,)."""
+    missing = np.clip(need - np.maximum(room, 0), 0, None)
+    share: Floats = missing / np.maximum(need, 1)
+    return share

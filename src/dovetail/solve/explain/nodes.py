@@ -1,0 +1,141 @@
+"""What existing nodes, and those that a plan buys, say to a pod."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from dovetail.model.problem import ExistingNode
+from dovetail.model.requirement import Requirements
+from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
+from dovetail.solve.demand.match import ports_conflict
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.explain import words
+from dovetail.solve.explain.grouping import refused, refusing
+from dovetail.solve.explain.miss import Miss, NodesVerdict
+from dovetail.solve.explain.wanted import Wanted, alternatives
+from dovetail.solve.supply.world import World
+
+_KINDS = {
+    "taint": "a taint is not tolerated",
+    "label": "labels do not suit",
+    "volume": "its volume cannot be reached",
+    "resource": "not enough room",
+    "ports": "a host port is taken",
+    "volume-limit": "too many volumes",
+    "spread": "topology spread",
+    "affinity": "pod affinity",
+    "anti-affinity": "pod anti-affinity",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One node's misses, and how far it is from taking the pod."""
+
+    node: str
+    misses: tuple[Miss, ...]
+    distance: float
+
+
+def ask_nodes(world: World, shape: Shape) -> NodesVerdict:
+    """Per reason how many nodes refuse, as the scheduler counts them, and the one that comes nearest."""
+    wanted = alternatives(shape.sample, world.problem.volumes)
+    if not wanted or not world.problem.nodes:
+        return NodesVerdict()
+    found = [_node(world, shape, wanted, row) for row in range(len(world.problem.nodes))]
+    refusing_ = [item for item in found if item.misses]
+    counts = Counter(_reason(item.misses[0]) for item in refusing_)
+    nearest = min(refusing_, key=lambda item: (item.distance, item.node), default=None)
+    return NodesVerdict(
+        total=len(found),
+        reasons=tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))),
+        open=tuple(item.node for item in found if not item.misses),
+        nearest=nearest.node if nearest else "",
+        misses=nearest.misses if nearest else (),
+    )
+
+
+def _reason(miss: Miss) -> str:
+    """A miss without the node's own figures, so that equal ones can be counted."""
+    if miss.rule == "resource":
+        return f"not enough {miss.name}"
+    if miss.rule == "taint":
+        return miss.text
+    about = f" ({words.label(miss.name)})" if miss.name and miss.rule != "ports" else ""
+    return f"{_KINDS[miss.rule]}{about}"
+
+
+def _node(world: World, shape: Shape, wanted: tuple[Wanted, ...], row: int) -> _Found:
+    node = world.problem.nodes[row]
+    common = [*_taints(node, shape)]
+    choices = [_labels(world, row, item) for item in wanted]
+    common += sorted(choices, key=len)[0]
+    short = _resources(world, shape, row)
+    rest = [*_ports(world, shape, row), *_volumes(world, shape, row), *_topology(world, shape, row)]
+    misses = (*common, *(miss for miss, _ in short), *rest)
+    return _Found(node.name, misses, len(misses) + sum(share for _, share in short))
+
+
+def _taints(node: ExistingNode, shape: Shape) -> list[Miss]:
+    return [
+        Miss("taint", taint.key, f"taint {taint_text(taint)} is not tolerated")
+        for taint in node.taints
+        if taint.effect in HARD_EFFECTS
+        and not any(tolerates(item, taint) for item in shape.sample.spec.tolerations)
+    ]
+
+
+def _labels(world: World, row: int, wanted: Wanted) -> list[Miss]:
+    here = world.nodes.labels[row]
+    found = []
+    for rule, demands in (("label", wanted.labels), ("volume", wanted.volumes)):
+        for item in demands:
+            missing = item.key not in here.by_key and wanted.needs(item)
+            if missing or here.compatible(Requirements.of((item,))):
+                value = here.get(item.key).any_value() if item.key in here.by_key else "none"
+                who = "its volume" if rule == "volume" else "the pod"
+                text = f"{who} needs {words.demand(item)}, the node has {value}"
+                found.append(Miss(rule, item.key, text))
+    return found
+
+
+def _resources(world: World, shape: Shape, row: int) -> list[tuple[Miss, float]]:
+    found = []
+    for index, name in enumerate(world.axis.names):
+        need, have = int(shape.vector[index]), max(0, int(world.nodes.room[row, index]))
+        if need > have:
+            text = (
+                f"{words.amount(name, need - have, up=True)} short "
+                f"(needs {words.bare(name, need)}, {words.bare(name, have)} free)"
+            )
+            found.append((Miss("resource", name, text), (need - have) / need))
+    return found
+
+
+def _ports(world: World, shape: Shape, row: int) -> list[Miss]:
+    taken = world.nodes.ports[row]
+    clash = [str(port.port) for port in shape.ports if ports_conflict((port,), taken)]
+    return [Miss("ports", clash[0], f"host port {words.listed(clash)} is taken")] if clash else []
+
+
+def _volumes(world: World, shape: Shape, row: int) -> list[Miss]:
+    told = world.nodes.attach_error(row, shape)
+    if not told:
+        return []
+    limits = world.nodes.nodes[row].volume_limits
+    driver = next(name for name in sorted(shape.volumes) if f"provisioner={name}," in told)
+    text = f"it cannot attach more volumes of {driver} (limit {limits[driver]})"
+    return [Miss("volume-limit", driver, text)]
+
+
+def _topology(world: World, shape: Shape, row: int) -> list[Miss]:
+    owned = shape.levels[-1].owned if shape.levels else ()
+    found = []
+    for index in dict.fromkeys((*owned, *shape.matching)):
+        group = world.topology.groups[index]
+        roles = (index in owned, index in shape.matching)
+        domain = world.nodes.domain(row, group.id.key)
+        if refused(group, domain, roles):
+            found.append(refusing(group, domain, roles))
+    return found

@@ -1,0 +1,116 @@
+"""A pod's whole story: where a plan puts it and what else there was, or what stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from dovetail.model.problem import Budget, Problem
+from dovetail.model.volumes import ignored_reason
+from dovetail.solve.explain import words
+from dovetail.solve.explain.aftermath import aftermath
+from dovetail.solve.explain.change import apply
+from dovetail.solve.explain.miss import Change, PoolVerdict, Verdict, Way
+from dovetail.solve.explain.nodes import ask_nodes
+from dovetail.solve.explain.pools import ask_pool, pool_views
+from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.solver import solve
+from dovetail.solve.supply.world import World
+from dovetail.solve.work import Work
+
+_TRIED = 8  # changes tried per pool
+_TRIAL = Budget(work=200_000)
+
+
+@dataclass(frozen=True, slots=True)
+class PodStory:
+    """Everything there is to say of one pending pod. One of `claim`, `node`, `reason` is set."""
+
+    pod: str
+    claim: PlannedClaim | None = None  # the node to be bought for it
+    node: str = ""  # the existing node that takes it
+    given_up: tuple[str, ...] = ()  # preferences
+    reason: str = ""  # why it is left over, in the words of the event
+    broken: str = ""  # what is wrong with its volumes, whatever the nodes are
+    verdict: Verdict = field(
+        default_factory=Verdict
+    )  # where else: as everything is after the plan, without it
+
+
+def pod_story(problem: Problem, plan: Plan, key: str) -> PodStory:
+    """The story of a pending pod of the problem."""
+    pod = next(item for item in problem.pods if item.key == key)
+    claim = next((item for item in plan.claims if key in item.pods), None)
+    node = next((name for name, pods in plan.existing.items() if key in pods), "")
+    reason = next((item.reason for item in plan.unschedulable if item.pod == key), "")
+    broken = ignored_reason(pod, problem.volumes)
+    found = PodStory(pod.key, claim, node, plan.relaxed.get(key, ()), reason, broken)
+    if broken:
+        return found
+    after = aftermath(problem, plan, (pod,))
+    return replace(found, verdict=_with_ways(after, key) if reason else verdicts(after)[0][1])
+
+
+def nearest_misses(problem: Problem, plan: Plan) -> dict[str, dict[str, str]]:
+    """Per pod that is left over, per pool, what the type that comes nearest fails."""
+    broken = {pod.key: why for pod in problem.pods if (why := ignored_reason(pod, problem.volumes))}
+    left = {item.pod for item in plan.unschedulable} - broken.keys()
+    pending = tuple(pod for pod in problem.pods if pod.key in left)
+    if not pending:
+        return {}
+    return {
+        key: {pool.pool: pool.text for pool in verdict.pools if pool.text}
+        for keys, verdict, _ in verdicts(aftermath(problem, plan, pending))
+        for key in keys
+    }
+
+
+def verdicts(after: Problem) -> list[tuple[tuple[str, ...], Verdict, tuple[tuple[Change, ...], ...]]]:
+    """Per shape of the pending pods: the pods, what everybody says, and per pool what might help."""
+    world = World(after, Work(Budget()))
+    views = pool_views(world)
+    answers = []
+    for shape in world.shapes:
+        asked = [ask_pool(view, shape) for view in views]
+        verdict = Verdict(tuple(item for item, _ in asked), ask_nodes(world, shape))
+        answers.append((tuple(shape.pods), verdict, tuple(changes for _, changes in asked)))
+    return answers
+
+
+def _with_ways(after: Problem, key: str) -> Verdict:
+    """The verdict, with the changes that were tried and do help."""
+    _, verdict, changes = verdicts(after)[0]
+    tried: dict[tuple[Change, ...], str] = {}
+    pools = []
+    for pool, single in zip(verdict.pools, changes, strict=True):
+        candidates = [(change,) for change in single[:_TRIED]] or _together(pool)
+        for some in candidates:
+            if some not in tried:
+                tried[some] = _place_after(after, key, some)
+        ways = tuple(Way(some, tried[some]) for some in candidates if tried[some])
+        pools.append(replace(pool, ways=ways))
+    return replace(verdict, pools=tuple(pools))
+
+
+def _together(pool: PoolVerdict) -> list[tuple[Change, ...]]:
+    """Where no single change will do: everything that the nearest type fails."""
+    every = [miss.change for miss in pool.misses]
+    known = tuple(change for change in every if change is not None)
+    return [known] if known and len(known) == len(every) else []
+
+
+def _place_after(after: Problem, key: str, changes: Iterable[Change]) -> str:
+    """Where the pod goes once the changes are made; '' if it still goes nowhere."""
+    for change in changes:
+        after = apply(after, key, change)
+    plan = solve(after, _TRIAL)
+    return place(plan, key)
+
+
+def place(plan: Plan, key: str) -> str:
+    """Where a plan puts the pod, in words; '' if nowhere."""
+    for claim in plan.claims:
+        if key in claim.pods:
+            price = words.dollars(claim.price, estimated=claim.price_estimated)
+            return f"on a new {claim.instance_type} in {claim.zone}, {claim.capacity_type}, {price}"
+    return next((f"on node {name}" for name, pods in plan.existing.items() if key in pods), "")
