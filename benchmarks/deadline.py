@@ -1,0 +1,153 @@
+"""How late plans are: random problems of all sizes and kinds, asked of the worker process as in production.
+
+Late is what a plan takes beyond its deadline, from the question to the plan in the asking process, so that
+the way there and back counts. Allowed is a tenth of the deadline, or 100 ms where that is more. On a machine
+that does other things as well, --cpu measures and ends solves by CPU time, in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.machine import facts
+from dovetail.base.clock import SECOND
+from dovetail.model.problem import Budget, Problem
+from dovetail.runtime.planning.process import ProcessPlanner
+from dovetail.solve.plan import Plan
+from dovetail.solve.solver import solve
+from dovetail.solve.verify import verify
+from dovetail.solve.work import until
+from dovetail.testing.crowds import crowd
+
+# One problem in so many is one of these: pods, and distinct shapes among them.
+_EVERY = 25
+_LARGE = ((2_000, 2_000), (4_000, 2_000), (10_000, 500), (20_000, 50))
+_MOST_PODS = 4  # powers of ten
+_CLASSES = (("up to 10 pods", 10), ("up to 100", 100), ("up to 1,000", 1_000), ("up to 20,000", 20_000))
+
+_LINE = "{:16} {:>7} {:>12} {:>10} {:>11} {:>9}"
+
+Asking = Callable[[Problem], Awaitable[tuple[Plan, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One problem; times in seconds."""
+
+    seed: int
+    pods: int
+    shapes: int
+    seconds: float
+    late: float
+    violations: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.deadline",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--problems", type=int, default=1_000, help="how many (default: 1000)")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first (default: 0)")
+    parser.add_argument("--deadline", type=float, default=1.0, help="seconds (default: 1)")
+    parser.add_argument("--cpu", action="store_true", help="by CPU time, in this process")
+    parser.add_argument(
+        "--check", action="store_true", help="hold every plan against the rules, which takes long"
+    )
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    samples = asyncio.run(_measured(arguments))
+    allowed = max(0.1, 0.1 * arguments.deadline)
+    print(_LINE.format("problems", "number", "ended early", "p99 late", "worst late", "too late"))
+    rows = [_row(name, some, allowed) for name, some in _classes(samples)]
+    if arguments.json:
+        document = {"machine": facts(), "deadline": arguments.deadline, "cpu": arguments.cpu, "rows": rows}
+        document["samples"] = [asdict(sample) for sample in samples]
+        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def size(seed: int) -> tuple[int, int]:
+    """Pods and distinct shapes of the problem with that seed: small ones are as frequent as large ones."""
+    draw = random.Random(f"size of {seed}")
+    if seed % _EVERY == 0:
+        return _LARGE[seed // _EVERY % len(_LARGE)]
+    pods = int(10 ** draw.uniform(0, _MOST_PODS))
+    return pods, max(1, int(pods ** draw.uniform(0, 0.9)))
+
+
+async def _measured(arguments: argparse.Namespace) -> list[Sample]:
+    nanoseconds = round(arguments.deadline * SECOND)
+    seeds = range(arguments.first, arguments.first + arguments.problems)
+    if arguments.cpu:
+        return [await _sample(seed, arguments, _by_cpu(nanoseconds)) for seed in seeds]
+    async with ProcessPlanner() as planner:
+
+        async def ask(problem: Problem) -> tuple[Plan, float]:
+            start = time.monotonic()
+            plan = await planner.plan(problem, nanoseconds)
+            return plan, time.monotonic() - start
+
+        return [await _sample(seed, arguments, ask) for seed in seeds]
+
+
+def _by_cpu(nanoseconds: int) -> Asking:
+    async def ask(problem: Problem) -> tuple[Plan, float]:
+        start = time.process_time_ns()
+        stop = until(start + nanoseconds, time.process_time_ns)
+        plan = solve(problem, Budget.within(nanoseconds), stop=stop)
+        return plan, (time.process_time_ns() - start) / SECOND
+
+    return ask
+
+
+async def _sample(seed: int, arguments: argparse.Namespace, ask: Asking) -> Sample:
+    pods, shapes = size(seed)
+    problem = crowd(seed, pods, shapes)
+    gc.collect()
+    plan, seconds = await ask(problem)
+    violations = len(verify(problem, plan)) if arguments.check else 0
+    found = Sample(seed, pods, shapes, seconds, max(0.0, seconds - arguments.deadline), violations)
+    if violations or found.late > max(0.1, 0.1 * arguments.deadline):
+        print(
+            f"seed {seed}: {pods} pods of {shapes} shapes, {seconds:.2f} s, {violations} violations",
+            flush=True,
+        )
+    return found
+
+
+def _classes(samples: list[Sample]) -> Iterable[tuple[str, list[Sample]]]:
+    least = 0
+    for name, most in _CLASSES:
+        yield name, [sample for sample in samples if least < sample.pods <= most]
+        least = most
+    yield "2,000 shapes", [sample for sample in samples if sample.shapes >= 2_000]
+    yield "all", samples
+
+
+def _row(name: str, samples: list[Sample], allowed: float) -> dict[str, object]:
+    late = sorted(sample.late for sample in samples) or [0.0]
+    row = {
+        "problems": name,
+        "number": len(samples),
+        "endedEarly": sum(sample.late == 0 for sample in samples),
+        "p99": late[len(late) * 99 // 100],
+        "worst": late[-1],
+        "tooLate": sum(value > allowed for value in late),
+        "violations": sum(sample.violations for sample in samples),
+    }
+    texts = [f"{row[key]:.3f} s" for key in ("p99", "worst")]
+    print(_LINE.format(name, len(samples), row["endedEarly"], *texts, row["tooLate"]))
+    return row
+
+
+if __name__ == "__main__":
+    main()
