@@ -31,22 +31,30 @@ def surplus(groups: Sequence[Group], shapes: Sequence[Shape], seats: Sequence[Se
     groups are gone through until nothing changes; it ends, because pods only leave.
     """
     taken: set[str] = set()
-    spreads = [
-        (index, group)
-        for index, group in enumerate(groups)
-        if group.id.kind == SPREAD and group.id.key != HOSTNAME
-    ]
+    bound = _bound(groups, shapes, seats)
     before = -1
     while before < len(taken):
         before = len(taken)
-        for index, group in spreads:
-            for seat in reversed(seats):
-                shape, unit = shapes[seat.unit.shape], seat.unit
-                bound = index in shape.matching and index in shape.levels[unit.level].owned
-                if unit.pod in taken or not bound:
-                    continue
+        for index, mine in bound.items():
+            group = groups[index]
+            for seat in reversed(mine):
                 ahead = group.matched.get(seat.domain_of(group.id.key), 0) - group.least()
-                if ahead > group.id.max_skew:
+                if ahead > group.id.max_skew and seat.unit.pod not in taken:
                     seat.forget()
-                    taken.add(unit.pod)
+                    taken.add(seat.unit.pod)
     return frozenset(taken)
+
+
+def _bound(groups: Sequence[Group], shapes: Sequence[Shape], seats: Sequence[Seat]) -> dict[int, list[Seat]]:
+    """Per spread over anything but hostnames, the seats of pods that own it and that it counts."""
+    result: dict[int, list[Seat]] = {
+        index: []
+        for index, group in enumerate(groups)
+        if group.id.kind == SPREAD and group.id.key != HOSTNAME
+    }
+    for seat in seats:
+        shape = shapes[seat.unit.shape]
+        for index in shape.levels[seat.unit.level].owned:
+            if index in result and index in shape.matching:
+                result[index].append(seat)
+    return result

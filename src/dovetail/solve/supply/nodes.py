@@ -41,6 +41,12 @@ class Nodes:
             self._volumes.append({})
             for pod in node.pods:
                 self._attach(row, csi_volumes(pod, self._index))
+        self._before = (self.room.copy(), list(self.ports), [dict(used) for used in self._volumes])
+
+    def reset(self) -> None:
+        """As if nothing had been placed."""
+        room, ports, volumes = self._before
+        self.room, self.ports, self._volumes = room.copy(), list(ports), [dict(used) for used in volumes]
 
     def feasible(self, wanted: Requirements, rules: Rules) -> Mask:
         """Nodes whose labels and taints suit, shape (N,)."""

@@ -24,7 +24,6 @@ from dovetail.solve.work import Work
 Pins = tuple[tuple[str, str], ...]
 
 _COLUMNS_PER_UNIT = 200  # looked at in one unit of work
-_NONE_OPENED: Mapping[GroupKey, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,7 @@ class Place:
 class World:
     """A problem, encoded."""
 
-    def __init__(
-        self, problem: Problem, work: Work, opened: Mapping[GroupKey, tuple[str, ...]] = _NONE_OPENED
-    ) -> None:
-        """`opened`: domains that nodes for other pods are known to open, per spread group."""
+    def __init__(self, problem: Problem, work: Work) -> None:
         self.problem = problem
         self.work = work
         self.well_known = problem.options.well_known
@@ -78,8 +74,16 @@ class World:
         )  # spreads whose owners all have the same domains on new nodes
         self._count_existing()
         self._open_universes()
-        for group in self.topology.groups:
-            group.universe.update(dict.fromkeys(opened.get(group.id, ())))
+        self._before = [
+            (dict(group.matched), dict(group.owners), dict(group.universe)) for group in self.topology.groups
+        ]
+
+    def reset(self, opened: Mapping[GroupKey, tuple[str, ...]]) -> None:
+        """As if nothing had been placed; `opened`: domains that other nodes will open, per spread."""
+        self.nodes.reset()
+        for group, (matched, owners, universe) in zip(self.topology.groups, self._before, strict=True):
+            group.matched, group.owners = dict(matched), dict(owners)
+            group.universe = {**universe, **dict.fromkeys(opened.get(group.id, ()))}
 
     def suits(self, pool: int, wanted: Requirements, rules: Rules) -> bool:
         """True iff the pool's taints and labels let such a pod in."""

@@ -1,0 +1,138 @@
+"""Domains that nodes for other pods open: a spread must count them as soon as such a node is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.demand.topology import SPREAD, Group, GroupKey
+from dovetail.solve.packing.bins import Bin, narrowed
+from dovetail.solve.placing.items import Item
+from dovetail.solve.purchase import Purchase
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.world import World, pinned
+
+# Domains that a spread had not counted on, per spread.
+Opened = dict[GroupKey, tuple[str, ...]]
+_NONE: frozenset[str] = frozenset()
+
+
+def merged(one: Opened, other: Opened) -> Opened:
+    """The domains of both."""
+    keys = dict.fromkeys((*one, *other))
+    return {key: tuple(sorted({*one.get(key, ()), *other.get(key, ())})) for key in keys}
+
+
+class Openings:
+    """Looks for such domains among nodes, as the topology counters stand."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._outside: dict[tuple[int, int], frozenset[str]] = {}
+        self._strained = [
+            (index, group)
+            for index, group in enumerate(world.topology.groups)
+            if group.id.kind == SPREAD
+            and group.id.key != HOSTNAME
+            and max(group.matched.values(), default=0) > group.id.max_skew
+        ]
+
+    def foreseen(self, items: Sequence[Item]) -> Opened:
+        """Domains that items open and that break a spread, wherever in their pools they go."""
+        found: Opened = {}
+        for index, group in self._strained:
+            fresh: set[str] = set()
+            for item in items:
+                fresh |= self._certain((index, group), item)
+            if fresh:
+                found[group.id] = tuple(sorted(fresh))
+        return found
+
+    def surprises(self, bought: Iterable[Purchase]) -> Opened:
+        """Domains that nodes may open and that break a spread."""
+        made = list(_different(bought))
+        found: Opened = {}
+        for index, group in self._strained:
+            fresh: set[str] = set()
+            for each in made:
+                fresh |= self._fresh((index, group), each.pool, each.requirements, each.vector)[0]
+            if fresh:
+                found[group.id] = tuple(sorted(fresh))
+        return found
+
+    def kept_out(self, bought: list[Purchase]) -> list[Purchase]:
+        """The nodes, kept out of domains that would break a spread where the cloud may still choose."""
+        for index, group in self._strained:
+            better: dict[int, Bin] = {}  # by position; nodes that are alike follow one another
+            last: Bin | None = None
+            fresh: Bin | None = None
+            for position, purchase in enumerate(bought):
+                if purchase.made is not last:
+                    last, fresh = purchase.made, self._kept_out((index, group), purchase.made)
+                if fresh is not None:
+                    better[position] = fresh
+            bought = [
+                Purchase(better.get(position, purchase.made), purchase.parts)
+                for position, purchase in enumerate(bought)
+            ]
+        return bought
+
+    def _kept_out(self, spread: tuple[int, Group], made: Bin) -> Bin | None:
+        fresh, every = self._fresh(spread, made.pool, made.requirements, made.vector)
+        if not fresh or fresh == every:
+            return None
+        return narrowed(self._world, made, Requirement.new(spread[1].id.key, "NotIn", sorted(fresh)))
+
+    def _certain(self, spread: tuple[int, Group], item: Item) -> frozenset[str]:
+        if not any(self._all_outside(spread, pool) for pool in item.pools):
+            return _NONE
+        wanted = item.wanted.add(*pinned(item.pins))
+        opened: frozenset[str] = _NONE
+        for pool in item.pools:
+            if not self._world.columns(pool, wanted, item.vector).any():
+                continue
+            fresh, every = self._fresh(spread, pool, wanted, item.vector)
+            if not fresh or fresh != every:
+                return _NONE
+            opened |= fresh
+        return opened
+
+    def _all_outside(self, spread: tuple[int, Group], pool: int) -> frozenset[str]:
+        """The domains of a pool that the spread does not count on."""
+        index, group = spread
+        known = self._outside.get((index, pool))
+        if known is None:
+            table = self._world.tables[pool]
+            values = table.domains(group.id.key)
+            every = {values[column] for column in np.flatnonzero(table.own).tolist()}
+            known = self._outside[index, pool] = frozenset(every - group.universe.keys() - {""})
+        return known
+
+    def _fresh(
+        self, spread: tuple[int, Group], pool: int, requirements: Requirements, vector: Amounts
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """The domains outside the spread that a node may come up in, and all that it may, if it counts."""
+        group, outside = spread[1], self._all_outside(spread, pool)
+        wanted = requirements.by_key.get(group.id.key)
+        if not outside or (wanted and not wanted.complement and wanted.values.isdisjoint(outside)):
+            return _NONE, _NONE
+        world, table = self._world, self._world.tables[pool]
+        seat = table.base.add(*requirements)
+        if not group.id.node_filter.accepts(seat, table.pool.taints, world.well_known):
+            return _NONE, _NONE
+        values = table.domains(group.id.key)
+        mask = world.columns(pool, requirements, vector)
+        every = frozenset(values[column] for column in np.flatnonzero(mask).tolist()) - {""}
+        return every & outside, every
+
+
+def _different(bought: Iterable[Purchase]) -> Iterator[Bin]:
+    """The nodes, once each where alike ones follow one another."""
+    last: Bin | None = None
+    for purchase in bought:
+        if purchase.made is not last:
+            last = purchase.made
+            yield last

@@ -1,0 +1,240 @@
+"""One pass of a solve: pods to domains, domains to nodes, nodes to a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from dovetail.model.problem import Problem
+from dovetail.solve.assemble import claim
+from dovetail.solve.bounds.prove import Prover, prove
+from dovetail.solve.bounds.relaxation import relax_shapes
+from dovetail.solve.bounds.scope import Placement, scope_of
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.explain.event import Explainer
+from dovetail.solve.openings import Opened, Openings, merged
+from dovetail.solve.packing.bins import Bin
+from dovetail.solve.packing.choose import choose
+from dovetail.solve.packing.pack import Packing
+from dovetail.solve.placing.assign import Assigner
+from dovetail.solve.placing.even import Seat, surplus
+from dovetail.solve.placing.items import Assignment, Item, Unit
+from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
+from dovetail.solve.purchase import Part, Purchase
+from dovetail.solve.supply.columns import Columns
+from dovetail.solve.supply.encode import Mask
+from dovetail.solve.supply.limits import Limits
+from dovetail.solve.supply.world import World, lookup
+from dovetail.solve.work import Work
+
+_ROUNDS = 8  # pods that limits left over are given this many further chances
+_FORESEEN = 3  # times that pods get their domains anew because others will open some
+
+
+class Desk:
+    """What all passes of a solve share: the encoded problem, and what its pods are worth."""
+
+    def __init__(self, problem: Problem, work: Work) -> None:
+        self.world = World(problem, work)
+        self.columns = Columns(self.world)
+        shapes = self.world.shapes
+        rows = [self._held(shape) for shape in shapes]
+        feasible: Mask = np.array(rows, dtype=np.bool_).reshape(len(shapes), len(self.columns.price))
+        worth = relax_shapes(self.world, self.columns, feasible).worth
+        for shape, value in zip(shapes, worth.tolist(), strict=True):
+            shape.value = value
+
+    def _held(self, shape: Shape) -> Mask:
+        """Columns that could hold a shape if everything that can be given up were, (C,)."""
+        world = self.world
+        parts = []
+        for table in world.tables:
+            held = np.zeros(len(table.offerings), dtype=np.bool_)
+            for wanted in shape.required if shape.levels else ():
+                if world.suits(table.index, wanted, shape.levels[-1].rules):
+                    held |= world.columns(table.index, wanted, shape.vector)
+            parts.append(held)
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A plan, and the domains that it opens although it breaks a spread by that."""
+
+    plan: Plan
+    surprises: Opened
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """The lower, the better."""
+        return len(self.surprises), len(self.plan.unschedulable), self.plan.cost.hourly
+
+
+class Search:
+    """One pass: what is decided so far. Invariant: every pod is in exactly one of bought, existing, left."""
+
+    def __init__(self, desk: Desk, opened: Opened) -> None:
+        self.world = desk.world
+        self.columns = desk.columns
+        self.world.reset(opened)
+        self.opened = opened
+        self.free = self.world.nodes.room.copy()
+        self.limits = Limits(self.world, self.columns)
+        self.assigner = Assigner(self.world)
+        self.existing: dict[int, list[Unit]] = {}
+        self.bought: list[Purchase] = []
+        self.item_count = 0  # that nodes were bought for, so far
+        self.taken_back = False  # True iff nodes for some pods could not be bought
+        self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
+
+    def run(self) -> Answer:
+        assignment = self._first_assignment()
+        for _ in range(_ROUNDS):
+            for row, units in assignment.existing.items():
+                self.existing.setdefault(row, []).extend(units)
+            left = self._pack(assignment.items)
+            waiting = sorted([*assignment.left, *left])
+            if not left:
+                break
+            assignment = self.assigner.run(waiting)
+        if self.taken_back:
+            waiting = sorted([*waiting, *self._even_out()])
+        openings = Openings(self.world)
+        self.bought = openings.kept_out(self.bought)
+        return Answer(self._plan(waiting), openings.surprises(self.bought))
+
+    def _first_assignment(self) -> Assignment:
+        """Domains for all pods, those that nodes for others will open counted in."""
+        pods = [(shape.index, name) for shape in self.world.shapes for name in shape.pods]
+        assignment = self.assigner.run(pods)
+        for _ in range(_FORESEEN):
+            fresh = Openings(self.world).foreseen(assignment.items)
+            if not fresh:
+                break
+            self.opened = merged(self.opened, fresh)
+            self.world.reset(self.opened)
+            self.assigner = Assigner(self.world)
+            assignment = self.assigner.run(pods)
+        return assignment
+
+    def _pack(self, items: list[Item]) -> list[tuple[int, str]]:
+        """Buy nodes for the items; the (shape, pod) pairs that none could be bought for."""
+        if not items:
+            return []
+        self.item_count += len(items)
+        choice = choose(self.world, self.columns, self.limits, items)
+        self.limits = choice.limits
+        for shape, worth in choice.worth.items():
+            self.worth.setdefault(shape, worth)
+        return self._take_back(items, self._hand_out(items, choice.packing))
+
+    def _hand_out(self, items: list[Item], packing: Packing) -> list[int]:
+        """Give the bundles to the nodes; how many of each item found one."""
+        given = [0] * len(items)
+        for made in packing.bins:
+            parts: list[Part] = []
+            for index, number in made.counts:
+                bundles = items[index].bundles[given[index] : given[index] + number]
+                given[index] += number
+                parts.append((items[index], bundles))
+            self.bought.append(Purchase(made, tuple(parts)))
+        return given
+
+    def _take_back(self, items: list[Item], given: list[int]) -> list[tuple[int, str]]:
+        """Forget the pods that no node could be bought for, and close the pools that they were for."""
+        left: list[tuple[int, str]] = []
+        for item, number in zip(items, given, strict=True):
+            bundles = item.bundles[number:]
+            if not bundles:
+                continue
+            self.taken_back = True
+            for kind in item.kinds:
+                self.assigner.forget(item, kind, len(bundles))
+                self.assigner.judge.closed.update((kind[0], pool) for pool in item.pools)
+            left.extend((unit.shape, unit.pod) for bundle in bundles for unit in item.units(bundle))
+        return left
+
+    def _even_out(self) -> list[tuple[int, str]]:
+        """Give up pods that stand too far ahead of those that no node could be bought for."""
+        shapes, assigner = self.world.shapes, self.assigner
+        seats = [assigner.seat(row, unit) for row, units in self.existing.items() for unit in units]
+        for purchase in self.bought:
+            for item, unit in purchase.units():
+                forget = partial(assigner.forget, item, (unit.shape, unit.level), 1)
+                seats.append(Seat(unit, lookup(item.pins), forget))
+        out = surplus(self.world.topology.groups, shapes, seats)
+        if not out:
+            return []
+        staying = {
+            row: [unit for unit in units if unit.pod not in out] for row, units in self.existing.items()
+        }
+        self.existing = {row: units for row, units in staying.items() if units}
+        kept = (purchase.without(out, shapes) for purchase in self.bought)
+        self.bought = [purchase for purchase in kept if purchase]
+        return [(seat.unit.shape, seat.unit.pod) for seat in seats if seat.unit.pod in out]
+
+    def _plan(self, left: list[tuple[int, str]]) -> Plan:
+        world = self.world
+        explainer = Explainer(world, self.limits)
+        existing = {
+            world.problem.nodes[row].name: tuple(sorted(unit.pod for unit in units))
+            for row, units in self.existing.items()
+        }
+        missed = [explainer.explain(world.shapes[shape], pod) for shape, pod in left]
+        claims = self._claims()
+        hourly = sum(item.price for item in claims)
+        proof = self._proof(hourly) if hourly else Proof()
+        return Plan(
+            claims=claims,
+            existing=dict(sorted(existing.items())),
+            unschedulable=tuple(sorted(missed, key=by_pod)),
+            cost=Cost(hourly, min(hourly, proof.bound)),
+            relaxed=dict(sorted(self._relaxed())),
+            proof=proof,
+            work=world.work.used,
+        )
+
+    def _claims(self) -> tuple[PlannedClaim, ...]:
+        """A claim per node; what nodes that are alike have in common is worked out once."""
+        counts: dict[int, int] = {}
+        claims = []
+        last: Bin | None = None
+        for purchase in self.bought:
+            if purchase.made is not last:
+                last = purchase.made
+                common = claim(self.world, last, [], "")
+            number = counts.get(last.pool, 0)
+            counts[last.pool] = number + 1
+            claims.append(replace(common, name=f"{common.pool}-{number}", pods=purchase.pods()))
+        return tuple(sorted(claims, key=lambda item: item.name))
+
+    def _relaxed(self) -> list[tuple[str, tuple[str, ...]]]:
+        shapes = self.world.shapes
+        parts = [part for purchase in self.bought for part in purchase.parts]
+        units = [
+            unit
+            for item, bundles in parts
+            if any(shapes[shape].levels[level].given_up for shape, level in item.kinds)
+            for bundle in bundles
+            for unit in item.units(bundle)
+        ]
+        units += [unit for placed in self.existing.values() for unit in placed]
+        found = [(unit.pod, shapes[unit.shape].levels[unit.level].given_up) for unit in units]
+        return [(pod, given_up) for pod, given_up in found if given_up]
+
+    def _proof(self, hourly: int) -> Proof:
+        """The best proof of what placing these pods costs at least."""
+        placements: list[Placement] = [(unit, ()) for units in self.existing.values() for unit in units]
+        placements += [(unit, item.pools) for purchase in self.bought for item, unit in purchase.units()]
+        scope = scope_of(self.world, self.columns, self.free, placements)
+        shapes = self.world.shapes
+        worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
+        found = worth if self.worth else None
+        same = len(self.worth) == self.item_count == len(scope.shapes)
+        return prove(Prover(scope, self.world.work), found, hourly, same=same)
+
+
+def by_pod(item: Unschedulable) -> str:
+    return item.pod
