@@ -63,9 +63,16 @@ class NodeView:
         return (-(self.price or 0) / (1 + self.disruption_cost()), self.name)
 
 
-def blocker(view: NodeView, budgets: Budgets, now: int) -> str:
-    """Why the node may not be disrupted voluntarily at `now` (ns); "" when nothing stands against it."""
-    return _machine_blocker(view) or _pool_blocker(view) or _pod_blocker(view, budgets, now)
+def blocker(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = False) -> str:
+    """Why the node may not be disrupted voluntarily at `now` (ns); "" when nothing stands against it.
+
+    `must_go`: the node has to go in the end, so pods do not block it where they would be deleted once its
+    terminationGracePeriod is over.
+    """
+    found = _machine_blocker(view) or _pool_blocker(view)
+    if found or (must_go and view.claim.spec.termination_grace_period is not None):
+        return found
+    return _pod_blocker(view, budgets, now)
 
 
 def _machine_blocker(view: NodeView) -> str:

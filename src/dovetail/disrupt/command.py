@@ -5,21 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.disrupt.candidates import NodeView
+from dovetail.solve.plan import PlannedClaim
 
 EMPTY = "Empty"
+DRIFTED = "Drifted"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Delete these nodes, for this reason. Candidates are in the order in which they were chosen."""
+    """Delete these nodes, for this reason. Candidates are in the order in which they were chosen.
+
+    `replacements` are launched first, and nothing is deleted before they are up. `used` names nodes that
+    stay and that pods of the candidates are meant to move to.
+    """
 
     reason: str
     candidates: tuple[NodeView, ...]
+    replacements: tuple[PlannedClaim, ...] = ()
+    used: tuple[str, ...] = ()
+
+    @property
+    def decision(self) -> str:
+        return "replace" if self.replacements else "delete"
 
     @property
     def savings(self) -> int:
-        """Nano-dollars per hour that the candidates cost."""
-        return sum(view.price or 0 for view in self.candidates)
+        """Nano-dollars per hour that the candidates cost and the replacements do not."""
+        return sum(view.price or 0 for view in self.candidates) - sum(
+            claim.price for claim in self.replacements
+        )
 
     def names(self) -> tuple[str, ...]:
         """Names of all claims and nodes that it deletes."""

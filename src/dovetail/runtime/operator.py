@@ -17,8 +17,10 @@ from dovetail.controllers.disruption.annotations import DoNotDisrupt
 from dovetail.controllers.disruption.consolidatable import Consolidatable
 from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.drifted import Drifted
-from dovetail.controllers.disruption.methods import Emptiness
+from dovetail.controllers.disruption.execute import Execution
+from dovetail.controllers.disruption.methods import Drift, Emptiness
 from dovetail.controllers.disruption.podevents import PodEvents
+from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.controllers.node.evict import EvictionQueue
 from dovetail.controllers.node.repair import NodeRepair
 from dovetail.controllers.node.terminate import NodeTermination
@@ -33,6 +35,7 @@ from dovetail.controllers.nodepool.readiness import NodePoolReadiness
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, RegistrationObserver
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher
+from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
 from dovetail.controllers.transitions import Transitions
@@ -96,9 +99,14 @@ class Operator:
         )
         yield "provisioner.trigger.pod", PodTrigger(context, batcher).queue.run()
         yield "provisioner.trigger.node", NodeTrigger(context, batcher).queue.run()
-        provisioner = Provisioner(context, batcher, self._planner, self._settings.provisioning())
-        yield "provisioner", provisioner.run()
-        yield "disruption", Disruption(context, (Emptiness(context),)).run()
+        provisioning = self._settings.provisioning()
+        intake = Intake(context, provisioning.solver)
+        yield "provisioner", Provisioner(context, batcher, self._planner, provisioning).run()
+        execution = Execution(context)
+        what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
+        methods = (Emptiness(context), Drift(context, what_if))
+        yield "disruption.queue", execution.run()
+        yield "disruption", Disruption(context, execution, methods).run()
 
     def _classes_and_pools(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         context, health = self._context, RegistrationHealth()

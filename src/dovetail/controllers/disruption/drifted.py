@@ -12,11 +12,11 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.nodeclaim.status import LAUNCHED, write
 from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.disrupt.command import DRIFTED
 from dovetail.disrupt.drift import pool_drift
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 
-DRIFTED = "Drifted"
 PERIOD = 5 * MINUTE
 
 

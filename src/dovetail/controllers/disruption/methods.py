@@ -6,17 +6,21 @@ from typing import Protocol
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
-from dovetail.disrupt import emptiness
+from dovetail.controllers.disruption.whatif import WhatIf
+from dovetail.disrupt import drift, emptiness
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import Command, Decision
+from dovetail.disrupt.command import DRIFTED, Command, Decision, Note
 from dovetail.disrupt.pods import Budgets
 
 
 class Method(Protocol):
     """One way. The controller asks them in order; the first that proposes a command acts."""
 
-    def decide(self, views: tuple[NodeView, ...]) -> Decision:
+    quiet: int  # nanoseconds that a command waits before it is validated
+
+    async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """What it would do now, and what it has to say about nodes that it leaves alone."""
 
     def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
@@ -26,16 +30,20 @@ class Method(Protocol):
 class Emptiness:
     """Deletes nodes that nothing would have to leave."""
 
+    quiet = 15 * SECOND
+
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def decide(self, views: tuple[NodeView, ...]) -> Decision:
+    async def decide(self, views: tuple[NodeView, ...]) -> Decision:
+        """See the protocol."""
         state = self._context.state
         return emptiness.decide(
             views, state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), self._context.clock.now()
         )
 
     def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
+        """See the protocol."""
         state = self._context.state
         return emptiness.validate(
             command,
@@ -44,3 +52,39 @@ class Emptiness:
             Budgets(state.all(PodDisruptionBudget)),
             self._context.clock.now(),
         )
+
+
+class Drift:
+    """Replaces nodes that drifted: empty ones together, others one at a time, the oldest drift first.
+
+    A node whose pods have no other place does not keep the next one from its turn.
+    """
+
+    quiet = 0  # drift does not go away by waiting
+
+    def __init__(self, context: Context, what_if: WhatIf) -> None:
+        self._context = context
+        self._what_if = what_if
+
+    async def decide(self, views: tuple[NodeView, ...]) -> Decision:
+        """See the protocol."""
+        turn = self._turn(views)
+        if turn.empty:
+            return Decision(Command(DRIFTED, turn.empty), turn.notes)
+        notes = list(turn.notes)
+        for view in turn.loaded:
+            outcome = await self._what_if.without((view,), DRIFTED)
+            if outcome.command is not None:
+                return Decision(outcome.command, tuple(notes))
+            notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
+        return Decision(None, tuple(notes))
+
+    def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
+        """The same command, if nothing came up while its plan was made."""
+        turn = self._turn(views)
+        free = {view.claim.metadata.uid for view in (*turn.empty, *turn.loaded)}
+        return command if all(view.claim.metadata.uid in free for view in command.candidates) else None
+
+    def _turn(self, views: tuple[NodeView, ...]) -> drift.Rollout:
+        state, now = self._context.state, self._context.clock.now()
+        return drift.rollout(views, state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), now)

@@ -1,0 +1,209 @@
+"""Commands being carried out: taint, launch replacements, wait until they are up, delete; or undo."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Condition, condition, is_true
+from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.base.errors import ApiError, Conflict, NotFound
+from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.consolidatable import remove_condition
+from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
+from dovetail.controllers.provisioning.claims import node_claim
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import Command
+from dovetail.disrupt.pods import DISRUPTED
+from dovetail.solve.plan import PlannedClaim
+
+STEP = SECOND
+_PER_NODE = 80 * SECOND // 1000
+_SHORTEST_LIFE = 10 * MINUTE
+_LONGEST_LIFE = HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A command whose replacements are coming up; `replacements` are names of claims."""
+
+    command: Command
+    replacements: tuple[str, ...]
+    begun: int
+
+
+class Execution:
+    """Carries commands out. What it remembers is lost in a restart, and `tidy` then undoes what was begun.
+
+    Invariant: `taken` names the claims of all running commands, and those deleted ones that are still there.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._taken: dict[str, None] = {}
+        self._running: list[Running] = []
+
+    @property
+    def taken(self) -> Collection[str]:
+        """Claims that a command has taken: from its start until they are gone."""
+        return self._taken.keys()
+
+    async def run(self) -> None:
+        """Carry on with all commands every second, for ever."""
+        while True:
+            await self._context.clock.sleep(STEP)
+            for running in tuple(self._running):
+                try:
+                    await self._step(running)
+                except ApiError:
+                    continue  # it is stepped again in a second
+
+    async def start(self, command: Command) -> None:
+        """Taint all first, so that nothing comes; launch what is needed; without replacements delete at once.
+
+        Raises ApiError when that fails: then nothing was deleted, and `tidy` takes the taints off again.
+        """
+        state, clock = self._context.state, self._context.clock
+        self._taken.update(dict.fromkeys(_claims(command)))
+        try:
+            for view in command.candidates:
+                await self._prepare(view, command.reason)
+            names = tuple([await self._launch(planned, command) for planned in command.replacements])
+        except ApiError:
+            self._release(command)
+            raise
+        state.mark(command.names())
+        for name in (*names, *command.used):
+            state.nominate(name)
+        self._context.log.record(
+            "disruption",
+            reason=command.reason,
+            decision=command.decision,
+            nodes=[view.name for view in command.candidates],
+            claims=list(_claims(command)),
+            replacements=list(names),
+            savings=command.savings,
+        )
+        running = Running(command, names, clock.now())
+        if names:
+            self._running.append(running)
+        else:
+            await self._delete(running)
+
+    async def tidy(self) -> None:
+        """Undo what a command left behind on nodes that no command has taken, such as after a restart."""
+        state = self._context.state
+        for claim in state.all(NodeClaim):
+            if claim.deleting or claim.metadata.name in self._taken:
+                continue
+            node = state.node_of(claim)
+            if node is not None and not node.deleting and _tainted(node):
+                kept = [encode(taint) for taint in node.spec.taints if taint.key != DISRUPTED.key]
+                await self._write_taints(node, kept)
+            if condition(claim.status.conditions, DISRUPTION_REASON) is not None:
+                await remove_condition(self._context, claim, DISRUPTION_REASON)
+        busy = {name for running in self._running for name in _claims(running.command)}
+        for name in [name for name in self._taken if name not in busy]:
+            present = state.get(NodeClaim, name)
+            if present is None or present.deleting:
+                del self._taken[name]
+
+    async def _step(self, running: Running) -> None:
+        now = self._context.clock.now()
+        claims = [self._context.state.get(NodeClaim, name) for name in running.replacements]
+        gone = [name for name, claim in zip(running.replacements, claims, strict=True) if _lost(claim)]
+        nodes = sum(len(other.command.candidates) for other in self._running)
+        life = min(max(_PER_NODE * nodes, _SHORTEST_LIFE), _LONGEST_LIFE)
+        if gone:
+            self._fail(running, f"replacement {gone[0]} is gone")
+        elif all(claim is not None and is_true(claim.status.conditions, INITIALIZED) for claim in claims):
+            self._running.remove(running)
+            await self._delete(running)
+        elif now - running.begun > life:
+            self._fail(running, "replacements did not come up in time")
+        else:
+            await self._wait(running, [claim for claim in claims if claim is not None])
+
+    async def _wait(self, running: Running, claims: list[NodeClaim]) -> None:
+        # Until the pods come, nothing else may take the replacements for empty.
+        for name in (*running.replacements, *running.command.used):
+            self._context.state.nominate(name)
+        for claim in claims:
+            if not is_true(claim.status.conditions, INITIALIZED):
+                text = "Waiting on readiness to continue disruption"
+                await self._context.recorder.publish(claim, "Normal", "DisruptionWaitingReadiness", text)
+
+    def _fail(self, running: Running, why: str) -> None:
+        """Give up: the candidates stay. Replacements that are up stay as well, until they are found empty."""
+        self._running.remove(running)
+        self._release(running.command)
+        self._context.state.unmark(running.command.names())
+        self._context.log.record(
+            "disruption.failed",
+            reason=running.command.reason,
+            claims=list(_claims(running.command)),
+            replacements=list(running.replacements),
+            message=why,
+        )
+
+    def _release(self, command: Command) -> None:
+        for name in _claims(command):
+            self._taken.pop(name, None)
+
+    async def _launch(self, planned: PlannedClaim, command: Command) -> str:
+        """Raises NotFound when the pool is gone."""
+        pool = await self._context.client.get(NodePool, planned.pool)
+        claim = await self._context.client.create(node_claim(planned, pool))
+        self._context.state.expect(claim)
+        text = f"Launching NodeClaim: {command.reason}"
+        await self._context.recorder.publish(claim, "Normal", "DisruptionLaunching", text)
+        return claim.metadata.name
+
+    async def _prepare(self, view: NodeView, reason: str) -> None:
+        client = self._context.client
+        if view.node is not None:
+            node = await client.get(Node, view.node.metadata.name)
+            if not _tainted(node):
+                taints = [*(encode(taint) for taint in node.spec.taints), encode(DISRUPTED)]
+                await self._write_taints(node, taints)
+        claim = await client.get(NodeClaim, view.claim.metadata.name)
+        await write(self._context, claim, Condition(type=DISRUPTION_REASON, status="True", reason=reason))
+
+    async def _delete(self, running: Running) -> None:
+        """Their termination does the rest."""
+        recorder, reason = self._context.recorder, running.command.reason
+        for view in running.command.candidates:
+            claim = view.claim
+            await recorder.publish(
+                claim, "Normal", "DisruptionTerminating", f"Disrupting NodeClaim: {reason}"
+            )
+            if view.node is not None:
+                text = f"Disrupting Node: {reason}"
+                await recorder.publish(view.node, "Normal", "DisruptionTerminating", text)
+            try:
+                await self._context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
+            except (NotFound, Conflict):
+                self._context.state.unmark((claim.metadata.name, view.name))
+
+    async def _write_taints(self, node: Node, taints: list[object]) -> None:
+        merge = {
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "spec": {"taints": taints},
+        }
+        await self._context.client.patch(Node, node.metadata.name, merge=merge)
+
+
+def _claims(command: Command) -> tuple[str, ...]:
+    return tuple(view.claim.metadata.name for view in command.candidates)
+
+
+def _lost(claim: NodeClaim | None) -> bool:
+    return claim is None or claim.deleting
+
+
+def _tainted(node: Node) -> bool:
+    return any(taint.key == DISRUPTED.key for taint in node.spec.taints)

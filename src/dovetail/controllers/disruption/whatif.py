@@ -1,0 +1,68 @@
+"""What would become of pods if their nodes were gone: asked of the solver, nothing is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dovetail.controllers.context import Context
+from dovetail.controllers.planner import Planner
+from dovetail.controllers.provisioning.intake import Intake
+from dovetail.controllers.provisioning.pods import unbound
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import Command
+from dovetail.disrupt.pods import reschedulable
+from dovetail.model.problem import Problem
+from dovetail.solve.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The command that would empty the nodes, or why there is none."""
+
+    command: Command | None
+    obstacle: str = ""
+
+
+class WhatIf:
+    """Imagines nodes away. Pending pods and those of other nodes on their way out are in every question."""
+
+    def __init__(self, context: Context, planner: Planner, intake: Intake, deadline: int) -> None:
+        self._context = context
+        self._planner = planner
+        self._intake = intake
+        self._deadline = deadline
+
+    async def without(self, views: Sequence[NodeView], reason: str) -> Outcome:
+        """How to delete these nodes for that reason so that each of their pods has a place first."""
+        moved = {pod.key: view.name for view in views for pod in view.pods if reschedulable(pod)}
+        problem = self._problem(views)
+        plan = await self._planner.plan(problem, self._deadline)
+        obstacle = _obstacle(problem, plan, moved)
+        if obstacle:
+            return Outcome(None, obstacle)
+        replacements = tuple(claim for claim in plan.claims if not moved.keys().isdisjoint(claim.pods))
+        used = tuple(name for name, pods in plan.existing.items() if not moved.keys().isdisjoint(pods))
+        return Outcome(Command(reason, tuple(views), replacements, used))
+
+    def _problem(self, views: Sequence[NodeView]) -> Problem:
+        places = self._intake.places()
+        waiting, _ = self._intake.waiting(places)
+        coming = [unbound(pod) for view in views for pod in view.pods if reschedulable(pod)]
+        known = {pod.key for pod in coming}
+        others = [pod for pod in (*waiting, *self._intake.moving()) if pod.key not in known]
+        leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))
+        return self._intake.problem((*coming, *others), places, leaving)
+
+
+def _obstacle(problem: Problem, plan: Plan, moved: dict[str, str]) -> str:
+    """Why the pods cannot all leave; pods that were pending before do not count."""
+    faults = [f"{left.pod} => {left.reason}" for left in plan.unschedulable if left.pod in moved]
+    rising = {node.name for node in problem.nodes if not node.initialized and node.pool}
+    for name in rising & plan.existing.keys():
+        faults += [
+            f"{pod} => would schedule against uninitialized node/{name}"
+            for pod in plan.existing[name]
+            if pod in moved
+        ]
+    return f"Not all pods would schedule, {'; '.join(sorted(faults))}" if faults else ""

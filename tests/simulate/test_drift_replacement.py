@@ -1,0 +1,166 @@
+"""Drifted nodes are replaced: the replacement first, budgets kept, everything undone when it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operated import START, Operated, node_class, play, pod, pool, replicas
+from stories import apart, inflate
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import condition, is_true
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.cloud.simulated import Limit
+from dovetail.disrupt.pods import DISRUPTED
+from dovetail.model import labels
+
+
+def terminating(claim: NodeClaim) -> bool:
+    return is_true(claim.status.conditions, "InstanceTerminating")
+
+
+def tainted(node: Node) -> bool:
+    return any(taint.key == DISRUPTED.key for taint in node.spec.taints)
+
+
+def budget(nodes: str) -> dict[str, Any]:
+    """A merge patch of a pool."""
+    return {"spec": {"disruption": {"budgets": [{"nodes": nodes}]}}}
+
+
+def lasting(nodes: str = "100%", **spec: Any) -> dict[str, Any]:
+    """A pool whose nodes go only because they drifted."""
+    return pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": nodes}]}, **spec)
+
+
+async def relabel(world: Operated, value: str = "new") -> None:
+    """Make every node drift."""
+    merge = {"spec": {"template": {"metadata": {"labels": {"generation": value}}}}}
+    await world.client.patch(NodePool, "general", merge=merge)
+
+
+def test_the_replacement_is_up_before_anything_is_drained() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting(), replicas("web", 2))
+        await world.clock.sleep(3 * MINUTE)
+        await relabel(world)
+        await world.clock.sleep(10 * MINUTE)
+        (node,) = world.state.all(Node)
+        assert node.metadata.labels["generation"] == "new"
+        assert len(world.state.pods_on(node.metadata.name)) == 2
+
+    world = play(script)
+    (command,) = world.records("disruption")
+    (replacement,) = command["replacements"]
+    assert (command["reason"], command["decision"]) == ("Drifted", "replace")
+    up = world.records("claim.condition", claim=replacement, type="Initialized", status="True")[0]["t"]
+    assert all(record["t"] >= up for record in world.records("pod.evicted"))
+    assert len(world.records("instance.started")) == 2
+    assert "Launching NodeClaim: Drifted" in world.messages("DisruptionLaunching")
+    assert "Waiting on readiness to continue disruption" in world.messages("DisruptionWaitingReadiness")
+    assert world.messages("DisruptionTerminating") == [
+        "Disrupting NodeClaim: Drifted",
+        "Disrupting Node: Drifted",
+    ]
+
+
+def test_one_at_a_time_within_the_budget() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting("1"), inflate(4, affinity=apart()))
+        await world.clock.sleep(3 * MINUTE)
+        await relabel(world)
+        for _ in range(120):
+            # A node whose pods are gone and whose instance terminates counts no more.
+            claims = [world.state.claim_of(node) for node in world.state.all(Node) if tainted(node)]
+            assert sum(claim is not None and not terminating(claim) for claim in claims) <= 1
+            await world.clock.sleep(10 * SECOND)
+        assert {node.metadata.labels.get("generation") for node in world.state.all(Node)} == {"new"}
+        assert len(world.state.all(Node)) == 4
+
+    world = play(script)
+    assert [len(record["nodes"]) for record in world.records("disruption")] == [1, 1, 1, 1]
+
+
+def test_pods_with_room_elsewhere_need_no_replacement() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting(), replicas("first", 1, "1500m"))
+        await world.clock.sleep(2 * MINUTE)
+        await relabel(world)
+        # Its budget of none keeps the old node while a new one comes up that has room for both.
+        await world.client.patch(NodePool, "general", merge=budget("0"))
+        world.create(replicas("second", 1, "2"))
+        await world.clock.sleep(3 * MINUTE)
+        assert len(world.state.all(Node)) == 2
+        await world.client.patch(NodePool, "general", merge=budget("1"))
+        await world.clock.sleep(5 * MINUTE)
+        assert len(world.state.all(Node)) == 1
+
+    world = play(script)
+    (command,) = world.records("disruption")
+    assert (command["decision"], command["replacements"]) == ("delete", [])
+
+
+def test_do_not_disrupt_keeps_a_drifted_node_unless_it_has_a_termination_grace_period() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting(), pod("a", annotations={labels.DO_NOT_DISRUPT: "true"}))
+        await world.clock.sleep(2 * MINUTE)
+        await relabel(world)
+        await world.clock.sleep(10 * MINUTE)
+        assert len(world.state.all(NodeClaim)) == 1
+
+    world = play(script)
+    assert not world.records("disruption")
+    assert 'Pod has "karpenter.sh/do-not-disrupt" annotation (Pod=default/a)' in world.messages(
+        "DisruptionBlocked"
+    )
+
+    async def forced(world: Operated) -> None:
+        made = lasting()
+        made["spec"]["template"]["spec"]["terminationGracePeriod"] = "5m"
+        protected = replicas("a", 1)
+        protected["spec"]["template"]["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
+        world.create(node_class(), made, protected)
+        await world.clock.sleep(2 * MINUTE)
+        await relabel(world)
+        await world.clock.sleep(15 * MINUTE)
+        (node,) = world.state.all(Node)
+        assert node.metadata.labels["generation"] == "new"
+
+    assert len(play(forced).records("disruption")) == 1
+
+
+def test_a_replacement_that_the_cloud_refuses_leaves_the_node_as_it_was() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting(), replicas("web", 2))
+        await world.clock.sleep(3 * MINUTE)
+        await relabel(world)
+        await world.clock.sleep(10 * MINUTE)
+        (node,) = [node for node in world.state.all(Node) if "generation" not in node.metadata.labels]
+        assert not tainted(node)
+        (claim,) = [claim for claim in world.state.all(NodeClaim) if not claim.deleting]
+        assert condition(claim.status.conditions, "DisruptionReason") is None
+        assert len(world.state.pods_on(node.metadata.name)) == 2
+        assert not world.state.marked()
+
+    world = play(script, limits=(Limit(since=START + 3 * MINUTE),))
+    assert world.records("disruption.failed")
+    assert not world.records("pod.evicted")
+
+
+def test_a_restart_in_the_middle_starts_over_and_ends_well() -> None:
+    for moment in (12, 15, 20, 40, 60):
+
+        async def script(world: Operated, moment: int = moment) -> None:
+            world.create(node_class(), lasting(), replicas("web", 2))
+            await world.clock.sleep(3 * MINUTE)
+            await relabel(world)
+            await world.clock.sleep(moment * SECOND)
+            await world.restart()
+            await world.clock.sleep(15 * MINUTE)
+            labelled = [node.metadata.labels.get("generation") for node in world.state.all(Node)]
+            assert labelled == ["new"]
+            assert sum(bool(item.spec.node_name) for item in world.state.all(Pod)) == 2
+
+        play(script)
