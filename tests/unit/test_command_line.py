@@ -22,7 +22,9 @@ def test_help_lists_every_command() -> None:
     assert all(name in done.stdout for name in ("simulate", "plan", "explain", "catalog"))
 
 
-@pytest.mark.parametrize("command", ["simulate", "plan", "explain pod", "catalog"])
+@pytest.mark.parametrize(
+    "command", ["simulate", "plan", "explain pod", "explain node", "explain cost", "catalog"]
+)
 def test_every_command_teaches(command: str) -> None:
     done = dovetail(*command.split(), "--help")
     assert done.returncode == 0

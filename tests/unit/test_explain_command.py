@@ -14,6 +14,25 @@ from dovetail.cli.main import run
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
 BASE = ["-f", str(EXAMPLE), "--region", "ap-northeast-2", "--deadline", "50ms"]
 
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata:
+  name: old
+  labels:
+    kubernetes.io/hostname: old
+    kubernetes.io/arch: amd64
+    kubernetes.io/os: linux
+    topology.kubernetes.io/zone: ap-northeast-2a
+    node.kubernetes.io/instance-type: m5.2xlarge
+    karpenter.sh/capacity-type: on-demand
+    karpenter.sh/nodepool: general
+spec: {providerID: "aws:///ap-northeast-2a/i-1"}
+status:
+  capacity: {cpu: "8", memory: 32Gi, pods: "58"}
+  allocatable: {cpu: 7910m, memory: 30Gi, pods: "58"}
+  conditions: [{type: Ready, status: "True"}]
+"""
 HUGE = """\
 apiVersion: v1
 kind: Pod
@@ -83,6 +102,48 @@ def test_a_pod_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.strip() == "default/there runs on node old: there is nothing to plan."
 
 
+def test_a_node_to_be_bought(capsys: pytest.CaptureFixture[str]) -> None:
+    found = explained(capsys, "node", "general-0", *BASE)
+    assert found["planned"]
+    assert found["nodePool"] == "general"
+    names = [item["instanceType"] for item in found["possible"]]
+    prices = [item["price"] for item in found["possible"]]
+    assert found["offer"]["instanceType"] == names[0]
+    assert prices == sorted(prices)
+    assert all(item["price"] < prices[0] and item["misses"] for item in found["cheaperButUnfit"])
+    assert found["resources"]["cpu"]["daemons"] == 100
+    assert run(["explain", "node", "general-0", *BASE]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "general-0 is to be bought:" in out
+    assert "Next best is" in out
+    assert "Why nothing cheaper" in out
+
+
+def test_a_node_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text(NODE + "---\n" + RUNNING)
+    found = explained(capsys, "node", "old", *BASE, "-f", str(file))
+    assert not found["planned"]
+    assert found["offer"]["instanceType"] == "m5.2xlarge"
+    assert "default/there" in [item["pod"] for item in found["pods"]]
+    assert "m5.2xlarge" in [item["instanceType"] for item in found["possible"]]
+    assert {item["zone"] for item in found["possible"]} == {"ap-northeast-2a"}
+
+
+def test_what_rules_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    found = explained(capsys, "cost", *BASE, "--tries", "3")
+    assert found["lowerBound"] <= found["monthly"]
+    for rule in found["rules"]:
+        assert 0 <= rule["atLeast"] <= rule["atMost"]
+        assert rule["atLeast"] <= rule["saved"] + 0.01 or rule["saved"] < 0
+    assert len(found["rules"]) + len(found["notComparable"]) == 3
+    assert found["notTried"]
+    assert run(["explain", "cost", *BASE, "--tries", "2"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "The plan costs $" in out
+    assert "not tried (see --tries)" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -92,6 +153,10 @@ def test_a_pod_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["pod", "done"], "pod default/done has finished, so it needs no node"),
         (["pod"], "NAME"),
         (["pods", "x"], "Unknown command"),
+        (["node", "general-99"], "did you mean general-"),
+        (["node", "general"], "there is no node general in the plan or the manifests"),
+        (["cost", "--tries", "0"], "--tries: 0 is less than 1"),
+        (["cost", "--tries", "many"], "many"),
         (["pod", "web-0", "--region", "us-east-1"], "--region"),
     ],
 )

@@ -255,7 +255,7 @@ def test_nodes_are_counted_by_the_first_rule_that_fails_and_the_nearest_is_named
     nodes = [node("n1", "z-a", "4", taints=[GPU_TAINT]), node("n2", "z-a", "2"), node("n3", "z-b", "5")]
     found = story([pod(cpu="6")], "web", pool(limits={"nodes": "0"}), nodes=nodes)
     told = found.verdict.nodes
-    assert told.reasons == (("not enough cpu", 2), ("taint dedicated=gpu:NoSchedule is not tolerated", 1))
+    assert told.reasons == (("not enough CPU", 2), ("taint dedicated=gpu:NoSchedule is not tolerated", 1))
     assert told.nearest == "n3"
     assert [item.text for item in told.misses] == ["1 CPU short (needs 6, 5 free)"]
 

@@ -5,18 +5,26 @@ from __future__ import annotations
 import difflib
 
 from cyclopts import App
+from rich.console import Console
+from rich.progress import Progress
 
 from dovetail.api.core import Pod
 from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
+from dovetail.cli import explain_cost_output as cost_output
+from dovetail.cli import explain_node_output as node_output
 from dovetail.cli import explain_output
 from dovetail.cli.question import Output, Question, answered, show
 from dovetail.model.problem import Problem
+from dovetail.solve.explain.cost import comparison, cost_story
+from dovetail.solve.explain.node import node_names, node_story
 from dovetail.solve.explain.pod import pod_story
+from dovetail.solve.explain.rules import Rule
+from dovetail.solve.plan import Plan
 
 explain = App(
     name="explain",
-    help="Tell why a plan is what it is: where a pod goes, or what stands in its way.\n\n"
+    help="Tell why a pod has no place, why a node is what it is, and what rules cost.\n\n"
     "Takes the same files and options as `dovetail plan`.",
 )
 
@@ -44,15 +52,87 @@ def pod(name: str, /, *, question: Question, output: Output = "table") -> None:
         story = pod_story(problem, answer, key)
         show(explain_output.pod_tables(story), explain_output.pod_document(story), output)
         return
-    node = _bound_to(question, problem, key)
-    show(explain_output.bound(key, node), {"pod": key, "bound": node}, output)
+    there = _bound_to(question, problem, key)
+    show(explain_output.bound(key, there), {"pod": key, "bound": there}, output)
+
+
+@explain.command
+def node(name: str, /, *, question: Question, output: Output = "table") -> None:
+    """Tell who fills a node and how full it is, why it is of this type, and what else there was.
+
+    NAME is a node of the manifests, or one to be bought, by its name in `dovetail explain pod` and in
+    `dovetail plan -o json`: general-0. For a node that is there, its pods are taken to stay in its zone.
+
+    Example: `dovetail explain node general-0 -f manifests/ --region us-east-1`.
+
+    Parameters
+    ----------
+    name
+        The node.
+    output
+        table for people; json or yaml with every detail for programs.
+    """
+    problem = question.problem()
+    answer, _ = answered(problem, question.longest())
+    names = node_names(problem, answer)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3) or names[:3]
+        remedy = (
+            f"did you mean {' or '.join(near)}?" if near else "the plan buys nothing, and no node is given"
+        )
+        raise InputError(
+            f"there is no node {name} in the plan or the manifests",
+            source="dovetail explain node",
+            remedy=remedy,
+        )
+    story = node_story(problem, answer, name)
+    show(node_output.node_tables(story), node_output.node_document(story), output)
+
+
+@explain.command
+def cost(*, question: Question, tries: int = 20, output: Output = "table") -> None:
+    """Tell what the dearest rules of the manifests cost per month.
+
+    Each rule is lifted alone and everything is planned anew: topology spread and affinity of each workload,
+    its demands on zone, type or capacity type, its preferences, requirements, limits and weights of
+    NodePools, minValues, and what daemons take. The rules with the most at stake are tried first. It takes
+    up to --deadline for each.
+
+    Example: `dovetail explain cost -f manifests/ --region us-east-1 --deadline 5s`.
+
+    Parameters
+    ----------
+    tries
+        How many rules to try at most.
+    output
+        table for people; json or yaml with every detail for programs.
+    """
+    if tries < 1:
+        raise InputError(f"{tries} is less than 1", source="--tries", remedy="such as --tries 20")
+    problem = question.problem()
+    longest = question.longest()
+    answer, _ = answered(problem, longest)
+
+    def solved(changed: Problem) -> Plan:
+        return answered(changed, longest)[0]
+
+    base = comparison(problem, answer, solved)
+    screen = Console(stderr=True)
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        task = progress.add_task("", total=min(tries, len(base.rules)))
+
+        def step(rule: Rule) -> None:
+            progress.update(task, advance=1, description=f"without {rule.what} of {rule.who}")
+
+        story = cost_story(base, tries, solved, step)
+    show(cost_output.cost_tables(story), cost_output.cost_document(story), output)
 
 
 def _bound_to(question: Question, problem: Problem, key: str) -> str:
     """The node that a pod runs on; raises InputError for a pod that is not there or is of no concern."""
-    node = next((node.name for node in problem.nodes for item in node.pods if item.key == key), "")
-    if node:
-        return node
+    there = next((node.name for node in problem.nodes for item in node.pods if item.key == key), "")
+    if there:
+        return there
     given = {item.object.key: item.object for item in load(question.filename) if isinstance(item.object, Pod)}
     found = given.get(key)
     if found is None:

@@ -49,7 +49,7 @@ def pod_document(story: PodStory) -> dict[str, Any]:
             "refused": dict(nodes.reasons),
             "open": list(nodes.open),
             "nearest": nodes.nearest,
-            "misses": [_miss(item) for item in nodes.misses],
+            "misses": [miss_document(item) for item in nodes.misses],
         }
     return found
 
@@ -57,21 +57,27 @@ def pod_document(story: PodStory) -> dict[str, Any]:
 def _pool(item: PoolVerdict) -> dict[str, Any]:
     found: dict[str, Any] = {"nodePool": item.pool}
     if item.offer:
-        found["cheapest"] = {
-            "instanceType": item.offer.instance_type,
-            "zone": item.offer.zone,
-            "capacityType": item.offer.capacity_type,
-            "price": item.offer.price / NANO_DOLLARS,
-            "priceEstimated": item.offer.estimated,
-        }
-    found["misses"] = [_miss(miss) for miss in item.misses]
+        found["cheapest"] = offer_document(item.offer)
+    found["misses"] = [miss_document(miss) for miss in item.misses]
     found["wouldFit"] = [
         {"change": [change.words for change in way.changes], "where": way.place} for way in item.ways
     ]
     return found
 
 
-def _miss(item: Miss) -> dict[str, str]:
+def offer_document(item: Offer) -> dict[str, Any]:
+    """An offering; dollars per hour."""
+    return {
+        "instanceType": item.instance_type,
+        "zone": item.zone,
+        "capacityType": item.capacity_type,
+        "price": item.price / NANO_DOLLARS,
+        "priceEstimated": item.estimated,
+    }
+
+
+def miss_document(item: Miss) -> dict[str, str]:
+    """What stands in the way."""
     return {"rule": item.rule, "name": item.name, "text": item.text}
 
 

@@ -21,7 +21,7 @@ OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _COMMANDS = {
     "simulate": "Play a scenario in virtual time and see what it costs and who waits.",
     "plan": "Show which nodes would be bought for a set of manifests.",
-    "explain": "Tell why a plan is what it is: where a pod goes, or what stands in its way.",
+    "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
 }
 

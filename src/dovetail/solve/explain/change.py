@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from msgspec.structs import replace as with_fields
 
 from dovetail.api.core import (
     Affinity,
     Container,
+    NodeAffinity,
     NodeSelector,
     Pod,
     PodAffinity,
@@ -24,6 +26,7 @@ from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import pod_requests, quantities
 from dovetail.solve.explain.miss import Change
+from dovetail.solve.explain.owners import template_of
 
 
 def apply(problem: Problem, key: str, change: Change) -> Problem:
@@ -32,28 +35,23 @@ def apply(problem: Problem, key: str, change: Change) -> Problem:
         edit = _POOL_CHANGES[change.kind]
         pools = tuple(edit(pool, change) if pool.name == change.pool else pool for pool in problem.pools)
         return replace(problem, pools=pools)
+    (template,) = (template_of(pod) for pod in problem.pods if pod.key == key)
+
+    def meant(pod: Pod) -> bool:
+        return pod.key == key or (change.kind == "topology" and template_of(pod) == template)
+
+    return for_pods(problem, change, meant)
+
+
+def for_pods(problem: Problem, change: Change, meant: Callable[[Pod], bool]) -> Problem:
+    """The problem with the change made to some pods, pending or on nodes."""
     alter = _POD_CHANGES[change.kind]
-    (changed,) = (pod for pod in problem.pods if pod.key == key)
 
-    def altered(pod: Pod) -> Pod:
-        meant = pod.key == key or (change.kind == "topology" and _fellow(pod, changed))
-        return with_fields(pod, spec=alter(pod, change)) if meant else pod
+    def altered(pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+        return tuple(with_fields(pod, spec=alter(pod, change)) if meant(pod) else pod for pod in pods)
 
-    nodes = problem.nodes
-    if change.kind == "topology":
-        nodes = tuple(replace(node, pods=tuple(altered(pod) for pod in node.pods)) for node in nodes)
-    return replace(problem, pods=tuple(altered(pod) for pod in problem.pods), nodes=nodes)
-
-
-def _fellow(pod: Pod, other: Pod) -> bool:
-    """True iff both come from one template: a topology rule is changed there, for all of its pods."""
-    if pod.metadata.namespace != other.metadata.namespace or pod.metadata.labels != other.metadata.labels:
-        return False
-    mine, its = pod.spec, other.spec
-    return (mine.affinity, mine.topology_spread_constraints) == (
-        its.affinity,
-        its.topology_spread_constraints,
-    )
+    nodes = tuple(replace(node, pods=altered(node.pods)) for node in problem.nodes)
+    return replace(problem, pods=altered(problem.pods), nodes=nodes)
 
 
 def _limit(pool: Pool, change: Change) -> Pool:
@@ -163,12 +161,41 @@ def _without(terms: PodAffinity | None, key: str) -> PodAffinity | None:
     return with_fields(terms, required=kept)
 
 
+def _volumes(pod: Pod, _: Change) -> PodSpec:
+    return with_fields(pod.spec, volumes=())
+
+
+def _preferences(pod: Pod, _: Change) -> PodSpec:
+    """Nothing is preferred any more."""
+    spec = pod.spec
+    hard = tuple(
+        item for item in spec.topology_spread_constraints if item.when_unsatisfiable != "ScheduleAnyway"
+    )
+    affinity = spec.affinity
+    if affinity is not None:
+        affinity = Affinity(
+            node_affinity=_unpreferred(affinity.node_affinity),
+            pod_affinity=_unpreferred(affinity.pod_affinity),
+            pod_anti_affinity=_unpreferred(affinity.pod_anti_affinity),
+        )
+    return with_fields(spec, topology_spread_constraints=hard, affinity=affinity)
+
+
+_Terms = TypeVar("_Terms", NodeAffinity, PodAffinity)
+
+
+def _unpreferred(terms: _Terms | None) -> _Terms | None:
+    return with_fields(terms, preferred=()) if terms is not None else None
+
+
 _POD_CHANGES: dict[str, Callable[[Pod, Change], PodSpec]] = {
     "tolerate": _tolerate,
     "request": _request,
     "ports": _ports,
     "label": _label,
     "topology": _topology,
+    "volumes": _volumes,
+    "preferences": _preferences,
 }
 _POOL_CHANGES: dict[str, Callable[[Pool, Change], Pool]] = {
     "limit": _limit,

@@ -16,7 +16,7 @@ from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.explain import words
 from dovetail.solve.explain.grouping import refused, refusing
-from dovetail.solve.explain.miss import Change, Miss
+from dovetail.solve.explain.miss import Change, Miss, Offer
 from dovetail.solve.explain.wanted import Wanted, either, label_change
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.daemons import Daemon, reserve
@@ -51,8 +51,8 @@ class PoolView:
         self.table = PoolTable(_unbound(self.pool), index, world.axis, world.problem.extra(self.pool))
         self.table.base = self.base  # labels that the pool sets are known of every column
         daemons = [Daemon(item, world.axis) for item in world.problem.daemonsets]
-        self._daemons, _ = reserve(self.table, daemons, world.well_known)
-        self.table.reserve(self._daemons)
+        self.daemons, _ = reserve(self.table, daemons, world.well_known)
+        self.table.reserve(self.daemons)
         self.own = self.table.mask(self.base)
         self.room: Amounts = self.table.room[self.table.column_type]
         self._available = np.array(
@@ -71,29 +71,42 @@ class PoolView:
         """The instance type of a column."""
         return self.table.types[int(self.table.column_type[column])].name
 
+    def priced(self, column: int) -> bool:
+        """True iff a price is known: what is not sold at all has none."""
+        return self.table.offerings[column].price > 0
+
+    def offer(self, column: int) -> Offer:
+        """A column as it is sold."""
+        sold, price = self.table.offerings[column], int(self.table.price[column])
+        return Offer(self.name(column), sold.zone, sold.capacity_type, price, sold.estimated)
+
     def criteria(self, shape: Shape, wanted: Wanted) -> Iterator[Criterion]:
-        """Every rule about a pod of that shape on a new node, in the order in which they are tested."""
-        yield from self._limits()
-        for item in self.base:
-            holds = self.table.mask(Requirements.of((item,)))
-            if not holds.all():
-                yield Criterion(holds, np.full(len(holds), _POOL_WEIGHT), partial(self._own_miss, item))
+        """Every rule about a pod of that shape on a new node."""
         for taint in self.pool.taints:
             if taint.effect in HARD_EFFECTS and not any(
                 tolerates(item, taint) for item in shape.sample.spec.tolerations
             ):
                 text = taint_text(taint)
-                change = Change("tolerate", f"tolerate {text}", taint.key, taint.value, taint.effect)
+                change = Change("tolerate", f"tolerate {text}", taint.key, taint.value, effect=taint.effect)
                 yield self._every(Miss("taint", taint.key, f"taint {text} is not tolerated", change))
+        yield from self.node_rules(shape.vector, wanted)
+        if not self.world.free_of_ports(self.index, shape.ports):
+            yield self._every(self._ports_miss(shape))
+        yield from self._topology(shape)
+
+    def node_rules(self, vector: Amounts, wanted: Wanted) -> Iterator[Criterion]:
+        """Every rule about a node as a whole that is to hold so much, and to have these labels."""
+        yield from self._limits()
+        for item in self.base:
+            holds = self.table.mask(Requirements.of((item,)))
+            if not holds.all():
+                yield Criterion(holds, np.full(len(holds), _POOL_WEIGHT), partial(self._own_miss, item))
         for item in wanted.labels:
             yield self._label(item, wanted, "label")
         for item in wanted.volumes:
             yield self._label(item, wanted, "volume")
-        if not self.world.free_of_ports(self.index, shape.ports):
-            yield self._every(self._ports_miss(shape))
-        yield from self._resources(shape)
+        yield from self._resources(vector, wanted.who)
         yield Criterion(self._available, np.ones(len(self._available)), self._sold_out)
-        yield from self._topology(shape)
 
     def _every(self, miss: Miss) -> Criterion:
         """A rule that no column meets."""
@@ -135,10 +148,10 @@ class PoolView:
 
     def _label(self, item: Requirement, wanted: Wanted, rule: str) -> Criterion:
         key, change = item.key, label_change(item) if rule == "label" else None
-        who = "its volume" if rule == "volume" else "the pod"
+        who = "its volume needs" if rule == "volume" else wanted.who
         here = self.base.by_key.get(key)
         if wanted.contradicts(item):
-            text = f"what {who} asks of {words.label(key)} contradicts itself"
+            text = f"what it asks of {words.label(key)} contradicts itself"
             return self._every(Miss(rule, key, text, either(item) if change else None))
         if here is None and key not in self.world.well_known and wanted.needs(item):
             told = self.base.compatible(Requirements.of((item,)), self.world.well_known)
@@ -149,26 +162,21 @@ class PoolView:
             if rule == "label" and not item.complement and len(item.values) == 1:
                 text = f"{words.demand(item)} is not in the pool, which allows {words.values(here)}"
             else:
-                text = f"{who} needs {words.demand(item)}, the pool allows {words.values(here)}"
+                text = f"{who} {words.demand(item)}, the pool allows {words.values(here)}"
             return self._every(Miss(rule, key, text, change))
+        miss = Miss(rule, key, words.demand(item), change)
         both = item if here is None else here.intersection(item)
         holds = self.table.mask(Requirements.of((both,)))
-        return Criterion(holds, np.ones(len(holds)), partial(self._label_miss, item, rule, holds, change))
+        return Criterion(holds, np.ones(len(holds)), partial(self._label_miss, who, miss, holds))
 
-    def _label_miss(
-        self, item: Requirement, rule: str, holds: Mask, change: Change | None, column: int
-    ) -> Miss:
-        who = "its volume" if rule == "volume" else "the pod"
+    def _label_miss(self, who: str, miss: Miss, holds: Mask, column: int) -> Miss:
+        """`miss` has the demand for its text: told is what there is instead."""
         if (holds & self.own).any():
-            text = (
-                f"{who} needs {words.demand(item)}, {self.name(column)} has {self._value(item.key, column)}"
-            )
+            there = f"{self.name(column)} has {self._value(miss.name, column)}"
         else:
-            found = {self._value(item.key, each) for each in np.flatnonzero(self.own).tolist()}
-            text = (
-                f"{who} needs {words.demand(item)}, what the pool can buy has {words.listed(sorted(found))}"
-            )
-        return Miss(rule, item.key, text, change)
+            found = {self._value(miss.name, each) for each in np.flatnonzero(self.own).tolist()}
+            there = f"what the pool can buy has {words.listed(sorted(found))}"
+        return replace(miss, text=f"{who} {miss.text}, {there}")
 
     def _value(self, key: str, column: int) -> str:
         return self.table.domains(key)[column] or "none"
@@ -178,27 +186,24 @@ class PoolView:
         text = f"a daemon of the pool's nodes holds one of its host ports ({ports})"
         return Miss("ports", ports, text, Change("ports", "use no host port"))
 
-    def _resources(self, shape: Shape) -> Iterator[Criterion]:
-        for row in range(len(self.world.axis.names)):
-            need = int(shape.vector[row])
+    def _resources(self, vector: Amounts, who: str) -> Iterator[Criterion]:
+        for row, need in enumerate(vector.tolist()):
             if need:
                 room: Amounts = self.room[:, row]
-                miss = partial(self._resource_miss, row, need)
+                miss = partial(self._resource_miss, who, row, need)
                 yield Criterion(room >= need, 1 + _short(np.full(len(room), need), room), miss)
 
-    def _resource_miss(self, row: int, need: int, column: int) -> Miss:
+    def _resource_miss(self, who: str, row: int, need: int, column: int) -> Miss:
         name = self.world.axis.names[row]
         have, most = int(self.room[column, row]), int(np.max(self.room[self.own, row], initial=0))
         if most <= 0:
-            return Miss(
-                "resource", name, f"the pod needs {words.amount(name, need)}, no type of the pool has any"
-            )
+            return Miss("resource", name, f"{who} {words.amount(name, need)}, no type of the pool has any")
         which = f"the largest allowed type, {self.name(column)}," if have == most else self.name(column)
         text = (
             f"needs {words.bare(name, need - max(have, 0), up=True)} more {words.resource(name)} "
             f"than {which} has for pods ({words.bare(name, need)} of {words.bare(name, max(have, 0))})"
         )
-        daemons = int(self._daemons[self.table.column_type[column], row])
+        daemons = int(self.daemons[self.table.column_type[column], row])
         if have < need <= have + daemons:
             text += f"; daemons take {words.bare(name, daemons)} there"
         if name == "cpu" and need >= _TYPO_FROM:
@@ -258,3 +263,9 @@ def _short(need: Amounts, room: Amounts | int) -> Floats:
     missing = np.clip(need - np.maximum(room, 0), 0, None)
     share: Floats = missing / np.maximum(need, 1)
     return share
+
+
+def distances(rules: list[Criterion]) -> Floats:
+    """How far each column is from meeting all of them, shape (C,); 0 where it does."""
+    total: Floats = np.sum([np.where(rule.holds, 0.0, rule.weight) for rule in rules], axis=0)
+    return total

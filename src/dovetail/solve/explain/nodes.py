@@ -59,7 +59,7 @@ def ask_nodes(world: World, shape: Shape) -> NodesVerdict:
 def _reason(miss: Miss) -> str:
     """A miss without the node's own figures, so that equal ones can be counted."""
     if miss.rule == "resource":
-        return f"not enough {miss.name}"
+        return f"not enough {words.resource(miss.name)}"
     if miss.rule == "taint":
         return miss.text
     about = f" ({words.label(miss.name)})" if miss.name and miss.rule != "ports" else ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.explain import words
-from dovetail.solve.explain.criteria import Criterion, PoolView
+from dovetail.solve.explain.criteria import Criterion, PoolView, distances
 from dovetail.solve.explain.miss import Change, Miss, Offer, PoolVerdict
 from dovetail.solve.explain.wanted import Wanted, alternatives
 from dovetail.solve.supply.columns import Floats
@@ -56,10 +56,7 @@ class _Trial:
 
     @cached_property
     def weights(self) -> Floats:
-        """How far each column is from holding the pod, shape (C,)."""
-        parts = np.array([rule.weight for rule in self.rules])
-        total: Floats = np.sum(np.where(self.violated, parts, 0.0), axis=0)
-        return total
+        return distances(self.rules)
 
     @property
     def best(self) -> int:
@@ -101,10 +98,7 @@ class _Trial:
     @property
     def offer(self) -> Offer:
         """The cheapest that holds the pod."""
-        column = self.best
-        sold = self.view.table.offerings[column]
-        price = int(self.view.table.price[column])
-        return Offer(self.view.name(column), sold.zone, sold.capacity_type, price, sold.estimated)
+        return self.view.offer(self.best)
 
     def misses(self) -> tuple[Miss, ...]:
         """What the nearest column fails."""

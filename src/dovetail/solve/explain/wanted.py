@@ -20,6 +20,7 @@ class Wanted:
     labels: Requirements
     volumes: Requirements
     needed: frozenset[str]  # labels that must be there
+    who: str = "the pod needs"
 
     def needs(self, item: Requirement) -> bool:
         """True iff the label must be there."""

@@ -1,0 +1,142 @@
+"""How a node's story is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from dovetail.cli.explain_output import miss_document, offer_document
+from dovetail.cli.tables import add_row, new_table
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.resources import CPU, MEMORY
+from dovetail.solve.explain import words
+from dovetail.solve.explain.node import NodeStory, Option
+
+_PODS, _TYPES = 10, 8  # rows shown
+
+
+def node_document(story: NodeStory) -> dict[str, Any]:
+    """A node's story for programs; prices in dollars per hour, amounts in thousandths of CPU and in bytes."""
+    found: dict[str, Any] = {"node": story.name, "nodePool": story.pool, "planned": story.planned}
+    if story.offer:
+        found["offer"] = offer_document(story.offer)
+    found["pods"] = [{"pod": pod, "requests": requests} for pod, requests in story.pods]
+    found["resources"] = {
+        item.name: {"pods": item.pods, "daemons": item.daemons, "allocatable": item.allocatable}
+        for item in story.fill
+    }
+    found["possible"] = [offer_document(item.offer) for item in story.possible]
+    found["cheaperButUnfit"] = [
+        {**offer_document(item.offer), "misses": [miss_document(miss) for miss in item.misses]}
+        for item in story.cheaper
+    ]
+    if story.worth is not None:
+        found["provenWorth"] = story.worth / NANO_DOLLARS
+    return found
+
+
+def node_tables(story: NodeStory) -> RenderableType:
+    """A node's story for people."""
+    parts: list[RenderableType] = [Text(line) for line in _headline(story)]
+    parts += [_fill(story), _pods(story)]
+    if story.possible:
+        parts += [_possible(story), Text(_next_best(story))]
+    if story.cheaper:
+        parts.append(_cheaper(story.cheaper))
+    return Group(*parts)
+
+
+def _headline(story: NodeStory) -> Iterator[str]:
+    sold = "of unknown type and price"
+    if story.offer:
+        offer = story.offer
+        price = words.dollars(offer.price, estimated=offer.estimated)
+        sold = f"{offer.instance_type} in {offer.zone}, {offer.capacity_type}, {price}"
+    pool = f"of NodePool {story.pool}" if story.pool else "of no NodePool that is given"
+    yield f"{story.name} {'is to be bought' if story.planned else 'is there'}: {sold}, {pool}."
+    if story.flexible > 1:
+        yield f"It is the cheapest of {story.flexible} types that the cloud may choose from."
+    if story.arriving:
+        yield f"{story.arriving} of its pods are put there by the plan."
+    if story.worth is not None and story.offer:
+        yield (
+            f"In the proof of the lower bound its pods count {words.dollars(story.worth)}: at most "
+            f"{words.dollars(max(0, story.offer.price - story.worth))} of this node is not proven necessary."
+        )
+
+
+def _fill(story: NodeStory) -> RenderableType:
+    table = new_table("How full it is", "Resource")
+    for heading in ("Pods", "Daemons", "Free", "Of", "Full"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for item in story.fill:
+        used = item.pods + item.daemons
+        amounts = (item.pods, item.daemons, item.allocatable - used, item.allocatable)
+        full = f"{used / item.allocatable:.0%}" if item.allocatable else "–"
+        add_row(
+            table, words.resource(item.name), *(words.bare(item.name, amount) for amount in amounts), full
+        )
+    return table
+
+
+def _pods(story: NodeStory) -> RenderableType:
+    table = new_table(f"Its {len(story.pods)} pods" if len(story.pods) != 1 else "Its pod", "Pod")
+    for heading in ("CPU", "Memory"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for pod, requests in story.pods[:_PODS]:
+        add_row(
+            table, pod, words.bare(CPU, requests.get(CPU, 0)), words.bare(MEMORY, requests.get(MEMORY, 0))
+        )
+    if len(story.pods) > _PODS:
+        add_row(table, f"and {len(story.pods) - _PODS} more", "", "")
+    return table
+
+
+def _possible(story: NodeStory) -> RenderableType:
+    table = new_table("Types that hold its pods, the cheapest first", "Instance type", "Zone", "Capacity")
+    for heading in ("$/h", "more"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for item in story.possible[:_TYPES]:
+        offer = item.offer
+        more = offer.price - story.offer.price if story.offer else 0
+        add_row(
+            table,
+            offer.instance_type,
+            offer.zone,
+            offer.capacity_type,
+            _price(item),
+            f"{more / NANO_DOLLARS:+.4f}" if more else "",
+        )
+    rest = len(story.possible) - _TYPES
+    if rest > 0:
+        add_row(table, f"and {rest} more", "", "", "", "")
+    return table
+
+
+def _next_best(story: NodeStory) -> str:
+    mine = story.offer
+    others = [
+        item.offer for item in story.possible if mine and item.offer.instance_type != mine.instance_type
+    ]
+    if not others or mine is None:
+        return "No other type holds its pods."
+    best = others[0]
+    more = best.price - mine.price
+    difference = f"{words.dollars(abs(more))} {'more' if more >= 0 else 'less'}"
+    return f"Next best is {best.instance_type}: {difference}."
+
+
+def _cheaper(options: tuple[Option, ...]) -> RenderableType:
+    table = new_table("Why nothing cheaper: the nearest of the cheaper types", "Instance type")
+    table.add_column("$/h", justify="right", no_wrap=True)
+    table.add_column("Why not")
+    for item in options:
+        add_row(table, item.offer.instance_type, _price(item), "; ".join(miss.text for miss in item.misses))
+    return table
+
+
+def _price(item: Option) -> str:
+    return f"{'~' if item.offer.estimated else ''}{item.offer.price / NANO_DOLLARS:.4f}"
