@@ -11,6 +11,7 @@ from dovetail.controllers.provisioning.metrics import (
     CONTROLLER,
     COST,
     CREATED,
+    DECISION,
     DURATION,
     GAP,
     IGNORED,
@@ -42,6 +43,10 @@ def test_a_plan_is_measured() -> None:
     assert metrics.value(PLANNED_COST, controller=CONTROLLER) == pytest.approx(cost.hourly / 1e9)
     assert metrics.value(PLANNED_BOUND, controller=CONTROLLER) == pytest.approx(cost.lower_bound / 1e9)
     assert metrics.value(WORK, controller=CONTROLLER) == sum(plan.work for plan in world.plans)
+    batch, solved = world.records("batch")[0], world.records("solve")[0]
+    waited = metrics.observed(DECISION)
+    assert len(waited) == 2
+    assert max(waited) == pytest.approx((solved["t"] - batch["opened"]) / SECOND)
     solves = world.records("solve")
     assert metrics.observed(DURATION, controller=CONTROLLER) == tuple(item["seconds"] for item in solves)
 

@@ -53,6 +53,20 @@ def test_windows(triggers: list[tuple[int, str]], expected: list[tuple[int, int]
     assert windows(triggers) == expected
 
 
+def test_a_window_knows_when_each_of_its_pods_came() -> None:
+    async def main(clock: VirtualClock) -> None:
+        batcher = Batcher(clock, SECOND, 10 * SECOND)
+        batcher.trigger("a")
+        await clock.sleep(SECOND // 2)
+        batcher.trigger("b")
+        batcher.trigger("a")
+        assert (await batcher.wait()).triggers == {"a": 0, "b": SECOND // 2}
+        batcher.trigger("b")
+        assert list((await batcher.wait()).triggers) == ["b"]
+
+    run_virtual(main)
+
+
 def test_a_window_never_lasts_longer_than_the_maximum() -> None:
     found = windows([(100 + 900 * i, f"pod-{i}") for i in range(15)])
     assert found[0] == (100, 10_100)

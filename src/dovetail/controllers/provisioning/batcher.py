@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dovetail.base.clock import Clock
 
@@ -14,6 +15,7 @@ class Window:
 
     opened: int
     closed: int
+    triggers: Mapping[str, int] = field(default_factory=dict)  # UID -> when it triggered first
 
 
 class Batcher:
@@ -27,15 +29,14 @@ class Batcher:
         self._clock = clock
         self._idle = idle
         self._maximum = maximum
-        self._seen: set[str] = set()
+        self._seen: dict[str, int] = {}
         self._latest = 0  # when a new UID came last
         self._triggered = asyncio.Event()
 
     def trigger(self, uid: str) -> None:
         """Something wants a plan: a pod, or a node that is going away."""
         if uid not in self._seen:
-            self._seen.add(uid)
-            self._latest = self._clock.now()
+            self._seen[uid] = self._latest = self._clock.now()
         self._triggered.set()
 
     async def wait(self) -> Window:
@@ -47,6 +48,6 @@ class Batcher:
             if self._clock.now() >= closes:
                 break
             await self._clock.sleep(closes - self._clock.now())
-        self._seen.clear()
+        triggers, self._seen = self._seen, {}
         self._triggered.clear()
-        return Window(opened, self._clock.now())
+        return Window(opened, self._clock.now(), triggers)

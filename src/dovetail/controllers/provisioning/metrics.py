@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from dovetail.api.core import Pod
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.model.offering import NANO_DOLLARS
@@ -38,6 +41,13 @@ IGNORED = Metric(
     "karpenter_scheduler_ignored_pods_count",
     "gauge",
     "Pending pods that no node is ever bought for, because of what they ask for.",
+)
+DECISION = Metric(
+    "karpenter_pods_scheduling_decision_duration_seconds",
+    "histogram",
+    "How long pods waited for the first plan that was about them, from when they were seen to fit nowhere.",
+    (),
+    _SECONDS,
 )
 CREATED = Metric(
     "karpenter_nodeclaims_created_total",
@@ -88,7 +98,7 @@ FAILED = Metric(
     ("controller",),
 )
 ALL = (
-    *(DURATION, QUEUE_DEPTH, UNSCHEDULABLE, IGNORED, CREATED),
+    *(DURATION, QUEUE_DEPTH, UNSCHEDULABLE, IGNORED, DECISION, CREATED),
     *(COST, BOUND, GAP, PLANNED_COST, PLANNED_BOUND, WORK, FAILED),
 )
 
@@ -99,6 +109,7 @@ class ProvisioningMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._questions = 0
+        self._decided: set[str] = set()  # UIDs of the last round's pods
 
     def asked(self, pods: int) -> str:
         """A plan is about to be made; answers the id to give to `answered`."""
@@ -123,6 +134,14 @@ class ProvisioningMetrics:
             metrics.set(GAP, plan.cost.gap, controller=CONTROLLER)
             metrics.add(PLANNED_COST, cost, controller=CONTROLLER)
             metrics.add(PLANNED_BOUND, bound, controller=CONTROLLER)
+
+    def decided(self, pods: Iterable[Pod], seen: Mapping[str, int], now: int) -> None:
+        """There is a plan about these pods; `seen` tells when which UID triggered it."""
+        uids = {pod.metadata.uid: None for pod in pods}
+        for uid in uids:
+            if uid in seen and uid not in self._decided:
+                self._metrics.observe(DECISION, (now - seen[uid]) / SECOND)
+        self._decided = set(uids)
 
     def round(self, ignored: int, unschedulable: int) -> None:
         """What a round left over."""

@@ -90,6 +90,7 @@ class Provisioner:
             plan = await self._solve(problem)
             self._leftover.keep(problem, plan)
         self._metrics.round(ignored, len(plan.unschedulable))
+        self._metrics.decided(pods, window.triggers, self._context.clock.now())
         await self._act(plan)
 
     async def _synced(self) -> None:
