@@ -120,6 +120,16 @@ def plan_of(problem: Problem, expected: Document) -> Plan:
                 zone=item["cheapestZone"],
                 capacity_type=item["cheapestCapacityType"],
                 price=round(item["cheapestPrice"] * NANO_DOLLARS),
+                worst=max(
+                    offering.price
+                    for pool in problem.pools
+                    for kind in pool.instance_types
+                    for offering in kind.offerings
+                    if pool.name == item["nodePool"]
+                    and kind.name in types
+                    and offering.available
+                    and not asked.intersects(offering.requirements)
+                ),
                 taints=taints[item["nodePool"]],
                 min_values_relaxed=not problem.options.strict_min_values,
             )

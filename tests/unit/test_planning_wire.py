@@ -61,7 +61,9 @@ def test_types_travel_once_and_are_forgotten_when_unused() -> None:
 
 
 def test_plans_arrive_as_they_were() -> None:
-    claim = PlannedClaim("a-0", "a", ("default/p",), Requirements(), ("m",), {"cpu": 1}, "m", "z", "spot", 7)
+    claim = PlannedClaim(
+        "a-0", "a", ("default/p",), Requirements(), ("m",), {"cpu": 1}, "m", "z", "spot", 7, 9
+    )
     plan = Plan(tuple(replace(claim, name=f"a-{number}") for number in range(600)), work=3)
     answering = wire.Answering()
     *first, last = [answering.take(wire.unpack(part)) for part in wire.answer(plan)]

@@ -25,6 +25,9 @@ REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     [
         ({"preference_policy": "respect"}, "--preference-policy"),
         ({"min_values_policy": "Loose"}, "--min-values-policy"),
+        ({"node_surcharge": -1}, "--node-surcharge"),
+        ({"spot_diversity": 0}, "--spot-diversity"),
+        ({"spot_tolerance": -1}, "--spot-tolerance"),
         ({"batch_idle_duration": 0}, "--batch-idle-duration"),
         ({"batch_idle_duration": 11 * SECOND}, "--batch-idle-duration"),
         ({"solve_deadline": 0}, "--solve-deadline"),

@@ -137,6 +137,12 @@ def claim(
             for item in cheapest.offerings
             if item.zone == (zone or "a") and item.capacity_type == capacity_type
         ),
+        worst=max(
+            item.price
+            for kind in (SMALL, LARGE)
+            for item in kind.offerings
+            if kind.name in types and zone in ("", item.zone)
+        ),
     )
 
 

@@ -40,6 +40,9 @@ def document(plan: Plan, elapsed: float, nearest: Nearest) -> dict[str, Any]:
         "cost": {
             "hourly": _dollars(plan.cost.hourly),
             **_parts(plan.claims),
+            "expected": _dollars(plan.cost.hourly),
+            "worst": _dollars(_worst(plan)),
+            "diversity": _dollars(plan.cost.diversity),
             "lowerBound": _dollars(plan.cost.lower_bound),
             "gap": round(plan.cost.gap, 6),
         },
@@ -77,6 +80,11 @@ def _proof(proof: Proof) -> dict[str, Any]:
     }
 
 
+def _worst(plan: Plan) -> int:
+    """Nano-dollars per hour if the cloud has only the dearest offering of what each claim lists."""
+    return sum(claim.worst for claim in plan.claims)
+
+
 def _parts(claims: tuple[PlannedClaim, ...]) -> dict[str, float]:
     """What the cost is made of, in dollars per hour."""
     return {
@@ -97,6 +105,7 @@ def _claim(claim: PlannedClaim) -> dict[str, Any]:
         "instancePrice": _dollars(claim.instance_price),
         "volumes": _dollars(claim.volumes),
         "surcharge": _dollars(claim.surcharge),
+        "worstPrice": _dollars(claim.worst),
         "priceEstimated": claim.price_estimated,
         "instanceTypes": list(claim.instance_types),
         "requirements": list(_requirements(claim)),
@@ -216,7 +225,12 @@ def _sentence(plan: Plan) -> str:
     )
     note = " Prices marked ~ are estimates." if any(claim.price_estimated for claim in plan.claims) else ""
     if any(len(claim.instance_types) > 1 for claim in plan.claims):
-        note += " +N: the cloud may pick one of N other types as well, if it has none of this one."
+        note += (
+            " +N: the cloud may pick one of N other types as well, if it has none of this one; "
+            f"at worst ${_dollars(_worst(plan)):.4f}/h in all."
+        )
+    if cost.diversity:
+        note += f" Keeping many types for spot costs about ${_dollars(cost.diversity):.4f}/h of it."
     return f"{start}; {bound}{note}{end}"
 
 

@@ -16,7 +16,7 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli.plan_input import Source, read_problem
 from dovetail.model.offering import parse_dollars
-from dovetail.model.problem import Budget, Options, Problem
+from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Budget, Options, Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
@@ -54,6 +54,11 @@ class Question:
     node_surcharge
         Dollars per hour that every node costs besides its instance and its volumes, such as 0.01 for an agent
         that is paid by the node. Fewer, larger nodes are bought where that is cheaper in all.
+    spot_diversity
+        How many instance types a spot node leaves the cloud to choose from, where there are as many of its
+        size and price; 1 fills spot nodes as far as the cheapest type allows.
+    spot_tolerance
+        By how many percent those types may be dearer than the cheapest.
     """
 
     filename: Annotated[list[Path], Parameter(alias="-f", consume_multiple=True, negative="")]
@@ -63,6 +68,8 @@ class Question:
     preference_policy: Literal["Respect", "Ignore"] = "Respect"
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
     node_surcharge: str = "0"
+    spot_diversity: int = SPOT_DIVERSITY
+    spot_tolerance: int = SPOT_TOLERANCE
 
     def problem(self) -> Problem:
         """What the solver is asked; raises InputError for whatever is wrong with the options or the files."""
@@ -72,6 +79,8 @@ class Question:
             respect_preferences=self.preference_policy == "Respect",
             strict_min_values=self.min_values_policy == "Strict",
             node_surcharge=self._surcharge(),
+            spot_diversity=_at_least("--spot-diversity", self.spot_diversity, 1),
+            spot_tolerance=_at_least("--spot-tolerance", self.spot_tolerance, 0),
         )
         return read_problem(self.filename, source, options)
 
@@ -102,6 +111,12 @@ class Question:
                 remedy="name the region to buy in, such as --region us-east-1, or a file of instance types",
             )
         return Source(region=self.region or "", file=self.instance_types)
+
+
+def _at_least(flag: str, value: int, least: int) -> int:
+    if value < least:
+        raise InputError(f"{value} is less than {least}", source=flag)
+    return value
 
 
 def answered(problem: Problem, longest: int) -> tuple[Plan, float]:

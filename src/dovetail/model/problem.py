@@ -49,6 +49,11 @@ class ExistingNode:
     volume_limits: Mapping[str, int] = field(default_factory=dict)  # CSI driver -> attachable volumes
 
 
+# A spot node keeps so many types, where there are as many that cost at most so many percent more.
+SPOT_DIVERSITY = 15
+SPOT_TOLERANCE = 20
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Settings that change what a plan may be."""
@@ -56,6 +61,8 @@ class Options:
     respect_preferences: bool = True  # --preference-policy
     strict_min_values: bool = True  # --min-values-policy
     well_known: frozenset[str] = frozenset()  # label keys that need not be defined by a pool
+    spot_diversity: int = SPOT_DIVERSITY  # --spot-diversity; 1 asks for none
+    spot_tolerance: int = SPOT_TOLERANCE  # --spot-tolerance
     node_surcharge: int = 0  # --node-surcharge: nano-dollars per hour that every node costs besides
 
 

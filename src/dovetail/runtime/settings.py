@@ -9,7 +9,7 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
 from dovetail.model import labels
-from dovetail.model.problem import Options, Problem
+from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Options, Problem
 from dovetail.solve.plan import Plan
 
 PREFERENCE_POLICIES = ("Respect", "Ignore")
@@ -32,6 +32,8 @@ class Settings:
     batch_max_duration: int = 10 * SECOND
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
+    spot_diversity: int = SPOT_DIVERSITY
+    spot_tolerance: int = SPOT_TOLERANCE
     node_surcharge: int = 0  # nano-dollars per hour that a node costs besides its instance and volumes
     gates: FeatureGates = FeatureGates()
     # Label keys that pods may ask for although no pool defines them.
@@ -44,12 +46,9 @@ class Settings:
     def __post_init__(self) -> None:
         _one_of("--preference-policy", self.preference_policy, PREFERENCE_POLICIES)
         _one_of("--min-values-policy", self.min_values_policy, MIN_VALUES_POLICIES)
-        if self.node_surcharge < 0:
-            raise InputError(
-                "must not be negative",
-                source="--node-surcharge",
-                remedy="give dollars per hour and node, such as --node-surcharge 0.01",
-            )
+        _at_least("--node-surcharge", self.node_surcharge, 0)
+        _at_least("--spot-diversity", self.spot_diversity, 1)
+        _at_least("--spot-tolerance", self.spot_tolerance, 0)
         if not 0 < self.batch_idle_duration <= self.batch_max_duration:
             raise InputError(
                 "the idle duration must be above 0 and at most the maximum duration",
@@ -76,10 +75,19 @@ class Settings:
                 respect_preferences=self.preference_policy == "Respect",
                 strict_min_values=self.min_values_policy == "Strict",
                 well_known=self.well_known,
+                spot_diversity=self.spot_diversity,
+                spot_tolerance=self.spot_tolerance,
                 node_surcharge=self.node_surcharge,
             ),
             deadline=self.batch_idle_duration if self.solve_deadline is None else self.solve_deadline,
             on_plan=self.on_plan,
+        )
+
+
+def _at_least(flag: str, value: int, least: int) -> None:
+    if value < least:
+        raise InputError(
+            f"{value} is not valid", source=flag, remedy=f"give {least} or more, or leave it out"
         )
 
 

@@ -119,6 +119,8 @@ class Cluster:
             solve_deadline=parse_duration(given.solve_deadline) if given.solve_deadline else None,
             preference_policy=given.preference_policy,
             min_values_policy=given.min_values_policy,
+            spot_diversity=given.spot_diversity,
+            spot_tolerance=given.spot_tolerance,
             node_surcharge=parse_dollars(repr(given.node_surcharge)),
             gates=FeatureGates(node_repair=given.feature_gates.node_repair),
             on_plan=self._check_plan,

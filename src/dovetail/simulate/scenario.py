@@ -188,6 +188,12 @@ def _check_times(document: Document, file: ScenarioFile) -> None:
         if given not in valid:
             raise document.error(f"{given!r} is no policy{suggest(given, valid)}", f"settings.{name}")
     _read(document, "settings.nodeSurcharge", parse_dollars, repr(file.settings.node_surcharge))
+    for name, number, least in (
+        ("spotDiversity", file.settings.spot_diversity, 1),
+        ("spotTolerance", file.settings.spot_tolerance, 0),
+    ):
+        if number < least:
+            raise document.error(f"{number} is less than {least}", f"settings.{name}")
     if file.settings.work_per_second <= 0:
         raise document.error("work per second must be more than 0", "settings.workPerSecond")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dovetail.model.problem import WORK_PER_SECOND
+from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, WORK_PER_SECOND
 from dovetail.simulate.latency import Latencies
 from dovetail.simulate.trace import Trace
 from dovetail.simulate.traffic import Section, ServiceTraffic
@@ -97,6 +97,8 @@ class Settings(Section, frozen=True, kw_only=True):
     solve_deadline: str | None = None  # as long as a batch stays idle
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
+    spot_diversity: int = SPOT_DIVERSITY
+    spot_tolerance: int = SPOT_TOLERANCE  # percent
     node_surcharge: float = 0.0  # dollars per hour
     feature_gates: FeatureGates = FeatureGates()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.packing.bins import Bin
-from dovetail.solve.placing.items import Unit
 from dovetail.solve.plan import PlannedClaim
+from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.world import World
 
 
-def claim(world: World, made: Bin, units: list[Unit], name: str) -> PlannedClaim:
-    """The claim for a node that takes these pods."""
+def claim(world: World, made: Bin) -> PlannedClaim:
+    """The claim for such a node, without a name and its pods."""
     table = world.tables[made.pool]
     offering = table.offerings[made.column]
     kinds = [table.types[number] for number in made.types]
     daemons = world.overhead[made.pool][list(made.types)].min(axis=0)
-    named = Requirement.new(labels.INSTANCE_TYPE, "In", [kind.name for kind in kinds])
-    requirements = Requirements(
-        {**made.requirements.by_key, labels.INSTANCE_TYPE: _keep_minimum(made, named)}
-    )
+    kept = _kept(world, made)
+    capacity_types = sorted({table.offerings[column].capacity_type for column in kept.tolist()})
+    requirements = made.requirements
+    for key, values in (
+        (labels.INSTANCE_TYPE, [kind.name for kind in kinds]),
+        (labels.CAPACITY_TYPE, capacity_types),
+    ):
+        requirements = Requirements({**requirements.by_key, key: _one_of(made, key, values)})
     return PlannedClaim(
-        name=name,
+        name="",
         pool=table.pool.name,
-        pods=tuple(sorted(unit.pod for unit in units)),
+        pods=(),
         requirements=requirements,
         instance_types=tuple(kind.name for kind in kinds),
         requests=world.axis.mapping(made.vector + daemons),
@@ -33,6 +39,7 @@ def claim(world: World, made: Bin, units: list[Unit], name: str) -> PlannedClaim
         zone=offering.zone,
         capacity_type=offering.capacity_type,
         price=made.price,
+        worst=int(table.price[kept].max()),
         volumes=table.pool.volumes,
         surcharge=world.problem.options.node_surcharge,
         price_estimated=offering.estimated,
@@ -42,11 +49,22 @@ def claim(world: World, made: Bin, units: list[Unit], name: str) -> PlannedClaim
     )
 
 
-def _keep_minimum(made: Bin, named: Requirement) -> Requirement:
-    found = made.requirements.by_key.get(labels.INSTANCE_TYPE)
+def _kept(world: World, made: Bin) -> Amounts:
+    """Columns of the pool's table that the cloud may pick for the node."""
+    table = world.tables[made.pool]
+    columns = np.flatnonzero(world.columns(made.pool, made.requirements, made.vector))
+    columns = columns[np.isin(table.column_type[columns], made.types)]
+    reservations = [table.offerings[column].reservation_id for column in columns.tolist()]
+    return columns[np.array([found == made.reservation for found in reservations], dtype=np.bool_)]
+
+
+def _one_of(made: Bin, key: str, values: list[str]) -> Requirement:
+    """One of the values; a minimum of different ones stays."""
+    found = made.requirements.by_key.get(key)
+    named = Requirement.new(key, "In", values)
     if found is None or found.min_values is None:
         return named
-    return Requirement.new(named.key, "In", sorted(named.values), found.min_values)
+    return Requirement.new(key, "In", sorted(named.values), found.min_values)
 
 
 def _labels(

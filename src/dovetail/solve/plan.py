@@ -24,6 +24,7 @@ class PlannedClaim:
     zone: str
     capacity_type: str
     price: int  # nano-dollars per hour of a node of that offering, all parts of it
+    worst: int  # the same of the dearest offering of any listed type
     volumes: int = 0  # the part of the price that is for volumes
     surcharge: int = 0  # the part that the settings add to every node
     price_estimated: bool = False
@@ -50,8 +51,9 @@ class Unschedulable:
 class Cost:
     """Nano-dollars per hour of what the plan buys."""
 
-    hourly: int
+    hourly: int  # if the cloud has the cheapest that each claim lists
     lower_bound: int  # no plan that places the same pods costs less
+    diversity: int = 0  # what keeping many types for spot nodes costs of it, in fractions of nodes
 
     @property
     def gap(self) -> float:
@@ -92,10 +94,10 @@ class Proof:
     Promised is the weight of the NodePool that a node is bought from for a pod, and every preference that
     was kept. Anybody can check the proof: take an offering that can be bought for one of the pods listed,
     that is, it is in one of the pod's `pools` and the pod can be on it. Then no set of pods listed that fits
-    there is worth more than the offering's price, `rules` and `apart` included, whatever pools they are to be
-    bought from. And none that fits into free room is worth more than `absorbed` says. So what is bought costs
-    at least what all the pods are worth together, less what free room absorbs: that is `bound` or more. A pod
-    that is not listed is worth nothing.
+    there is worth more than a node of the offering costs, `rules` and `apart` included, whatever pools they
+    are to be bought from. And none that fits into free room is worth more than `absorbed` says. So what is
+    bought costs at least what all the pods are worth together, less what free room absorbs: that is `bound`
+    or more. A pod that is not listed is worth nothing.
     """
 
     bound: int = 0  # nano-dollars per hour

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from dovetail.model.labels import SPOT
 from dovetail.model.problem import Problem
 from dovetail.solve.assemble import claim
+from dovetail.solve.bounds.diversity import diversity_cost
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.relaxation import relax_shapes
 from dovetail.solve.bounds.scope import Placement, scope_of
@@ -41,8 +44,8 @@ class Desk:
         self.columns = Columns(self.world)
         shapes = self.world.shapes
         rows = [self._held(shape) for shape in shapes]
-        feasible: Mask = np.array(rows, dtype=np.bool_).reshape(len(shapes), len(self.columns.price))
-        worth = relax_shapes(self.world, self.columns, feasible).worth
+        self.feasible: Mask = np.array(rows, dtype=np.bool_).reshape(len(shapes), len(self.columns.price))
+        worth = relax_shapes(self.world, self.columns, self.feasible).worth
         for shape, value in zip(shapes, worth.tolist(), strict=True):
             shape.value = value
 
@@ -78,6 +81,7 @@ class Search:
     def __init__(self, desk: Desk, opened: Opened) -> None:
         self.world = desk.world
         self.columns = desk.columns
+        self.feasible = desk.feasible
         self.world.reset(opened)
         self.opened = opened
         self.free = self.world.nodes.room.copy()
@@ -190,7 +194,7 @@ class Search:
             claims=claims,
             existing=dict(sorted(existing.items())),
             unschedulable=tuple(sorted(missed, key=by_pod)),
-            cost=Cost(hourly, min(hourly, proof.bound)),
+            cost=Cost(hourly, min(hourly, proof.bound), self._diversity()),
             relaxed=dict(sorted(self._relaxed())),
             proof=proof,
             work=world.work.used,
@@ -204,11 +208,22 @@ class Search:
         for purchase in self.bought:
             if purchase.made is not last:
                 last = purchase.made
-                common = claim(self.world, last, [], "")
+                common = claim(self.world, last)
             number = counts.get(last.pool, 0)
             counts[last.pool] = number + 1
             claims.append(replace(common, name=f"{common.pool}-{number}", pods=purchase.pods()))
         return tuple(sorted(claims, key=lambda item: item.name))
+
+    def _diversity(self) -> int:
+        """What keeping many types costs the pods on nodes that are to be spot."""
+        pods: Counter[int] = Counter()
+        for purchase in self.bought:
+            offering = self.world.tables[purchase.made.pool].offerings[purchase.made.column]
+            if offering.capacity_type == SPOT:
+                for item, bundles in purchase.parts:
+                    for shape, _ in item.kinds:
+                        pods[shape] += len(bundles)
+        return diversity_cost(self.world, self.columns, self.feasible, pods) if pods else 0
 
     def _relaxed(self) -> list[tuple[str, tuple[str, ...]]]:
         shapes = self.world.shapes

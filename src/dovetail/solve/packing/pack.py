@@ -10,6 +10,7 @@ from dovetail.solve.packing.bins import Bin, make_bin
 from dovetail.solve.packing.patterns import STRATEGIES, fill
 from dovetail.solve.placing.items import Item
 from dovetail.solve.supply.columns import Columns, Floats, conflicts, host_rows, thinned, undominated
+from dovetail.solve.supply.diversity import diverse_room
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import World
@@ -46,10 +47,10 @@ class Packer:
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
         self.guests = np.array([columns.feasible(world, _anywhere(world, item)) for item in items], np.bool_)
         takes, has = host_rows(world, items)
-        self.vectors: Amounts = np.concatenate([np.array([item.vector for item in items]), takes], axis=1)
-        self.room: Amounts = np.concatenate(
-            [np.maximum(columns.room, 0), np.tile(has, (len(columns.price), 1))], axis=1
-        )
+        vectors = np.array([item.vector for item in items])
+        self.vectors: Amounts = np.concatenate([vectors, takes], axis=1)
+        room = np.maximum(diverse_room(world, columns, vectors), 0)
+        self.room: Amounts = np.concatenate([room, np.tile(has, (len(columns.price), 1))], axis=1)
         self.conflict = conflicts(world, items)
         limited = [table.index for table in world.tables if table.pool.limits is not None]
         protected = columns.reserved | np.isin(columns.pool, limited)

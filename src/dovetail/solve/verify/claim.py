@@ -79,6 +79,9 @@ def _cheapest(catalogue: Catalogue, claim: PlannedClaim, worlds: list[World]) ->
     least = min(world.offering.price for world in worlds) + sum(parts)
     if claim.price != least:
         yield Violation("price", claim.name, f"says {claim.price}, the cheapest offering costs {least}")
+    most = max(world.offering.price for world in worlds) + sum(parts)
+    if claim.worst != most:
+        yield Violation("price", claim.name, f"says {claim.worst} at worst, the dearest costs {most}")
     chosen = (claim.instance_type, claim.zone, claim.capacity_type, claim.price - sum(parts))
     if chosen not in {
         (

@@ -64,6 +64,12 @@ def _claim(market: Market, name: str, node: Bought, pods: tuple[str, ...]) -> Pl
         decided = [item for item in site.decided if item.key in {*market.keys, labels.CAPACITY_TYPE}]
         asked = site.pool.requirements.add(*decided)
     asked = _naming(asked, types)
+    stamped = {**site.pool.labels, **{item.key: item.any_value() for item in site.decided}}
+    prices = [
+        world.offering.price
+        for kind in types
+        for world in market.catalogue.worlds_of_type(site.pool, asked, stamped, kind)
+    ]
     return PlannedClaim(
         name=name,
         pool=site.pool.name,
@@ -75,9 +81,10 @@ def _claim(market: Market, name: str, node: Bought, pods: tuple[str, ...]) -> Pl
         zone=site.offering.zone,
         capacity_type=site.offering.capacity_type,
         price=site.price,
+        worst=max(prices) + market.problem.extra(site.pool),
         volumes=site.pool.volumes,
         surcharge=market.problem.options.node_surcharge,
-        labels={**site.pool.labels, **{item.key: item.any_value() for item in site.decided}},
+        labels=stamped,
         taints=site.pool.taints,
         min_values_relaxed=node.option.relaxed,
     )
