@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.solve.bounds.node_rules import NodeRules, node_rules
+from dovetail.solve.demand.relax_preferences import OTHER_TERM
+from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.packing.market import Market, market
 from dovetail.solve.placing.items import Unit
 from dovetail.solve.supply.columns import Columns
@@ -106,9 +108,21 @@ def _kinds(
         if limited:
             kind = (unit.shape, len(world.shapes[unit.shape].levels) - 1, len(world.tiers))
         else:
-            kind = (unit.shape, unit.level, tier_of[pools[0]] if pools else -1)
+            level = _last_alike(world.shapes[unit.shape], unit.level)
+            kind = (unit.shape, level, tier_of[pools[0]] if pools else -1)
         found.setdefault(kind, []).append(unit.pod)
     return {kind: sorted(found[kind]) for kind in sorted(found)}
+
+
+def _lost(shape: Shape, level: int) -> int:
+    """Preferences given up at the level. Another alternative of what is required is no loss."""
+    return sum(text != OTHER_TERM for text in shape.levels[level].given_up)
+
+
+def _last_alike(shape: Shape, level: int) -> int:
+    """The last level where no more is lost."""
+    most = _lost(shape, level)
+    return max(number for number in range(len(shape.levels)) if _lost(shape, number) <= most)
 
 
 class _Reach:
@@ -129,7 +143,7 @@ class _Reach:
                         table.index, known.ports
                     ):
                         parts[table.index] |= world.columns(table.index, wanted, known.vector)
-            if number < level:
+            if _lost(known, number) < _lost(known, level):
                 own = [part.copy() for part in parts]
         for index, pools in enumerate(world.tiers):
             for pool in pools:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from dovetail.solve.demand.rules import Rules
 
+OTHER_TERM = "required node affinity term"  # an alternative is passed over: nothing that was promised is lost
+
 
 def levels(rules: Rules, *, soft_taints_exist: bool) -> Iterator[tuple[Rules, tuple[str, ...]]]:
     """The rules as they are, then with one thing more given up each time, and the words for what was.
@@ -29,7 +31,7 @@ def levels(rules: Rules, *, soft_taints_exist: bool) -> Iterator[tuple[Rules, tu
 def relax_one(rules: Rules, *, soft_taints_exist: bool) -> tuple[Rules | None, str]:
     """The rules with the next thing given up, and its name; None when nothing is left to give up."""
     if rules.terms and len(rules.terms) > 1:
-        return replace(rules, terms=rules.terms[1:]), "required node affinity term"
+        return replace(rules, terms=rules.terms[1:]), OTHER_TERM
     if rules.preferred_affinity:
         return replace(rules, preferred_affinity=rules.preferred_affinity[1:]), "preferred pod affinity"
     if rules.preferred_anti:

@@ -27,7 +27,7 @@ class Kind:
 
     pods: tuple[Pod, ...]
     facts: PodFacts
-    least_weight: int  # of a pool whose nodes it may go to
+    least_weight: int  # of a pool that a node may be bought from for it; nodes for others will do as well
     soft_taints: bool  # True iff PreferNoSchedule taints keep it away
 
 
@@ -98,8 +98,6 @@ class Market:
         return self._let_in[alike]
 
     def _asks(self, kind: Kind, site: Site) -> bool:
-        if site.pool.weight < kind.least_weight:
-            return False
         soft = [taint for taint in site.pool.taints if taint.effect == PREFER_NO_SCHEDULE]
         if kind.soft_taints and untolerated(soft, kind.facts.pod.spec.tolerations):
             return False
@@ -108,12 +106,13 @@ class Market:
     def _find(self, block: Block) -> Iterator[Option]:
         some = [index for index, count in enumerate(block) if count]
         facts = [self.kinds[index].facts for index in some for _ in range(block[index])]
+        least = min(self.kinds[index].least_weight for index in some)
         need = np.array(block, dtype=np.int64) @ self.needs
         fits = np.all((self.room >= need) | (need <= 0), axis=1) & self.allowed[some].all(axis=0)
         sorts: dict[tuple[object, ...], list[Site]] = {}
         for index in np.flatnonzero(fits).tolist():
             site = self.sites[index]
-            if free_ports(facts, site.ports):
+            if site.pool.weight >= least and free_ports(facts, site.ports):
                 values = tuple(site.labels.get(key) for key in self.keys)
                 sorts.setdefault((site.pool.name, site.reservation, *values), []).append(site)
         for same in sorts.values():
