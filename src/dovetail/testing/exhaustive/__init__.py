@@ -18,7 +18,7 @@ from dovetail.testing.exhaustive.market import Kind, Market
 from dovetail.testing.exhaustive.promises import Unsupported, hardened, keeps_soft_taints
 from dovetail.testing.exhaustive.search import LEFT_OUT, Search, TooLarge
 
-__all__ = ["TooLarge", "Unsupported", "cheaper", "fuller"]
+__all__ = ["TooLarge", "Unsupported", "cheaper", "fuller", "promised"]
 
 EFFORT = 20_000
 
@@ -42,6 +42,17 @@ def cheaper(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | Non
     the pod's. Raises TooLarge when that takes more than `effort` trials, Unsupported where it knows no way.
     """
     _supported(problem)
+    asked, least, soft = promised(problem, plan)
+    market = Market(asked, _kinds(asked, least, soft))
+    return Search(market, plan.cost.hourly, effort).run()
+
+
+def promised(problem: Problem, plan: Plan) -> tuple[Problem, dict[str, int], dict[str, bool]]:
+    """The placed pods with what the plan kept for them as strict rules, and per pod two things more.
+
+    The least weight of a pool that a node may be bought from for it, and whether it keeps off nodes with
+    PreferNoSchedule taints.
+    """
     asked = hardened(problem, plan)
     soft = {pod.key: keeps_soft_taints(problem, plan, pod.key) for pod in asked.pods}
     weight = {pool.name: pool.weight for pool in problem.pools}
@@ -49,8 +60,7 @@ def cheaper(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | Non
     for pod in asked.pods:
         if pod.key not in least:
             least[pod.key] = _highest(asked, pod, soft[pod.key])
-    market = Market(asked, _kinds(asked, least, soft))
-    return Search(market, plan.cost.hourly, effort).run()
+    return asked, least, soft
 
 
 def _supported(problem: Problem) -> None:

@@ -153,18 +153,25 @@ def free_ports(facts: Sequence[PodFacts], taken: tuple[HostPort, ...]) -> bool:
 def holds(catalogue: Catalogue, node: ExistingNode, pods: Sequence[Pod]) -> bool:
     """True iff an existing node takes all the pods, one after another, and still has room for its daemons."""
     view = cluster_view(catalogue, [node])
+    load: Resources = {}
     for pod in pods:
         if Placement(pod, view).alone(view.nodes[node.name]):
             return False
         view.add_pod(pod, node.name)
+        load = add(load, catalogue.facts_of(pod).requests)
+    return fits(load, free_room(catalogue, node))
+
+
+def free_room(catalogue: Catalogue, node: ExistingNode) -> Resources:
+    """What pods may still use of an existing node: less what runs there, and what its daemons will take."""
+    room: Resources = subtract(node.allocatable, cluster_view(catalogue, [node]).nodes[node.name].used)
     owners = (pod.metadata.controller() for pod in node.pods)
     present = {owner.name for owner in owners if owner is not None and owner.kind == "DaemonSet"}
-    load = view.nodes[node.name].used
     for daemon in catalogue.daemons:
         there = daemon.name.rpartition("/")[2] in present
         if not there and runs_on(daemon, node.taints, node.name, node.labels):
-            load = add(load, daemon.facts.requests)
-    return fits(load, node.allocatable)
+            room = subtract(room, daemon.facts.requests)
+    return room
 
 
 def asked_of(site: Site) -> Requirements:

@@ -1,0 +1,151 @@
+"""Proofs of lower bounds, checked from the numbers in the plan alone, with exact knapsacks.
+
+A proof says what pods are worth. It holds if no node that can be bought holds more worth than it costs, if no
+free room holds more than the proof says, and if the sum comes out. See `dovetail.solve.plan.Proof`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.api.core import Pod
+from dovetail.model.filters import PodFacts
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.ports import port_error
+from dovetail.model.problem import Problem
+from dovetail.solve.plan import Plan
+from dovetail.testing.exhaustive import promised
+from dovetail.testing.exhaustive.market import Kind, Market, repulsion
+from dovetail.testing.exhaustive.places import free_room, holds
+from dovetail.testing.knapsack import Amounts, Load, holds_more
+
+Mask = npt.NDArray[np.bool_]
+
+
+def proof_faults(problem: Problem, plan: Plan) -> tuple[str, ...]:
+    """What is wrong with the plan's proof; empty if it holds.
+
+    Raises Unsupported where the promises of the plan cannot be written as rules.
+    """
+    proof = plan.proof
+    if plan.cost.lower_bound > max(0, proof.bound):
+        return (f"the plan says {plan.cost.lower_bound}, the proof {proof.bound}",)
+    if proof.bound <= 0:
+        return ()
+    named = [pod for item in proof.worth for pod in item.pods]
+    left = {item.pod for item in plan.unschedulable}
+    if len(set(named)) < len(named) or not left.isdisjoint(named):
+        return ("a pod counts twice, or counts although it is left over",)
+    return tuple(_Check(problem, plan).faults())
+
+
+class _Check:
+    """One proof against its problem."""
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self.proof = plan.proof
+        asked, least, soft = promised(problem, plan)
+        if any(pool.limits for pool in problem.pools):
+            # Limits decide who gets what: nothing is promised there.
+            left = {item.pod for item in plan.unschedulable}
+            asked = replace(problem, pods=tuple(pod for pod in problem.pods if pod.key not in left))
+            least, soft = {}, {}
+        pods = {pod.key: pod for pod in asked.pods}
+        self.worth: list[int] = []
+        self.pools: list[tuple[str, ...]] = []  # per kind: of which nodes may be bought for it
+        kinds: list[Kind] = []
+        for item in self.proof.worth:
+            same: dict[tuple[object, ...], list[Pod]] = {}
+            for key in item.pods:
+                pod = pods[key]
+                labels = tuple(sorted(pod.metadata.labels.items()))
+                told = (repr(pod.spec), labels, pod.metadata.namespace)
+                same.setdefault((*told, least.get(key, 0), soft.get(key, False)), []).append(pod)
+            for alike in same.values():
+                key = alike[0].key
+                facts = PodFacts.of(alike[0], problem.volumes)
+                kinds.append(Kind(tuple(alike), facts, least.get(key, 0), soft.get(key, False)))
+                self.worth.append(item.each)
+                self.pools.append(item.pools)
+        self.market = Market(asked, tuple(kinds))
+        self.load = self._load()
+
+    def faults(self) -> Iterator[str]:
+        total = sum(item.each * len(item.pods) for item in self.proof.worth)
+        total -= sum(self.proof.absorbed.values())
+        if total < self.proof.bound:
+            yield f"the worths less what free room absorbs are {total}, not {self.proof.bound}"
+        yield from self._promised()
+        yield from self._bought()
+        yield from self._reserved()
+        yield from self._existing()
+
+    def _promised(self) -> Iterator[str]:
+        """No pool is left out that may be bought from for a pod, as far as its own rules go."""
+        for index, kind in enumerate(self.market.kinds):
+            sites = [self.market.sites[site] for site in np.flatnonzero(self.market.allowed[index])]
+            could = {site.pool.name: site.pool.weight for site in sites if not site.reservation}
+            best = max(could.values(), default=0)
+            for name, weight in could.items():
+                if weight >= max(best, kind.least_weight) and name not in self.pools[index]:
+                    yield f"{kind.pods[0].key} may also get a node of pool {name}"
+
+    def _load(self) -> Load:
+        kinds = self.market.kinds
+        pairs = [(a, b) for a in range(len(kinds)) for b in range(a, len(kinds))]
+        far = repulsion(self.market)
+        clash = [(a, b) for a, b in pairs if HOSTNAME in far[a, b] or _ports(kinds[a], kinds[b])]
+        caps: list[tuple[tuple[int, ...], int]] = [((a,), 1) for a, b in clash if a == b]
+        for rule in dict.fromkeys(rule for kind in kinds for rule in kind.facts.spread):
+            if rule.key == HOSTNAME:
+                bound = [n for n, kind in enumerate(kinds) if rule in kind.facts.spread and rule.selects_self]
+                caps.append((tuple(bound), rule.max_skew))
+        return Load(
+            worth=self.worth,
+            needs=self.market.needs,
+            count=[len(kind.pods) for kind in kinds],
+            caps=tuple(caps),
+            apart=tuple((a, b) for a, b in clash if a != b),
+        )
+
+    def _bought(self) -> Iterator[str]:
+        """No node holds more than it costs. Nodes that are no better than others are not asked about."""
+        kept: list[tuple[Amounts, Mask]] = []
+        for index, site in enumerate(self.market.sites):
+            allowed, room = self.market.allowed[:, index], self.market.room[index]
+            if site.reservation or not any(
+                site.pool.name in self.pools[kind] for kind in np.flatnonzero(allowed)
+            ):
+                continue
+            if any((other >= room).all() and (may | ~allowed).all() for other, may in kept):
+                continue
+            if holds_more(self.load, room.tolist(), allowed.tolist(), site.price):
+                where = f"{site.kind.name} in {site.offering.zone}, {site.offering.capacity_type}"
+                yield f"{where}, holds more than its price of {site.price}"
+            kept.append((room, allowed))
+
+    def _reserved(self) -> Iterator[str]:
+        """Each machine of a reservation takes at most its share of what is absorbed there."""
+        for index, site in enumerate(self.market.sites):
+            if site.reservation:
+                share = self.proof.absorbed.get(site.reservation, 0) // site.offering.reservation_capacity
+                allowed, room = self.market.allowed[:, index], self.market.room[index]
+                if holds_more(self.load, room.tolist(), allowed.tolist(), share):
+                    yield f"a machine of {site.reservation} takes more than {share}"
+
+    def _existing(self) -> Iterator[str]:
+        names = sorted({name for kind in self.market.kinds for name in kind.facts.requests})
+        for node in self.market.problem.nodes:
+            allowed = [holds(self.market.catalogue, node, [kind.pods[0]]) for kind in self.market.kinds]
+            room = free_room(self.market.catalogue, node)
+            known = self.proof.absorbed.get(node.name, 0)
+            if holds_more(self.load, [room.get(name, 0) for name in names], allowed, known):
+                yield f"{node.name} takes more than {known}"
+
+
+def _ports(a: Kind, b: Kind) -> bool:
+    return bool(a.facts.ports and b.facts.ports and port_error(a.facts.ports, b.facts.ports))

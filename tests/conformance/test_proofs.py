@@ -1,0 +1,98 @@
+"""The lower bound of plans, worked out anew from the worths in the plan's proof by exact knapsacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from dovetail.model.problem import Problem
+from dovetail.solve.plan import COLUMNS, DEAREST_POD, NOTHING, RELAXATION, Plan, Proof
+from dovetail.solve.solver import solve
+from dovetail.testing.exhaustive import Unsupported
+from dovetail.testing.problems import instance_types, pod, pool, random_scenario, scenario
+from dovetail.testing.proofs import proof_faults
+from dovetail.testing.scenarios import features, read_scenarios, to_problem
+
+FOLDER = Path(__file__).parent / "vectors" / "scheduling"
+BY_WORTH = {NOTHING, DEAREST_POD, RELAXATION, COLUMNS}
+
+
+def faults(problem: Problem, plan: Plan) -> tuple[str, ...]:
+    """What is wrong with the proof, nothing where it is of another sort or cannot be told."""
+    try:
+        return proof_faults(problem, plan) if plan.proof.method in BY_WORTH else ()
+    except Unsupported:
+        return ()
+
+
+@lru_cache
+def solved(seed: int) -> tuple[Problem, Plan]:
+    problem = mixed(seed, 30)
+    return problem, solve(problem)
+
+
+def mixed(seed: int, pods: int) -> Problem:
+    """Many pods of several sizes, as they come: more than can be tried out."""
+    documents = []
+    for part in range(4):
+        documents += random_scenario(seed + 1000 * part, limited=False)["pods"][:pods]
+    for number, item in enumerate(documents):
+        item["metadata"]["name"] = f"pod-{number}"
+    sizes = [(300 + 37 * (number % 11), 700 + 150 * (number % 7)) for number in range(pods)]
+    documents += [pod(f"free-{number}", "free", size, {}) for number, size in enumerate(sizes)]
+    return to_problem(scenario(documents, [pool("general"), pool("team", team=True)], instance_types()))
+
+
+@pytest.mark.parametrize("feature", features(FOLDER)[::2])
+def test_recorded_scenarios(feature: str) -> None:
+    for item in list(read_scenarios(FOLDER / f"{feature}.jsonl.gz"))[:2]:
+        assert faults(item.problem, solve(item.problem)) == (), item.name
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_small_problems(first: int) -> None:
+    for seed in range(first, first + 20):
+        problem = to_problem(random_scenario(seed))
+        assert faults(problem, solve(problem)) == (), seed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_pods(seed: int) -> None:
+    problem, plan = solved(seed)
+    assert plan.proof.method in BY_WORTH
+    assert faults(problem, plan) == ()
+
+
+def dearer(proof: Proof, index: int, factor: float) -> Proof:
+    """The proof with one worth raised, and the bound with it."""
+    item = proof.worth[index]
+    each = int(item.each * factor) + 1
+    worth = (*proof.worth[:index], replace(item, each=each), *proof.worth[index + 1 :])
+    return replace(proof, worth=worth, bound=proof.bound + (each - item.each) * len(item.pods))
+
+
+def test_a_worth_that_is_too_high_is_noticed() -> None:
+    problem, plan = solved(0)
+    assert proof_faults(problem, plan) == ()
+    wrong = dearer(plan.proof, 0, 1.5)
+    assert proof_faults(problem, replace(plan, proof=wrong)) != ()
+
+
+def test_a_bound_beyond_its_sum_is_noticed() -> None:
+    problem, plan = solved(1)
+    wrong = replace(plan.proof, bound=plan.proof.bound * 2)
+    assert any("not" in fault for fault in proof_faults(problem, replace(plan, proof=wrong)))
+
+
+def test_room_that_absorbs_more_than_it_says_is_noticed() -> None:
+    noticed = 0
+    for seed in range(40):
+        problem = to_problem(random_scenario(seed, limited=False))
+        plan = solve(problem)
+        if plan.proof.absorbed:
+            wrong = replace(plan.proof, absorbed=dict.fromkeys(plan.proof.absorbed, 0))
+            noticed += any("takes" in fault for fault in proof_faults(problem, replace(plan, proof=wrong)))
+    assert noticed
