@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import gc
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+from benchmarks.solve.check import checked
 from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 
 FIRST = 0.0  # the budget that asks for the first plan only
 _ONCE = 5.0  # seconds; longer budgets are run once, since they take what they are given
-_SHOWN = 3  # violations that are told in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +126,7 @@ class SolveCase:
             plan = planned(problem, budget, counted=settings.counted)
             wall.append(time.perf_counter() - started)
             cpu.append(time.process_time() - used)
+        broken, how = checked(self.name, problem, plan) if settings.check else (None, "")
         hourly, bound = plan.cost.hourly / 1e9, plan.cost.lower_bound / 1e9
         return Row(
             case=self.name,
@@ -141,7 +140,8 @@ class SolveCase:
             wall=tuple(wall),
             cpu=tuple(cpu),
             work=plan.work,
-            violations=checked(self.name, problem, plan) if settings.check else None,
+            violations=broken,
+            note=how,
             rival=self.rival,
             target=self.targets.get(budget, Target()),
         )
@@ -154,11 +154,3 @@ def planned(problem: Problem, seconds: float, *, counted: bool) -> Plan:
         return solve(problem, budget)
     wall, cpu = time.perf_counter() + seconds, time.process_time() + seconds
     return solve(problem, budget, stop=lambda: time.perf_counter() >= wall and time.process_time() >= cpu)
-
-
-def checked(name: str, problem: Problem, plan: Plan) -> int:
-    """How many rules the plan breaks; the first of them are told."""
-    found = verify(problem, plan)
-    for violation in found[:_SHOWN]:
-        print(f"{name}: {violation}", file=sys.stderr)
-    return len(found)

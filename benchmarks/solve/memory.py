@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from benchmarks.solve import inputs
-from benchmarks.solve.case import Row, Settings, Target, checked, planned
+from benchmarks.solve.case import Row, Settings, Target, planned
+from benchmarks.solve.check import checked
 from benchmarks.solve.scaling import sizes
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
@@ -52,7 +53,7 @@ class MemoryCase:
             over_bound=plan.cost.hourly / plan.cost.lower_bound if plan.cost.lower_bound else None,
             wall=(wall,),
             cpu=(cpu,),
-            violations=checked(self.name, problem, plan) if settings.check else None,
+            violations=checked(self.name, problem, plan)[0] if settings.check else None,
             work=plan.work,
             peak_mib=peak,
             note=f"{peak:.0f} MiB: modules {bare:.0f}, input {before - bare:.0f}, solve {peak - before:.0f}",

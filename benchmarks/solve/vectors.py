@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.solve.case import Row, Settings, Target, checked, planned
+from benchmarks.solve.case import Row, Settings, Target, planned
+from benchmarks.solve.check import checked
 from dovetail.testing.scenarios import features, read_scenarios
 
 _FOLDER = Path(__file__).parent.parent.parent / "tests" / "conformance" / "vectors" / "scheduling"
@@ -53,7 +54,7 @@ class VectorCase:
                 recorded.append(plan.cost.hourly / 1e9 / theirs)
                 dearer += recorded[-1] > 1 + 1e-9
             if settings.check:
-                broken += checked(f"{self.name}/{scenario.name}", scenario.problem, plan)
+                broken += checked(f"{self.name}/{scenario.name}", scenario.problem, plan)[0]
         free = self.feature in _UNCONSTRAINED
         mean = sum(recorded) / len(recorded) if recorded else None
         return Row(
