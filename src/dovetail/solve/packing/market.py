@@ -35,14 +35,17 @@ class Market:
 
     def cheapest(self, counts: Amounts) -> Amounts:
         """The cheapest column that holds each of the loads (N, I), as a position in K; -1 if none does."""
-        used = counts @ self.vectors
-        present = counts > 0
-        held = present.astype(np.float32) @ (~self.feasible.T).astype(np.float32) == 0
+        # Most loads hold few of the items: what is about the others need not be looked at.
+        some = np.flatnonzero(counts.any(axis=0))
+        counts = counts[:, some]
+        used, present = counts @ self.vectors[some], counts > 0
+        held = present.astype(np.float32) @ (~self.feasible[:, some].T).astype(np.float32) == 0
         for row in range(self.room.shape[1]):
             held &= used[:, row][:, None] <= self.room[:, row][None, :]
-        if self.conflict.any():
-            clashes = present.astype(np.float32) @ np.triu(self.conflict, 1).astype(np.float32) > 0
-            alone = np.diagonal(self.conflict)
+        conflict = self.conflict[np.ix_(some, some)]
+        if conflict.any():
+            clashes = present.astype(np.float32) @ np.triu(conflict, 1).astype(np.float32) > 0
+            alone = np.diagonal(conflict)
             broken: Mask = np.asarray((clashes & present) | ((counts > 1) & alone), dtype=np.bool_)
             held &= ~broken.any(axis=1, keepdims=True)
         found: Amounts = np.where(held.any(axis=1), held.argmax(axis=1), -1)
