@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-from dovetail.base.streams import stream
 from dovetail.model.affinity import affinity_rules
-from dovetail.model.filters import ClusterView, NodeView, Placement, PodFacts
+from dovetail.model.filters import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.verify.existing import cluster_view
+from dovetail.solve.verify.turns import Step, Stuck, Weights, considerate, eager
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue
 
@@ -20,22 +19,6 @@ _ATTEMPTS = 12
 
 # Claim -> label that its node may get with any of several values -> those values.
 Undecided = Mapping[str, Mapping[str, frozenset[str]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One placement of the plan."""
-
-    facts: PodFacts
-    node: str
-
-    @property
-    def group(self) -> Hashable:
-        """Equal for steps that every rule between pods judges alike."""
-        labels = tuple(sorted(self.facts.labels.items()))
-        facts = self.facts
-        tolerations = facts.pod.spec.tolerations
-        return self.node, facts.namespace, labels, facts.spread, facts.affinity, facts.node_rule, tolerations
 
 
 def replay_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
@@ -142,21 +125,22 @@ def _values(view: ClusterView, undecided: Undecided, node: str, key: str) -> fro
     return frozenset() if value is None else frozenset({value})
 
 
-def _search(
-    catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided
-) -> list[tuple[Step, str]]:
-    """The steps that are left in the best of several greedy orders, with what stops them."""
-    orders = [
-        sorted(steps, key=lambda step: (not _constrained(step.facts), step.facts.pod.key)),
-        sorted(steps, key=lambda step: (_constrained(step.facts), step.facts.pod.key)),
-    ]
+def _search(catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided) -> Stuck:
+    """The steps that are left in the best of several orders, with what stops them."""
     spread_keys = frozenset(rule.key for step in steps for rule in step.facts.spread)
-    best: list[tuple[Step, str]] | None = None
+    ruled_first = sorted(steps, key=lambda step: (not _constrained(step.facts), step.facts.pod.key))
+    ruled_last = sorted(steps, key=lambda step: (_constrained(step.facts), step.facts.pod.key))
+    weights: Weights = {}
+    best: Stuck | None = None
     for attempt in range(_ATTEMPTS):
-        order = orders[attempt] if attempt < len(orders) else list(orders[0])
-        if attempt >= len(orders):
-            stream(attempt, "verify", "order").shuffle(order)
-        stuck = _greedy(_nodes(catalogue, plan, undecided, spread_keys), order)
+        view = _nodes(catalogue, plan, undecided, spread_keys)
+        if attempt in (0, 1):
+            stuck = eager(view, (ruled_first, ruled_last)[attempt])
+        else:
+            # Whoever found no turn comes first next time.
+            late = {step.facts.pod.key for step, _ in stuck}
+            ruled_first.sort(key=lambda step: step.facts.pod.key not in late)
+            stuck = considerate(view, ruled_first, weights)
         if not stuck:
             return []
         if best is None or len(stuck) < len(best):
@@ -180,23 +164,3 @@ def _nodes(
         labels.update({key: f"?{claim.name}" for key in undecided[claim.name] if key not in spread_keys})
         view.set_node(NodeView(claim.name, labels, {}, taints=claim.taints))
     return view
-
-
-def _greedy(view: ClusterView, order: list[Step]) -> list[tuple[Step, str]]:
-    """Place whatever may be placed, round after round; what is left when a round places nothing."""
-    left = order
-    while left:
-        refused: dict[Hashable, str] = {}
-        later: list[Step] = []
-        for step in left:
-            if step.group not in refused:
-                reasons = Placement(step.facts.pod, view).together(view.nodes[step.node])
-                if not reasons:
-                    view.add_pod(step.facts.pod, step.node)
-                    continue
-                refused[step.group] = reasons[0].text
-            later.append(step)
-        if len(later) == len(left):
-            return [(step, refused[step.group]) for step in left]
-        left = later
-    return []
