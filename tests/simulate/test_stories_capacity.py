@@ -122,7 +122,10 @@ def test_five_of_the_six_types_are_sold_here_at_the_catalogue_s_prices() -> None
         assert types[name].capacity["memory"] == 30_310 * 1024**2  # 32 GiB less 7.5 % of the hypervisor's
     (started,) = world.records("instance.started")
     cheapest = min(OFFERED, key=lambda name: price(types[name]))
-    assert (started["instanceType"], started["price"]) == (cheapest, price(types[cheapest]))
+    paid = started["price"] - started["volumes"]
+    assert (started["instanceType"], paid) == (cheapest, price(types[cheapest]))
+    # A terabyte of gp3 at $0.0912 a gigabyte and month costs a third of the instance.
+    assert started["volumes"] == round(1_000 * 0.0912 / 730 * 1e9)
 
 
 def test_a_pod_for_another_zone_waits_and_learns_why() -> None:
