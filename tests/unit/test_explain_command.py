@@ -148,7 +148,10 @@ def test_what_rules_cost(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "complaint"),
     [
         (["pod", "default/web-77"], "did you mean default/web-7"),
-        (["pod", "web"], "there is no pod default/web among the manifests"),
+        (["pod", "web"], "there is no pod default/web among the manifests did you mean default/web-0"),
+        (["pod", "shop/DATABASE-1"], "did you mean default/database-1?"),
+        (["pod", "a/b/c"], "'a/b/c' is no name of a pod write NAMESPACE/NAME"),
+        (["pod", ""], "'' is no name of a pod"),
         (["pod", "shop/there"], "did you mean default/there?"),
         (["pod", "done"], "pod default/done has finished, so it needs no node"),
         (["pod"], "NAME"),

@@ -126,7 +126,7 @@ GPU_TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
         (
             {"nodeSelector": {ZONE: "z-c"}},
             (),
-            "the pod needs zone z-c, what the pool can buy has z-a and z-b",
+            "the pod needs zone z-c, the pool can buy z-a and z-b",
             ["do not ask for zone z-c"],
         ),
         (
@@ -138,7 +138,7 @@ GPU_TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
         (
             {"nodeSelector": {ARCH: "arm64"}, "cpu": "9"},
             (),
-            "the pod needs architecture arm64, what the pool can buy has amd64; "
+            "the pod needs architecture arm64, the pool can buy amd64; "
             "needs 5 more CPU than the largest allowed type, large, has for pods (9 of 4)",
             ["do not ask for architecture arm64 and request at most 4 CPU"],
         ),
@@ -207,6 +207,15 @@ def test_daemons_are_named_where_they_take_the_room() -> None:
     assert helps == ["use no host port"]
 
 
+def test_a_pod_that_keeps_off_all_pools_is_told_so() -> None:
+    expression = {"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}
+    term = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity_ = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
+    text, helps = miss({"affinity": affinity_})
+    assert text == "the pod needs nodes without the label karpenter.sh/nodepool, the pool's have it"
+    assert helps == ["allow a label NodePool"]
+
+
 def test_what_is_sold_out_is_told_apart_from_what_is_too_small() -> None:
     large = instance_type("large", 4, "a")
     large["offerings"][0]["available"] = False
@@ -268,6 +277,24 @@ def test_a_pod_that_has_a_place_is_told_where_and_what_else_there_was() -> None:
         item.pool: item.offer.instance_type if item.offer else item.text for item in found.verdict.pools
     }
     assert offers == {"cheap": "large", "gpu": "taint dedicated=gpu:NoSchedule is not tolerated"}
+
+
+def test_preferences_that_were_given_up_are_named() -> None:
+    wish = {
+        "weight": 1,
+        "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z-x"]}]},
+    }
+    near = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "ghost"}}}
+    together = {"weight": 5, "podAffinityTerm": near}
+    wishes = {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]},
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [together]},
+    }
+    found = story([pod(affinity=wishes)], "web")
+    assert found.given_up == (
+        "preferred pod affinity (app=ghost over zone)",
+        "preferred node affinity (zone z-x)",
+    )
 
 
 @pytest.mark.parametrize(

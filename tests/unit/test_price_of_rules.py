@@ -125,6 +125,24 @@ def test_pods_that_are_left_over_are_not_part_of_the_comparison() -> None:
     assert {item.rule.who for item in found.prices} == {"NodePool np"}
 
 
+def test_rules_that_keep_nothing_out_are_not_tried() -> None:
+    both = {"key": ARCH, "operator": "In", "values": ["amd64", "arm64"]}
+    rules = {(rule.what, rule.who) for rule in story(pods("web", 1), both, ON_DEMAND).base.rules}
+    assert rules == {("capacity type on-demand", "NodePool np")}
+
+
+def test_weights_of_pools_have_a_price() -> None:
+    reference = {"group": "example.com", "kind": "Class", "name": "any"}
+
+    def pool(name: str, weight: int, arch: str) -> dict[str, Any]:
+        only = {"key": ARCH, "operator": "In", "values": [arch]}
+        spec = {"nodeClassRef": reference, "requirements": [only, ON_DEMAND]}
+        return {"metadata": {"name": name}, "spec": {"weight": weight, "template": {"spec": spec}}}
+
+    found = story(pods("web", 4), nodePools=[pool("dear", 10, "amd64"), pool("cheap", 1, "arm64")])
+    assert saved(found)["weights: the heaviest first", "all NodePools"] == pytest.approx(0.04)
+
+
 def test_a_node_says_why_it_is_not_smaller() -> None:
     reference = {"group": "example.com", "kind": "Class", "name": "any"}
     scenario = {

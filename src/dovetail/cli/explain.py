@@ -45,8 +45,12 @@ def pod(name: str, /, *, question: Question, output: Output = "table") -> None:
     output
         table for people; json or yaml with every detail for programs.
     """
-    problem = question.problem()
     key = name if "/" in name else f"default/{name}"
+    if key.count("/") != 1 or key.startswith("/") or key.endswith("/"):
+        raise InputError(
+            f"{name!r} is no name of a pod", remedy="write NAMESPACE/NAME, such as default/web-0"
+        )
+    problem = question.problem()
     if any(item.key == key for item in problem.pods):
         answer, _ = answered(problem, question.longest())
         story = pod_story(problem, answer, key)
@@ -80,11 +84,7 @@ def node(name: str, /, *, question: Question, output: Output = "table") -> None:
         remedy = (
             f"did you mean {' or '.join(near)}?" if near else "the plan buys nothing, and no node is given"
         )
-        raise InputError(
-            f"there is no node {name} in the plan or the manifests",
-            source="dovetail explain node",
-            remedy=remedy,
-        )
+        raise InputError(f"there is no node {name} in the plan or the manifests", remedy=remedy)
     story = node_story(problem, answer, name)
     show(node_output.node_tables(story), node_output.node_document(story), output)
 
@@ -95,8 +95,8 @@ def cost(*, question: Question, tries: int = 20, output: Output = "table") -> No
 
     Each rule is lifted alone and everything is planned anew: topology spread and affinity of each workload,
     its demands on zone, type or capacity type, its preferences, requirements, limits and weights of
-    NodePools, minValues, and what daemons take. The rules with the most at stake are tried first. It takes
-    up to --deadline for each.
+    NodePools, minValues, what daemons take, and the diversity of spot nodes. Of each, the rules with the
+    most at stake are tried first. It takes up to --deadline for each.
 
     Example: `dovetail explain cost -f manifests/ --region us-east-1 --deadline 5s`.
 
@@ -138,13 +138,22 @@ def _bound_to(question: Question, problem: Problem, key: str) -> str:
     if found is None:
         names = {item.key for item in problem.pods} | given.keys()
         names.update(item.key for node in problem.nodes for item in node.pods)
-        near = [name for name in sorted(names) if name.endswith(f"/{key.partition('/')[2]}")]
-        near = near[:3] or difflib.get_close_matches(key, sorted(names), n=3)
+        near = _near(key, sorted(names))
         remedy = f"did you mean {' or '.join(near)}?" if near else "`dovetail plan -o json` lists all pods"
-        raise InputError(
-            f"there is no pod {key} among the manifests", source="dovetail explain pod", remedy=remedy
-        )
+        raise InputError(f"there is no pod {key} among the manifests", remedy=remedy)
     if found.terminal or found.deleting:
         state = "has finished" if found.terminal else "is being deleted"
-        raise InputError(f"pod {key} {state}, so it needs no node", source="dovetail explain pod")
+        raise InputError(f"pod {key} {state}, so it needs no node")
     return found.spec.node_name
+
+
+def _near(key: str, names: list[str]) -> list[str]:
+    """Pods whose names are like the one that was meant, whatever their namespace."""
+    wanted = key.partition("/")[2].lower()
+    by_name: dict[str, list[str]] = {}
+    for name in names:
+        by_name.setdefault(name.partition("/")[2], []).append(name)
+    begun = [name for name in sorted(by_name) if wanted and name.startswith(f"{wanted}-")]
+    close = difflib.get_close_matches(wanted, sorted(by_name), n=3)
+    close = [wanted] if wanted in by_name else begun[:3] or close
+    return [name for each in close for name in by_name[each]][:3]

@@ -89,9 +89,7 @@ def _rest(story: CostStory, free: int) -> list[str]:
         lines.append(f"Could not be compared, because the plan without it leaves pods over: {names}.")
     if story.untried:
         count = len(story.untried)
-        lines.append(
-            f"{_rules(count)} with less at stake {'was' if count == 1 else 'were'} not tried (see --tries)."
-        )
+        lines.append(f"{_rules(count)} {'was' if count == 1 else 'were'} not tried (see --tries).")
     return lines
 
 

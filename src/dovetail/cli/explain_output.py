@@ -146,7 +146,7 @@ def _nodes(found: NodesVerdict) -> RenderableType:
 
 
 def _ways(ways: tuple[Way, ...]) -> RenderableType:
-    table = new_table("What would help (each tried by planning the pod once more)")
+    table = new_table("What would help (each was tried)")
     table.add_column("Change")
     table.add_column("Then it goes")
     for way in ways:

@@ -214,7 +214,9 @@ def _sentence(plan: Plan) -> str:
     """What it costs, and how good that is."""
     left = len(plan.unschedulable)
     placed = sum(len(pods) for pods in plan.existing.values())
-    end = f" {left} pod{'s' if left != 1 else ''} left over." if left else ""
+    end = f" {left} pod{'s' if left != 1 else ''} left over" if left else ""
+    if left:
+        end += f"; `dovetail explain pod {plan.unschedulable[0].pod}` tells what would help."
     if not plan.claims:
         start = f"Nothing to buy: {placed} pods fit on existing nodes." if placed else "Nothing to buy."
         return start + end

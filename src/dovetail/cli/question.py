@@ -107,7 +107,6 @@ class Question:
             count = "only one of" if self.region else "one of"
             raise InputError(
                 f"{count} --region and --instance-types is needed",
-                source="dovetail",
                 remedy="name the region to buy in, such as --region us-east-1, or a file of instance types",
             )
         return Source(region=self.region or "", file=self.instance_types)

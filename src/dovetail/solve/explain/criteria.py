@@ -142,6 +142,8 @@ class PoolView:
     def _own_miss(self, item: Requirement, column: int) -> Miss:
         there = self._value(item.key, column)
         text = f"the pool wants {words.demand(item)}, {self.name(column)} has {there}"
+        if item.key == labels.INSTANCE_TYPE:
+            text = f"the pool does not allow {there}"
         order = f"let NodePool {self.pool.name} buy {words.label(item.key)} {there}"
         change = Change("pool-label", order, item.key, there, self.pool.name) if there != "none" else None
         return Miss("pool", item.key, text, change)
@@ -159,7 +161,9 @@ class PoolView:
             meant = f"; did you mean {hint}?" if hint else ""
             return self._every(Miss(rule, key, f'no node of the pool has the label "{key}"{meant}', change))
         if here is not None and self.base.intersects(Requirements.of((item,))):
-            if rule == "label" and not item.complement and len(item.values) == 1:
+            if not item.complement and not item.values:
+                text = f"{who} nodes without the label {key}, the pool's have it"
+            elif rule == "label" and not item.complement and len(item.values) == 1:
                 text = f"{words.demand(item)} is not in the pool, which allows {words.values(here)}"
             else:
                 text = f"{who} {words.demand(item)}, the pool allows {words.values(here)}"
@@ -175,7 +179,7 @@ class PoolView:
             there = f"{self.name(column)} has {self._value(miss.name, column)}"
         else:
             found = {self._value(miss.name, each) for each in np.flatnonzero(self.own).tolist()}
-            there = f"what the pool can buy has {words.listed(sorted(found))}"
+            there = f"the pool can buy {words.listed(sorted(found))}"
         return replace(miss, text=f"{who} {miss.text}, {there}")
 
     def _value(self, key: str, column: int) -> str:

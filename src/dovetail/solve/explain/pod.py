@@ -13,6 +13,7 @@ from dovetail.solve.explain.change import apply
 from dovetail.solve.explain.miss import Change, PoolVerdict, Verdict, Way
 from dovetail.solve.explain.nodes import ask_nodes
 from dovetail.solve.explain.pools import ask_pool, pool_views
+from dovetail.solve.explain.preferences import told
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.solver import solve
 from dovetail.solve.supply.world import World
@@ -44,7 +45,7 @@ def pod_story(problem: Problem, plan: Plan, key: str) -> PodStory:
     node = next((name for name, pods in plan.existing.items() if key in pods), "")
     reason = next((item.reason for item in plan.unschedulable if item.pod == key), "")
     broken = ignored_reason(pod, problem.volumes)
-    found = PodStory(pod.key, claim, node, plan.relaxed.get(key, ()), reason, broken)
+    found = PodStory(pod.key, claim, node, told(pod, plan.relaxed.get(key, ())), reason, broken)
     if broken:
         return found
     after = aftermath(problem, plan, (pod,))

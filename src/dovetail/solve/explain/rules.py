@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 
 from dovetail.api.core import Pod
 from dovetail.model import labels
@@ -34,9 +35,19 @@ class Rule:
 
 
 def rules_of(problem: Problem, plan: Plan) -> tuple[Rule, ...]:
-    """Every rule that may cost something, those with the most at stake first."""
-    found = [*_of_owners(problem, plan), *_of_pools(problem, plan), *_of_daemons(problem, plan)]
-    return tuple(sorted(found, key=lambda rule: (-rule.stake, rule.who, rule.what)))
+    """Every rule that may cost something; workloads, pools, daemons and settings take turns.
+
+    What is at stake with a pool's rules is all that is bought from it, mostly far more than they cost: they
+    would come before all others.
+    """
+    sources = (
+        _of_owners(problem, plan),
+        _of_pools(problem, plan),
+        _of_daemons(problem, plan),
+        _of_settings(problem, plan),
+    )
+    ordered = [sorted(rules, key=lambda rule: (-rule.stake, rule.who, rule.what)) for rules in sources]
+    return tuple(rule for turn in zip_longest(*ordered) for rule in turn if rule is not None)
 
 
 def _of_owners(problem: Problem, plan: Plan) -> Iterator[Rule]:
@@ -91,7 +102,7 @@ def _of_pools(problem: Problem, plan: Plan) -> Iterator[Rule]:
                 what = f"minValues {item.min_values} of {words.label(item.key)}"
                 kept = replace(item, min_values=None)
                 yield Rule(what, who, partial(_lift_from_pool, pool.name, item.key, kept), None, stake)
-            if not item.complement or item.values or item.gte is not None or item.lte is not None:
+            if _binds(pool, item):
                 lift = partial(_lift_from_pool, pool.name, item.key, None)
                 yield Rule(words.demand(item), who, lift, None, stake)
         if pool.limits:
@@ -102,8 +113,30 @@ def _of_pools(problem: Problem, plan: Plan) -> Iterator[Rule]:
                 None,
                 stake,
             )
+
+
+def _of_settings(problem: Problem, plan: Plan) -> Iterator[Rule]:
+    cost = plan.cost.hourly
     if len({pool.weight for pool in problem.pools}) > 1:
-        yield Rule("weights: the heaviest first", "all NodePools", _weightless, None, sum(bought.values()))
+        yield Rule("weights: the heaviest first", "all NodePools", _weightless, None, cost)
+    wanted = problem.options.spot_diversity
+    spot = sum(claim.price for claim in plan.claims if claim.capacity_type == labels.SPOT)
+    if wanted > 1 and spot:
+        yield Rule(f"{wanted} types for each spot node", "--spot-diversity", _undiverse, None, spot)
+
+
+def _undiverse(problem: Problem) -> Problem:
+    return replace(problem, options=replace(problem.options, spot_diversity=1))
+
+
+def _binds(pool: Pool, item: Requirement) -> bool:
+    """True iff something is sold that the requirement keeps out."""
+    alone = Requirements.of((item,))
+    return any(
+        kind.requirements.intersects(alone)
+        or any(sold.available and sold.requirements.intersects(alone) for sold in kind.offerings)
+        for kind in pool.instance_types
+    )
 
 
 def _edit_pool(name: str, edit: Callable[[Pool], Pool], problem: Problem) -> Problem:
