@@ -41,21 +41,16 @@ COULD_PLACE_MORE = _each(
 DEARER = _each(
     {
         "domains are picked before whole nodes are priced": """
-            mixed-006 mixed-013 spread-capacity-type-003 spread-capacity-type-006
-            spread-min-domains-shared-003
+            mixed-006 mixed-013
         """,
         "a preference is kept on nodes that cost more": """
             pod-anti-affinity-preferred-004 pod-anti-affinity-preferred-006
-            pod-anti-affinity-zone-006
         """,
         "few nodes are bought, and the search for whole nodes ends too early": """
             basic-large-004 gpu-006
         """,
         "limits are met by what is bought first": """
             nodepool-limits-004
-        """,
-        "the recorded answer leaves the zone open although a spread constraint counts the pods by zone": """
-            spread-cross-selector-003
         """,
     }
 )

@@ -24,6 +24,7 @@ from dovetail.solve.packing.pack import Packing
 from dovetail.solve.placing.assign import Assigner
 from dovetail.solve.placing.even import Seat, surplus
 from dovetail.solve.placing.items import Assignment, Item, Unit
+from dovetail.solve.placing.policy import Policy
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.purchase import Part, Purchase
 from dovetail.solve.supply.columns import Columns
@@ -70,15 +71,17 @@ class Answer:
     surprises: Opened
 
     @property
-    def rank(self) -> tuple[int, int, int]:
-        """The lower, the better."""
-        return len(self.surprises), len(self.plan.unschedulable), self.plan.cost.hourly
+    def rank(self) -> tuple[int, int, int, int]:
+        """The lower, the better: preferences are not given up to save money."""
+        plan = self.plan
+        given_up = sum(len(words) for words in plan.relaxed.values())
+        return len(self.surprises), len(plan.unschedulable), given_up, plan.cost.hourly
 
 
 class Search:
     """One pass: what is decided so far. Invariant: every pod is in exactly one of bought, existing, left."""
 
-    def __init__(self, desk: Desk, opened: Opened) -> None:
+    def __init__(self, desk: Desk, opened: Opened, policy: Policy) -> None:
         self.world = desk.world
         self.columns = desk.columns
         self.feasible = desk.feasible
@@ -86,10 +89,11 @@ class Search:
         self.opened = opened
         self.free = self.world.nodes.room.copy()
         self.limits = Limits(self.world, self.columns)
-        self.assigner = Assigner(self.world)
+        self.policy = policy
+        self.assigner = Assigner(self.world, policy)
+        self.items: list[Item] = []  # that nodes were bought for, so far
         self.existing: dict[int, list[Unit]] = {}
         self.bought: list[Purchase] = []
-        self.item_count = 0  # that nodes were bought for, so far
         self.taken_back = False  # True iff nodes for some pods could not be bought
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
 
@@ -119,7 +123,7 @@ class Search:
                 break
             self.opened = merged(self.opened, fresh)
             self.world.reset(self.opened)
-            self.assigner = Assigner(self.world)
+            self.assigner = Assigner(self.world, self.policy)
             assignment = self.assigner.run(pods)
         return assignment
 
@@ -127,7 +131,7 @@ class Search:
         """Buy nodes for the items; the (shape, pod) pairs that none could be bought for."""
         if not items:
             return []
-        self.item_count += len(items)
+        self.items += items
         choice = choose(self.world, self.columns, self.limits, items)
         self.limits = choice.limits
         for shape, worth in choice.worth.items():
@@ -247,7 +251,7 @@ class Search:
         shapes = self.world.shapes
         worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
         found = worth if self.worth else None
-        same = len(self.worth) == self.item_count == len(scope.shapes)
+        same = len(self.worth) == len(self.items) == len(scope.shapes)
         return prove(Prover(scope, self.world.work), found, hourly, same=same)
 
 

@@ -7,10 +7,14 @@ from dataclasses import replace
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.openings import merged
+from dovetail.solve.placing.items import Item
+from dovetail.solve.placing.policy import Policy, others
 from dovetail.solve.plan import Plan, Unschedulable
-from dovetail.solve.search import Desk, Search, by_pod
+from dovetail.solve.search import Answer, Desk, Search, by_pod
 from dovetail.solve.work import Stop, Work, never
 
+_NEAR = 0.001  # gap that is not worth another way to pick domains
+_AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried
 _PASSES = 3  # a plan is made anew where its nodes open domains that break a spread
 
 
@@ -34,14 +38,27 @@ def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never)
 
 
 def _best(desk: Desk) -> Plan:
-    """The best plan of several passes, which share one budget."""
-    search = Search(desk, {})
+    """The best plan of several ways to pick domains, which share one budget."""
+    work = desk.world.work
+    best, items = _settled(desk, Policy())
+    each = work.used
+    for policy in others(desk.world, items):
+        if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
+            break
+        answer, _ = _settled(desk, policy)
+        best = min(best, answer, key=lambda one: one.rank)
+    return best.plan
+
+
+def _settled(desk: Desk, policy: Policy) -> tuple[Answer, list[Item]]:
+    """The best plan with domains picked in one way, and the items that nodes were bought for."""
+    search = Search(desk, {}, policy)
     best = answer = search.run()
     for _ in range(_PASSES - 1):
         if not answer.surprises:
             break
         # Nodes for other pods open domains that a spread must then count: plan again, knowing of them.
-        search = Search(desk, merged(search.opened, answer.surprises))
+        search = Search(desk, merged(search.opened, answer.surprises), policy)
         answer = search.run()
-        best = min(best, answer, key=lambda each: each.rank)
-    return best.plan
+        best = min(best, answer, key=lambda one: one.rank)
+    return best, search.items

@@ -40,6 +40,11 @@ class Work:
         self._stopped = self._stopped or self.used >= self._budget or self._stop()
         return not self._stopped
 
+    @property
+    def rest(self) -> int:
+        """Units of the budget that are left."""
+        return max(0, self._budget - self.used)
+
     def after(self, share: float) -> int:
         """What `used` will be when that share of the budget's rest has been spent."""
         return self.used + int(max(0, self._budget - self.used) * share)

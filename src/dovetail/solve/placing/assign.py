@@ -7,6 +7,7 @@ Which new node a pod lands on is decided later, by price.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 
 from dovetail.model.requirement import Requirements
@@ -16,6 +17,7 @@ from dovetail.solve.placing.even import Seat
 from dovetail.solve.placing.hosts import Hosts
 from dovetail.solve.placing.items import Assignment, Item, Unit
 from dovetail.solve.placing.judge import Judge, Stance
+from dovetail.solve.placing.policy import Policy
 from dovetail.solve.placing.slots import Slot, share_out
 from dovetail.solve.placing.survey import Stage, Survey
 from dovetail.solve.supply.world import Pins, World, lookup
@@ -26,10 +28,12 @@ _ItemKey = tuple[int, int, Requirements, Pins, tuple[int, ...]]
 class Assigner:
     """Places the pods of a world. Invariant: topology counters hold every pod that has a place."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, policy: Policy) -> None:
         self.world = world
         self.judge = Judge(world)
-        self._survey = Survey(world, self.judge)
+        self._policy = policy
+        self._survey = Survey(world, self.judge, policy)
+        self._used: set[Pins] = set()  # of items
         self._hosts = Hosts(world, self.judge)
         self._items: dict[_ItemKey, Item] = {}
         self._existing: dict[int, list[Unit]] = {}
@@ -125,8 +129,11 @@ class Assigner:
             stance = self.judge.stance(shape, number)
             alone = stance.lonely or not self.judge.settled(stance)
             pods = 1 if alone else len(names)
-            slots = self._survey.slots(shape, stance, stage, pods)
-            placed = self._fill(shape, stance, slots, names[:pods])
+            placed = 0
+            if self._policy.even and stance.watched:
+                wide = replace(stance, spreads=(*stance.spreads, *stance.watched))
+                placed = self._fill(shape, wide, stage, names[:pods])
+            placed = placed or self._fill(shape, stance, stage, names[:pods])
             if not placed and stance.near:
                 placed = self._hosts.put((shape, number, wanted), names)
             if placed:
@@ -144,14 +151,18 @@ class Assigner:
             else:
                 yield stage
 
-    def _fill(self, shape: Shape, stance: Stance, slots: list[Slot], names: list[str]) -> int:
-        """Share pods out over the slots; how many found one."""
+    def _fill(self, shape: Shape, stance: Stance, stage: Stage, names: list[str]) -> int:
+        """Share pods out over the slots there are; how many found one."""
+        slots = self._survey.slots(shape, stance, stage, len(names))
         if not slots:
             return 0
-        groups = self.world.topology.groups
-        cheapest = all(index in self.world.uniform for index in stance.spreads)
+        spreads = [self.world.topology.groups[index] for index in stance.spreads]
+        if len(spreads) > 1:
+            self.world.work.spend(len(slots) * len(names))
+        uniform = all(index in self.world.uniform for index in stance.spreads)
+        cheapest = uniform and not self._policy.even
         placed = 0
-        for slot, number in share_out(groups, stance, slots, len(names), cheapest=cheapest):
+        for slot, number in share_out(spreads, slots, len(names), self._used, cheapest=cheapest):
             some = names[placed : placed + number]
             placed += number
             if slot.row < 0:
@@ -172,6 +183,7 @@ class Assigner:
             kinds = ((shape.index, slot.level),)
             item = Item(kinds, [], slot.wanted, slot.pins, slot.pools, shape.vector, shape.ports)
             self._items[key] = item
+            self._used.add(slot.pins)
         item.bundles += zip(names)
         if shape.involved:
             ground = self.judge.ground(slot.pools, slot.wanted, slot.pins)

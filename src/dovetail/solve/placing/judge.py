@@ -26,6 +26,7 @@ class Stance:
     keys: tuple[str, ...]  # labels, hostname apart, whose value must be known of a node that takes the pod
     spreads: tuple[int, ...] = ()  # over anything but hostnames, owned and counting the pods themselves
     steady: tuple[int, ...] = ()  # the other owned groups: judged once for any number of pods
+    watched: tuple[int, ...] = ()  # spreads of other pods that count these
     lonely: bool = False  # the pods keep away from each other's zones or the like
     boots: tuple[int, ...] = ()  # affinities to the pods themselves: the first pod decides for the others
     near: bool = False  # it matters which pods share a new node
@@ -118,12 +119,14 @@ class Judge:
             keys.update(key for key in groups[index].id.node_filter.labels() if key in _FILTERED)
         own = [index for index in owned if index in matching]
         wide = [index for index in own if groups[index].id.key != HOSTNAME]
+        watched = [index for index in matching if index not in owned and groups[index].id.kind == SPREAD]
         spreads = tuple(index for index in wide if groups[index].id.kind == SPREAD)
         return Stance(
             owned=owned,
             keys=tuple(sorted(keys - {HOSTNAME})),
             spreads=spreads,
             steady=tuple(index for index in owned if index not in spreads),
+            watched=tuple(index for index in watched if groups[index].id.key != HOSTNAME),
             lonely=any(groups[index].id.kind in (ANTI, APART) for index in wide),
             boots=tuple(index for index in own if groups[index].id.kind == AFFINITY),
             near=not self._near.isdisjoint(matching) or not self._near.isdisjoint(owned),

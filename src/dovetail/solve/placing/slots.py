@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.topology import Group
-from dovetail.solve.placing.judge import Stance
 from dovetail.solve.placing.shares import Domain, Skew, quotas
 from dovetail.solve.supply.world import Pins
 
@@ -26,15 +25,17 @@ class Slot:
 
 
 def share_out(
-    groups: Sequence[Group], stance: Stance, slots: Sequence[Slot], pods: int, *, cheapest: bool
+    spreads: Sequence[Group], slots: Sequence[Slot], pods: int, used: Collection[Pins], *, cheapest: bool
 ) -> list[tuple[Slot, int]]:
-    """How many pods each slot takes. Every slot is legal for one pod but for the stance's spreads."""
-    spreads = [groups[index] for index in stance.spreads]
+    """How many pods each slot takes. Every slot is legal for one pod but for the spreads.
+
+    `used` are values of labels that there will be nodes with anyway.
+    """
     if not spreads:
         return _in_turn(sorted(slots, key=_order), pods)
     values = [dict(slot.pins) for slot in slots]
     if len(spreads) > 1 or any(value[spreads[0].id.key] not in spreads[0].universe for value in values):
-        return _one_by_one(spreads, slots, pods)
+        return _one_by_one(spreads, slots, pods, used)
     return _by_quota(spreads[0], slots, pods, cheapest=cheapest)
 
 
@@ -73,22 +74,29 @@ def _by_quota(group: Group, slots: Sequence[Slot], pods: int, *, cheapest: bool)
     ]
 
 
-def _one_by_one(spreads: Sequence[Group], slots: Sequence[Slot], pods: int) -> list[tuple[Slot, int]]:
+def _one_by_one(
+    spreads: Sequence[Group], slots: Sequence[Slot], pods: int, used: Collection[Pins]
+) -> list[tuple[Slot, int]]:
     """Pod by pod, each to the emptiest domains that all spreads allow."""
     trial = [replace(group, matched=dict(group.matched), universe=dict(group.universe)) for group in spreads]
     ordered = sorted(slots, key=_order)
     domains = [[dict(slot.pins)[group.id.key] for group in trial] for slot in ordered]
     taken = [0] * len(ordered)
+    fresh = [slot.row < 0 and slot.pins not in used for slot in ordered]
     for _ in range(pods):
         legal = [
-            (sum(group.matched.get(name, 0) for group, name in zip(trial, names, strict=True)), index)
+            (
+                sum(group.matched.get(name, 0) for group, name in zip(trial, names, strict=True)),
+                fresh[index] and not taken[index],
+                index,
+            )
             for index, names in enumerate(domains)
             if taken[index] < ordered[index].room
             and all(group.allows_owner(name, itself=True) for group, name in zip(trial, names, strict=True))
         ]
         if not legal:
             break
-        index = min(legal)[1]
+        index = min(legal)[-1]
         taken[index] += 1
         for group, name in zip(trial, domains[index], strict=True):
             group.count(name, 1, matched=True, owner=False)

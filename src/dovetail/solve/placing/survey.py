@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.placing.judge import UNLIMITED, Judge, Stance
+from dovetail.solve.placing.policy import Policy
 from dovetail.solve.placing.slots import Slot
 from dovetail.solve.supply.world import Pins, World, lookup
 
+_UNFAVOURED = 4  # times the price that a domain seems to cost which is not favoured
 _RANK = 50  # bits of a slot's cost that are below the order of preference
 # Levels that obey the same topology rules, each with one of its demands on labels; the first is preferred.
 Stage = list[tuple[int, Requirements]]
@@ -18,8 +20,9 @@ Stage = list[tuple[int, Requirements]]
 class Survey:
     """Finds slots. Every slot is legal for one pod but for spreads that count the pods themselves."""
 
-    def __init__(self, world: World, judge: Judge) -> None:
+    def __init__(self, world: World, judge: Judge, policy: Policy) -> None:
         self._world = world
+        self._policy = policy
         self._judge = judge
 
     def slots(self, shape: Shape, stance: Stance, stage: Stage, pods: int) -> list[Slot]:
@@ -51,8 +54,9 @@ class Survey:
             self._world.work.spend(1)
             if place.pins in known or not self._legal(shape, stance, place.pins):
                 continue
-            cost = base.cost + int(place.estimate)
-            yield Slot(cost, room, base.level, base.wanted, place.pins, place.pools)
+            favoured = any(value == self._policy.favoured for _, value in place.pins)
+            cost = int(place.estimate * (1 if favoured or not self._policy.favoured else _UNFAVOURED))
+            yield Slot(base.cost + cost, room, base.level, base.wanted, place.pins, place.pools)
 
     def _legal(self, shape: Shape, stance: Stance, pins: Pins) -> bool:
         if not shape.involved:

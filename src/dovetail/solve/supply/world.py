@@ -54,6 +54,9 @@ class World:
         }
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
         self.shapes: list[Shape] = interner.shapes(self.axis)
+        self._total = np.zeros(len(self.axis.names))  # what all pods ask for
+        for shape in self.shapes:
+            self._total += shape.vector * len(shape.pods)
         daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
         self.tables = [
             PoolTable(pool, index, self.axis, problem.extra(pool)) for index, pool in enumerate(problem.pools)
@@ -128,7 +131,10 @@ class World:
             return {}
         if not keys:
             return {(): 0.0}
-        share = np.max(vector / np.maximum(table.room, 1), axis=1, initial=0.0)
+        room = np.maximum(table.room, 1)
+        share = np.max(vector / room, axis=1, initial=0.0)
+        # A node larger than all the pods together is paid for as a whole.
+        share /= np.clip(np.max(self._total / room, axis=1, initial=0.0), 1e-12, 1.0)
         codes, values = table.combinations(keys)
         least = np.full(len(values), np.inf)
         np.minimum.at(least, codes[columns], table.price[columns] * share[table.column_type[columns]])
