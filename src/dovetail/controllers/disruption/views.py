@@ -35,11 +35,14 @@ def node_views(context: Context, queued: Collection[str], prices: Prices) -> tup
     state = context.state
     found = []
     tables: dict[str, Mapping[Offer, int]] = {}
+    volumes: dict[str, int] = {}
     for claim in state.all(NodeClaim):
         name = claim.metadata.labels.get(labels.NODEPOOL, "")
         pool = state.get(NodePool, name)
         if pool is not None and name not in tables:
             tables[name] = prices.of(name, context.instance_types(pool))
+            volumes[name] = context.volume_price(pool)
+        instance = tables.get(name, {}).get(_offering(claim))
         node = state.node_of(claim)
         machine = Machine(node, claim)
         pods: tuple[Pod, ...] = state.pods_on(node.metadata.name) if node is not None else ()
@@ -52,15 +55,10 @@ def node_views(context: Context, queued: Collection[str], prices: Prices) -> tup
                 nominated=state.nominated(machine),
                 going=state.going(machine),
                 queued=claim.metadata.name in queued,
-                price=_price(context, pool, tables.get(name, {}).get(_offering(claim))),
+                price=None if instance is None else instance + volumes[name],
             )
         )
     return tuple(found)
-
-
-def _price(context: Context, pool: NodePool | None, instance: int | None) -> int | None:
-    """What the node costs with its volumes; None where its instance has no price any more."""
-    return None if pool is None or instance is None else instance + context.volume_price(pool)
 
 
 def _prices(types: tuple[InstanceType, ...]) -> dict[Offer, int]:

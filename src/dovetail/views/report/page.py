@@ -119,11 +119,12 @@ def _tile(value: str, label: str, *, bad: bool = False) -> dict[str, Any]:
 
 def _cost_note(summary: Summary) -> str:
     cost = summary.cost
+    volumes = f" ${cost.volumes:.2f} of ${cost.total:.2f} are for volumes." if cost.volumes else ""
     if not cost.estimated:
-        return "All prices are published on-demand prices."
+        return f"All prices are published on-demand prices.{volumes}"
     return (
         f"${cost.estimated:.2f} of ${cost.total:.2f} rest on spot prices, which are estimates; "
-        "on-demand prices are published ones."
+        f"on-demand prices are published ones.{volumes}"
     )
 
 
