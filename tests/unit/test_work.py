@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from dovetail.base.clock import SECOND
@@ -25,10 +23,47 @@ def test_a_stop_is_final() -> None:
     assert [work.left, work.left, work.left] == [True, False, False]
 
 
-def test_until_looks_at_the_clock_that_is_given() -> None:
-    clock = itertools.count(97)
-    stop = until(100, lambda: next(clock))
-    assert [stop() for _ in range(5)] == [False, False, False, True, True]
+@pytest.mark.parametrize(
+    ("first", "end"),
+    [
+        (0, 100),
+        (10, 70),  # three times as long as the beginning took is kept back
+        (45, 60),  # at most two fifths
+        (150, 150),
+    ],
+)
+def test_until_keeps_back_time_for_the_end(first: int, end: int) -> None:
+    moment = 1_000
+    stop = until(1_100, lambda: moment)
+    answers = {}
+    for moment in range(1_000 + first, 1_200):
+        answers[moment - 1_000] = stop() >= 1
+    assert [passed for passed, over in answers.items() if over] == list(range(end, 200))
+
+
+def test_a_deadline_that_has_passed_leaves_no_time() -> None:
+    assert until(100, lambda: 200)() >= 1
+
+
+def test_a_part_ends_with_its_share_of_the_work_or_of_the_time() -> None:
+    over = 0.0
+    work = Work(Budget(100), lambda: over)
+    work.spend(20)
+    part = work.part(0.5)
+    work.spend(39)
+    assert part.left
+    work.spend(1)
+    assert not part.left
+    over = 0.2
+    part = work.part(0.5)
+    over = 0.5
+    assert part.left
+    over = 0.7
+    assert work.left
+    assert not part.left
+    over = 1.0
+    assert not work.left
+    assert not work.part(1.0).left
 
 
 @pytest.mark.parametrize(

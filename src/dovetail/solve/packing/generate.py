@@ -63,8 +63,8 @@ class Generator:
         self._master.add(self._alone())
         self._master.add(np.minimum(seeds, self._goods.demand))
         now, before, idle = self._solve(), np.inf, 0
-        enough = self._work.after(_SHARE)
-        while self._work.used < enough and idle < _PATIENCE:
+        part = self._work.part(_SHARE)
+        while part.left and idle < _PATIENCE:
             idle = idle + 1 if now.cost > before * (1 - _PROGRESS) else 0
             added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
             if idle or added < _FEW_NEW:
@@ -133,7 +133,7 @@ class Generator:
                 used = np.flatnonzero(now.nodes > _WHOLE)
                 added = self._master.add(np.minimum(self._master.counts[used], rest))
                 added += self._exchanged(now, rest, _DIVE_ROWS, _DIVE_NEW)
-                if not added:
+                if not added or not self._work.left:
                     break
                 now = self._solve()
         return bought
