@@ -16,8 +16,6 @@ from dovetail.solve.bounds.scope import Scope
 from dovetail.solve.plan import DEAREST_POD, NOTHING, Proof
 from dovetail.solve.work import Work
 
-EVERYTHING = 10**18  # dearer than any plan
-
 
 def scope(
     vectors: list[list[int]], demand: list[int], offers: list[tuple[list[int], int]], free: list[list[int]]
@@ -60,9 +58,45 @@ def scopes(draw: st.DrawFn) -> Scope:
     )
 
 
+def optimum(asked: Scope) -> int:
+    """The price of the best plan, by trying all."""
+    demand = tuple(asked.demand.tolist())
+    loads = list(itertools.product(*(range(n + 1) for n in demand)))
+
+    def fitting(room: np.ndarray, allowed: np.ndarray) -> list[tuple[int, ...]]:
+        return [
+            load
+            for load in loads
+            if np.all(np.array(load) @ asked.vectors <= room) and all(allowed[np.flatnonzero(load)])
+        ]
+
+    left = {demand}
+    for row, room in enumerate(asked.free):
+        left = {
+            tuple(max(0, a - b) for a, b in zip(state, load, strict=True))
+            for state in left
+            for load in fitting(room, asked.allowed[:, row])
+        }
+    priced = [
+        (load, int(price))
+        for column, price in enumerate(asked.price)
+        for load in fitting(asked.room[column], asked.feasible[:, column])
+        if any(load)
+    ]
+    best = {tuple([0] * len(demand)): 0}
+    for state in sorted(loads, key=sum)[1:]:
+        best[state] = min(
+            best[tuple(max(0, a - b) for a, b in zip(state, load, strict=True))] + price
+            for load, price in priced
+            if any(a and b for a, b in zip(state, load, strict=True))
+        )
+    return min(best[state] for state in left)
+
+
 def proof_of(asked: Scope, found: list[float] | None = None) -> Proof:
     worth = None if found is None else np.array(found)
-    return prove(Prover(asked, Work(Budget())), worth, EVERYTHING, same=found is not None)
+    price = max(optimum(asked), 1)
+    return prove(Prover(asked, Work(Budget())), worth, price, same=found is not None)
 
 
 def most_worth(asked: Scope, proof: Proof, room: np.ndarray, allowed: np.ndarray) -> int:
@@ -87,7 +121,8 @@ def test_anybody_can_check_a_proof(asked: Scope, some: list[int]) -> None:
         if proof.method != DEAREST_POD:
             assert most_worth(asked, proof, room, anything) <= proof.absorbed.get(name, 0)
     total = sum(len(item.pods) * item.each for item in proof.worth)
-    assert proof.bound <= total - sum(proof.absorbed.values())
+    assert proof.linear <= total - sum(proof.absorbed.values())
+    assert proof.linear <= proof.bound <= optimum(asked)
 
 
 @pytest.mark.parametrize(

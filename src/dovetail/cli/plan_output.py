@@ -56,6 +56,7 @@ def _proof(proof: Proof) -> dict[str, Any]:
     named = [item.pods[0] for item in proof.worth]
     return {
         "bound": _dollars(proof.bound),
+        "linear": _dollars(proof.linear),
         "method": proof.method,
         "worth": [
             {

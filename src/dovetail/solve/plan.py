@@ -66,6 +66,7 @@ NOTHING = "nothing"  # there is no proof but that prices are not negative
 DEAREST_POD = "dearest pod"  # some node has to hold one particular pod
 RELAXATION = "relaxation"  # worths of pods by the resources that they take
 COLUMNS = "columns"  # worths of pods by what whole nodes can hold
+WHOLE_NUMBERS = "whole numbers"  # an integer program: no whole nodes do for less
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,14 @@ class Proof:
     are to be bought from. And none that fits into free room is worth more than `absorbed` says. So what is
     bought costs at least what all the pods are worth together, less what free room absorbs: that is `bound`
     or more. A pod that is not listed is worth nothing.
+
+    With "whole numbers" the worths prove `linear` alone. The rest follows from an integer program: over the
+    number of nodes per offering, which as one together hold their pods, or over all sets of pods that a
+    plan for less can use, those which cost less than `bound - linear` beyond their worth.
     """
 
     bound: int = 0  # nano-dollars per hour
+    linear: int = 0  # what the worths prove; with every other method the bound itself
     method: str = NOTHING
     worth: tuple[Worth, ...] = ()
     # Node name, or reservation id for all its machines together -> nano-dollars per hour; 0 if not named.

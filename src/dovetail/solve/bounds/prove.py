@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from dovetail.solve.bounds.absorb import absorbed, copies_in
-from dovetail.solve.bounds.relaxation import Free, most_held, relax
+from dovetail.solve.bounds.relaxation import most_held, relax
 from dovetail.solve.bounds.scope import Scope
+from dovetail.solve.packing.compact import Free, whole_nodes
 from dovetail.solve.packing.generate import Generator
 from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.market import Market, cliques
-from dovetail.solve.plan import COLUMNS, DEAREST_POD, RELAXATION, NodeRule, Proof, Worth
+from dovetail.solve.packing.whole import whole
+from dovetail.solve.plan import COLUMNS, DEAREST_POD, RELAXATION, WHOLE_NUMBERS, NodeRule, Proof, Worth
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
@@ -23,6 +26,8 @@ _WIDEST = 20_000
 _MOST = np.iinfo(np.int64).max
 _SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
+_FEW = 64  # kinds; with more there are too many patterns to try them all
+_FEW_ROOMS = 24
 _GROUPS = 24  # of free rooms that the relaxation tells apart
 
 
@@ -39,10 +44,12 @@ class Prover:
         ones = np.ones((len(scope.free), extra), dtype=np.int64)
         self.free = np.concatenate([scope.free, ones], axis=1)
         self._copies = copies_in(self.free, self.goods.vectors, scope.demand, scope.allowed)
-        free = _grouped(self._copies > 0, self.free)
+        self._rooms = _grouped(self._copies > 0, self.free)
         goods = self.goods
         work.spend(goods.feasible.size)
-        self.duals = relax(goods.feasible.T, goods.room, goods.price, goods.vectors, scope.demand, free=free)
+        self.duals = relax(
+            goods.feasible.T, goods.room, goods.price, goods.vectors, scope.demand, free=self._rooms
+        )
 
     def relaxation(self) -> Proof:
         """By what pods and nodes have of each resource."""
@@ -67,6 +74,31 @@ class Prover:
         generator.search(np.zeros((0, len(self._scope.pods)), dtype=np.int64))
         return self.columns(generator.worth, known)
 
+    def whole(self, linear: Proof, hourly: int) -> Proof:
+        """What a plan of whole nodes costs at least, from a proof by worths; that one where it is no more."""
+        bound = whole_nodes(self.goods, self._work, self._rooms)
+        if bound < hourly * _CLOSE:
+            bound = max(bound, self._patterns(linear, hourly))
+        return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
+
+    def _patterns(self, linear: Proof, hourly: int) -> int:
+        """The same, by all patterns that a cheaper plan could use."""
+        scope, rooms = self._scope, np.flatnonzero((self._copies > 0).any(axis=0))
+        if len(scope.pods) > _FEW or len(rooms) > _FEW_ROOMS or not linear.worth or not self._work.left:
+            return 0
+        kind = {pods[0]: index for index, pods in enumerate(scope.pods)}
+        worth = np.zeros(len(scope.pods))
+        for item in linear.worth:
+            worth[kind[item.pods[0]]] = item.each
+        free = replace(
+            self.goods,
+            column=rooms,
+            room=self.free[rooms],
+            price=self._taken(worth)[rooms],
+            feasible=scope.allowed[:, rooms].T,
+        )
+        return whole(self.goods, worth, (linear.bound, hourly), self._work, free=free).bound
+
     def dearest(self) -> Proof:
         """One pod that no free room holds by itself has to be on a node that is bought.
 
@@ -80,17 +112,22 @@ class Prover:
             return Proof()
         kind = int(least.argmax())
         bound = int(least[kind])
-        return Proof(bound, DEAREST_POD, (Worth(scope.pods[kind][:1], bound, scope.pools[kind]),))
+        return Proof(bound, bound, DEAREST_POD, (Worth(scope.pods[kind][:1], bound, scope.pools[kind]),))
+
+    def _taken(self, worth: Floats) -> Amounts:
+        """The most worth that each free room can take, (N,)."""
+        taken = absorbed(worth, self.goods.vectors, self._copies, self.free, self.duals.resources)
+        result: Amounts = np.ceil(taken).astype(np.int64)
+        return result
 
     def _proof(self, method: str, values: Floats, ratio: float) -> Proof:
         """All pods together are worth that much, less what free room takes."""
         scope = self._scope
         worth = np.floor(np.maximum(values, 0.0) / ratio * (1 - _SLACK)).astype(np.int64)
-        taken = absorbed(
-            worth.astype(np.float64), self.goods.vectors, self._copies, self.free, self.duals.resources
-        )
         names: dict[str, int] = {}
-        for name, amount in zip(scope.free_names, np.ceil(taken).astype(np.int64).tolist(), strict=True):
+        for name, amount in zip(
+            scope.free_names, self._taken(worth.astype(np.float64)).tolist(), strict=True
+        ):
             if amount:
                 names[name] = names.get(name, 0) + amount
         total = int(worth @ scope.demand) - sum(names.values())
@@ -101,7 +138,7 @@ class Prover:
             Worth(scope.pods[kind], int(worth[kind]), scope.pools[kind]) for kind in listed.tolist()
         )
         rules, apart = _rules(scope, listed, self.duals.charged)
-        return Proof(total, method, worths, names, rules, apart)
+        return Proof(total, total, method, worths, names, rules, apart)
 
 
 def prove(prover: Prover, found: Floats | None, hourly: int, *, same: bool) -> Proof:
@@ -110,12 +147,14 @@ def prove(prover: Prover, found: Floats | None, hourly: int, *, same: bool) -> P
     `found` (S,) are worths from column generation, if there was any; `same` is True iff it was about the
     scope's kinds and not about pods whose domains had been decided.
     """
-    best = max(prover.dearest(), prover.relaxation(), key=_bound)
-    if found is not None and best.bound < hourly:
+    dearest, best = prover.dearest(), prover.relaxation()
+    if found is not None and max(dearest.bound, best.bound) < hourly:
         best = max(best, prover.columns(found, best.bound), key=_bound)
-    if not same and best.bound < hourly * _CLOSE:
+    if not same and max(dearest.bound, best.bound) < hourly * _CLOSE:
         best = max(best, prover.searched(best.bound), key=_bound)
-    return best
+    if max(dearest.bound, best.bound) < hourly * _CLOSE:
+        best = prover.whole(best, hourly)
+    return max(best, dearest, key=_bound)
 
 
 def highest_ratio(

@@ -8,6 +8,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.solve.packing.compact import Free, compact_model
 from dovetail.solve.supply.columns import Columns, undominated
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import World
@@ -25,14 +26,6 @@ class Duals:
     resources: Floats
     feasible: Mask  # (S, K) of those columns
     charged: Floats  # (R,) nano-dollars per hour of the optimum that are paid for each resource
-
-
-@dataclass(frozen=True, slots=True)
-class Free:
-    """G rooms that cost nothing, each there once: who may use them (S, G), and their size (G, R)."""
-
-    feasible: Mask
-    room: Amounts
 
 
 def relax(
@@ -62,7 +55,7 @@ def relax(
         none = np.zeros((len(price), resources))
         return Duals(np.zeros(shapes), none, feasible, np.zeros(resources))
     most = np.where(np.arange(len(price)) < sold, highspy.kHighsInf, 1.0)
-    model = _model(
+    model = compact_model(
         feasible, needs, has, (price.astype(np.float64) / _DOLLAR, most), demand.astype(np.float64)
     )
     solution, nodes = _solve(model, len(price))
@@ -125,38 +118,6 @@ def _repair(worth: Floats, duals: Floats, needs: Floats, feasible: Mask) -> Floa
     excess = np.where(feasible & (worth[:, None] > 0), worth[:, None] / np.maximum(cost, 1e-12), 1.0)
     raised: Floats = duals * np.maximum(excess.max(axis=0), 1.0)[:, None]
     return raised
-
-
-def _model(
-    feasible: Mask, needs: Floats, has: Floats, nodes: tuple[Floats, Floats], demand: Floats
-) -> highspy.HighsLp:
-    """Variables: pods per shape and column that holds it, then nodes, of given price and number (K,).
-
-    Rows: one per shape, then one per column and resource (not positive).
-    """
-    shapes, columns, resources = len(needs), len(has), needs.shape[1]
-    shape_of, column_of = np.nonzero(feasible)
-    pods = len(shape_of)
-    rows = shapes + columns * resources
-    base = shapes + column_of[:, None] * resources + np.arange(resources)[None, :]
-    pod_index = np.concatenate([shape_of[:, None], base], axis=1)
-    pod_value = np.concatenate([np.ones((pods, 1)), needs[shape_of]], axis=1)
-    node_index = shapes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = pods + columns, rows
-    model.col_cost_ = np.concatenate([np.zeros(pods), nodes[0]])
-    model.col_lower_ = np.zeros(pods + columns)
-    model.col_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), nodes[1]])
-    model.row_lower_ = np.concatenate([demand, np.full(rows - shapes, -highspy.kHighsInf)])
-    model.row_upper_ = np.concatenate([np.full(shapes, highspy.kHighsInf), np.zeros(rows - shapes)])
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    starts = np.concatenate(
-        [np.arange(pods) * (resources + 1), pods * (resources + 1) + np.arange(columns + 1) * resources]
-    )
-    model.a_matrix_.start_ = starts.astype(np.int32)
-    model.a_matrix_.index_ = np.concatenate([pod_index.ravel(), node_index.ravel()]).astype(np.int32)
-    model.a_matrix_.value_ = np.concatenate([pod_value.ravel(), -has.ravel()])
-    return model
 
 
 def _solve(model: highspy.HighsLp, columns: int) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.market import Market
 from dovetail.solve.packing.master import Fractions, Master
 from dovetail.solve.packing.patterns import fill
+from dovetail.solve.packing.whole import whole
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.work import Work
@@ -76,6 +77,17 @@ class Generator:
             before, now = now.cost, self._solve()
         self.worth, self.cost = now.worth, now.cost
         return now
+
+    def whole(self, limit: int) -> list[Purchase]:
+        """A plan for less than `limit`, of all patterns that such a plan can use; empty if none is found."""
+        prices = int(self.cost), limit
+        found = whole(self._goods, self.worth, prices, self._work, extra=self._master.counts)
+        rest = self._goods.demand.copy()
+        bought: list[Purchase] = []
+        for counts, number in found.plan:
+            for _ in range(number):
+                rest = self._buy(np.minimum(counts, rest), 1, rest, bought)
+        return bought
 
     def _alone(self) -> Amounts:
         """Per item the pattern of only it that costs least per copy."""

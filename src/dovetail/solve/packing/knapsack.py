@@ -24,6 +24,7 @@ class Best:
 
     counts: Amounts
     most: float
+    others: float  # a worth that no load exceeds which is not part of one of the patterns
 
 
 class Relaxation:
@@ -87,7 +88,7 @@ class Knapsacks:
         """Patterns worth more than `above`, by partial loads of which at most `width` are followed up."""
         most, prices = self.fraction(column, worth)
         if most <= above:
-            return Best(np.zeros((0, len(worth)), dtype=np.int64), most)
+            return Best(np.zeros((0, len(worth)), dtype=np.int64), most, most)
         copies = self._copies[column]
         reduced = worth - self._goods.vectors @ prices
         # An item that loses more by being put in than the bound is above the aim is in no such pattern.
@@ -98,7 +99,8 @@ class Knapsacks:
         counts = np.zeros((len(found), len(worth)), dtype=np.int64)
         counts[:, items] = found
         best = float(np.max(counts @ worth, initial=0.0))
-        return Best(counts, min(most, max(best, above, missed) * (1 + _SLACK)))
+        others = min(most, max(above, missed) * (1 + _SLACK))
+        return Best(counts, max(min(most, best * (1 + _SLACK)), others), others)
 
     def _search(
         self, column: int, what: tuple[Amounts, Floats, Floats, Floats], above: float, width: int

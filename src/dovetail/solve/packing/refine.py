@@ -1,4 +1,4 @@
-"""A cheaper packing by column generation, where nodes do not compete for limits or reservations."""
+"""A cheaper packing by column generation; what limits refuse of it is packed in the plain way."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.solve.packing.bins import make_bin
+from dovetail.solve.packing.compact import whole_nodes
 from dovetail.solve.packing.generate import Generator, Purchase
-from dovetail.solve.packing.market import market
+from dovetail.solve.packing.market import Market, market
 from dovetail.solve.packing.pack import Packer, Packing
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
 
+_FEW = 64  # items; with more there are too many patterns to try them all
+_OPTIMAL = 1 + 1e-5  # times what any packing costs: near enough
+
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """A packing, what the items are worth (I,), and what the plan costs in fractions of nodes."""
+    """A packing, what the items are worth (I,), and about what any packing of all items costs at least."""
 
     packing: Packing
     worth: Floats
@@ -25,7 +29,11 @@ class Refined:
 
 
 def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
-    """A packing of all items, `start` itself where nothing cheaper was found. Needs `not limits.any`."""
+    """A packing of all items within the limits; `start` itself where nothing cheaper was found.
+
+    Reserved capacity is not looked at, so where there is some, `start` may well be the better one. `limits`
+    are those before anything was bought, and are not changed.
+    """
     columns = packer.columns
     goods = market(
         packer.feasible & ~columns.reserved,
@@ -38,14 +46,19 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     if not len(goods.price):
         return Refined(start, np.zeros(len(packer.items)), 0.0)
     generator = Generator(goods, packer.world.work)
-    bought = [
-        (purchase, int(goods.column[purchase.column])) for purchase in generator.run(_patterns(start, packer))
-    ]
-    packing = _assembled(packer, bought, generator.worth, limits)
-    left, best = int(packing.left.sum()), int(start.left.sum())
-    if (left, packing.price, len(packing.bins)) >= (best, start.price, len(start.bins)):
-        packing = start
-    return Refined(packing, generator.worth, generator.cost)
+    assembler = _Assembler(packer, goods, limits)
+    packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=_rank)
+    least = generator.cost
+    if len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
+        least = max(least, whole_nodes(goods, packer.world.work))
+        if packing.price > least * _OPTIMAL:
+            better = assembler.run(generator.whole(packing.price), generator.worth)
+            packing = min(packing, better, key=_rank)
+    return Refined(packing, generator.worth, least)
+
+
+def _rank(packing: Packing) -> tuple[int, int, int]:
+    return int(packing.left.sum()), packing.price, len(packing.bins)
 
 
 def _patterns(packing: Packing, packer: Packer) -> Amounts:
@@ -58,18 +71,34 @@ def _patterns(packing: Packing, packer: Packer) -> Amounts:
     return counts
 
 
-def _assembled(packer: Packer, bought: list[tuple[Purchase, int]], worth: Floats, limits: Limits) -> Packing:
-    """The nodes, each checked against every rule; what a rule forbids is packed in the plain way."""
-    rest = packer.demand.copy()
-    packing = Packing([], rest)
-    for purchase, column in bought:
-        held = np.flatnonzero(purchase.counts).tolist()
-        load = tuple((item, int(purchase.counts[item])) for item in held)
-        made = make_bin(packer.world, packer.columns, limits, packer.items, (column, load))
-        if made is not None:
-            packing.bins.extend([made] * purchase.number)
-            rest -= purchase.counts * purchase.number
-    if rest.any():
-        others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)
-        return Packing([*packing.bins, *others.bins], others.left)
-    return packing
+class _Assembler:
+    """Makes nodes of patterns, each checked against every rule."""
+
+    def __init__(self, packer: Packer, goods: Market, limits: Limits) -> None:
+        self._packer = packer
+        self._goods = goods
+        self._limits = limits
+
+    def run(self, bought: list[Purchase], worth: Floats) -> Packing:
+        """The nodes; what a rule or a limit forbids is packed in the plain way, at worths (I,)."""
+        packer, limits = self._packer, self._limits.copy()
+        rest = packer.demand.copy()
+        packing = Packing([], rest)
+        for purchase in bought:
+            column = int(self._goods.column[purchase.column])
+            held = np.flatnonzero(purchase.counts).tolist()
+            load = tuple((item, int(purchase.counts[item])) for item in held)
+            # Without limits, one node is like the other.
+            times = purchase.number if limits.any else 1
+            for _ in range(times):
+                made = make_bin(packer.world, packer.columns, limits, packer.items, (column, load))
+                if made is None:
+                    break
+                copies = purchase.number // times
+                packing.bins.extend([made] * copies)
+                rest -= purchase.counts * copies
+                limits.take(made.pool, made.types, made.reservation)
+        if rest.any():
+            others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)
+            return Packing([*packing.bins, *others.bins], others.left)
+        return packing

@@ -1,0 +1,54 @@
+"""Integer programs, solved within counted work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.work import Work
+
+_CHECK = 2_500  # units of work between two questions of the solver whether it shall go on
+_SHARE = 0.25  # of the work left, for one program
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """No solution costs less than `bound`, infinite where there is none; `values` of the best found."""
+
+    bound: float
+    values: Floats | None
+
+
+def minimum(model: highspy.HighsLp, work: Work) -> Answer:
+    """The minimum of an integer program; what is known of it once the work is used up."""
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
+    for name, value in (
+        ("output_flag", False),
+        ("threads", 1),
+        ("random_seed", 1),
+        ("mip_rel_gap", 0.0),
+        ("mip_abs_gap", 1e-9),
+    ):
+        solver.setOptionValue(name, value)
+    enough = work.after(_SHARE)
+
+    def check(event: Any) -> None:
+        work.spend(_CHECK)
+        if work.used >= enough or not work.left:
+            event.data_in.user_interrupt = True
+
+    solver.cbMipInterrupt.subscribe(check)
+    solver.passModel(model)
+    solver.run()
+    work.spend(_CHECK)
+    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        return Answer(float("inf"), None)
+    info = solver.getInfo()
+    bound = float(info.mip_dual_bound)
+    values = np.array(solver.getSolution().col_value, dtype=np.float64)
+    known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    return Answer(bound if np.isfinite(bound) else -float("inf"), values if known else None)
