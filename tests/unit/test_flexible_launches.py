@@ -23,6 +23,7 @@ from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Budget, Options, Problem
+from dovetail.solve.diversity import diversity_cost
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
@@ -48,9 +49,14 @@ def entry(name: str, cpu: str, memory: str, **prices: float) -> dict[str, Any]:
     }
 
 
-def pool(capacity_types: Iterable[str] = (), **spec: Any) -> NodePool:
-    wanted = [{"key": labels.CAPACITY_TYPE, "operator": "In", "values": list(capacity_types)}]
-    template = {"spec": {"nodeClassRef": REFERENCE, "requirements": wanted if capacity_types else []}}
+def pool(capacity_types: Iterable[str] = (), *, least: int = 0, **spec: Any) -> NodePool:
+    """`least` is the pool's minValues of instance types."""
+    wanted: list[dict[str, Any]] = []
+    if capacity_types:
+        wanted.append({"key": labels.CAPACITY_TYPE, "operator": "In", "values": list(capacity_types)})
+    if least:
+        wanted.append({"key": labels.INSTANCE_TYPE, "operator": "Exists", "minValues": least})
+    template = {"spec": {"nodeClassRef": REFERENCE, "requirements": wanted}}
     return decode({"metadata": {"name": "default"}, "spec": {"template": template, **spec}}, NodePool)
 
 
@@ -112,7 +118,8 @@ def questions(draw: st.DrawFn) -> Problem:
         )
     )
     kinds = draw(st.sampled_from([(), (labels.SPOT,), (labels.SPOT, labels.ON_DEMAND)]))
-    return problem(entries, pods, pool(kinds, **({"limits": limits} if limits else {})))
+    buys = pool(kinds, least=draw(st.integers(0, 3)), **({"limits": limits} if limits else {}))
+    return problem(entries, pods, buys, strict_min_values=draw(st.booleans()))
 
 
 @settings(max_examples=150, deadline=None)
@@ -155,6 +162,7 @@ def kept_within(claim: PlannedClaim, question: Problem, percent: int) -> int:
     return len(cheap)
 
 
+@pytest.mark.parametrize("limits", [{}, {"cpu": "1000", "memory": "4000Gi"}])
 @pytest.mark.parametrize("kinds", [(labels.SPOT,), (labels.SPOT, labels.ON_DEMAND)])
 @pytest.mark.parametrize(
     ("types", "wanted", "kept"),
@@ -165,9 +173,12 @@ def kept_within(claim: PlannedClaim, question: Problem, percent: int) -> int:
         (20, 1, 1),
     ],
 )
-def test_a_spot_node_keeps_many_types(kinds: tuple[str, ...], types: int, wanted: int, kept: int) -> None:
+def test_a_spot_node_keeps_many_types(
+    limits: dict[str, str], kinds: tuple[str, ...], types: int, wanted: int, kept: int
+) -> None:
     small = [pod(f"p{number:03}", "50m", "160Mi") for number in range(400)]
-    question = problem(like(types), small, pool(kinds), spot_diversity=wanted, spot_tolerance=20)
+    buys = pool(kinds, **({"limits": limits} if limits else {}))
+    question = problem(like(types), small, buys, spot_diversity=wanted, spot_tolerance=20)
     plan = solved(question)
     assert not plan.unschedulable
     for claim in plan.claims:
@@ -182,7 +193,7 @@ def test_room_for_many_types_costs_something_and_says_so() -> None:
     many, few = solved(every), solved(one)
     assert all(kept_within(claim, every, 20) >= 10 for claim in many.claims)
     assert few.cost.hourly < many.cost.hourly <= few.cost.hourly * 1.2  # twelve nodes instead of ten
-    assert few.cost.diversity == 0 < many.cost.diversity
+    assert diversity_cost(one, few) == 0 < diversity_cost(every, many)
     # The bound is that of plans without the rule: it holds for both.
     assert few.cost.lower_bound <= few.cost.hourly
     assert many.cost.lower_bound <= few.cost.hourly
@@ -190,9 +201,9 @@ def test_room_for_many_types_costs_something_and_says_so() -> None:
 
 def test_a_pod_that_fills_a_node_alone_is_still_placed() -> None:
     question = problem(like(20), [pod("big", "4", "16Gi")], pool((labels.SPOT,)))
-    (claim,) = solved(question).claims
-    assert claim.instance_types == ("t00",)
-    assert solved(question).cost.diversity == 0
+    plan = solved(question)
+    assert [claim.instance_types for claim in plan.claims] == [("t00",)]
+    assert diversity_cost(question, plan) == 0
 
 
 def test_types_beyond_the_tolerance_do_not_take_room() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dovetail.cli import plan_output
 from dovetail.cli.question import Output, Question, answered, show
+from dovetail.solve.diversity import diversity_cost
 from dovetail.solve.explain.pod import nearest_misses
 
 
@@ -28,4 +29,9 @@ def plan(*, question: Question, output: Output = "table") -> None:
     problem = question.problem()
     answer, elapsed = answered(problem, question.longest())
     nearest = nearest_misses(problem, answer)
-    show(plan_output.tables(answer, nearest), plan_output.document(answer, elapsed, nearest), output)
+    diversity = diversity_cost(problem, answer)
+    show(
+        plan_output.tables(answer, nearest, diversity),
+        plan_output.document(answer, elapsed, nearest, diversity),
+        output,
+    )

@@ -23,8 +23,11 @@ _SHOWN_PODS = 3
 Nearest = Mapping[str, Mapping[str, str]]
 
 
-def document(plan: Plan, elapsed: float, nearest: Nearest) -> dict[str, Any]:
-    """The plan for `-o json` and `-o yaml`; prices in dollars per hour, `elapsed` in seconds."""
+def document(plan: Plan, elapsed: float, nearest: Nearest, diversity: int) -> dict[str, Any]:
+    """The plan for `-o json` and `-o yaml`; prices in dollars per hour, `elapsed` in seconds.
+
+    `diversity` is what keeping many types for spot costs, in nano-dollars per hour.
+    """
     return {
         "nodeClaims": [_claim(claim) for claim in plan.claims],
         "existing": {node: list(pods) for node, pods in sorted(plan.existing.items()) if pods},
@@ -42,7 +45,7 @@ def document(plan: Plan, elapsed: float, nearest: Nearest) -> dict[str, Any]:
             **_parts(plan.claims),
             "expected": _dollars(plan.cost.hourly),
             "worst": _dollars(_worst(plan)),
-            "diversity": _dollars(plan.cost.diversity),
+            "diversity": _dollars(diversity),
             "lowerBound": _dollars(plan.cost.lower_bound),
             "gap": round(plan.cost.gap, 6),
         },
@@ -139,7 +142,7 @@ def quantity(name: str, amount: int) -> str:
     return str(Quantity(amount * 1_000_000_000, style))
 
 
-def tables(plan: Plan, nearest: Nearest) -> RenderableType:
+def tables(plan: Plan, nearest: Nearest, diversity: int) -> RenderableType:
     """The plan for people."""
     parts: list[RenderableType] = []
     if plan.claims:
@@ -148,7 +151,7 @@ def tables(plan: Plan, nearest: Nearest) -> RenderableType:
         parts.append(_existing(plan))
     if plan.unschedulable:
         parts.append(_left_over(plan.unschedulable, nearest))
-    parts.append(Text(_sentence(plan)))
+    parts.append(Text(_sentence(plan, diversity)))
     return Group(*parts)
 
 
@@ -211,7 +214,7 @@ def _some(pods: tuple[str, ...]) -> str:
     return f"{shown} and {len(pods) - _SHOWN_PODS} more" if len(pods) > _SHOWN_PODS else shown
 
 
-def _sentence(plan: Plan) -> str:
+def _sentence(plan: Plan, diversity: int) -> str:
     """What it costs, and how good that is."""
     left = len(plan.unschedulable)
     placed = sum(len(pods) for pods in plan.existing.values())
@@ -232,8 +235,8 @@ def _sentence(plan: Plan) -> str:
             " +N: the cloud may pick one of N other types as well, if it has none of this one; "
             f"at worst ${_dollars(_worst(plan)):.4f}/h in all."
         )
-    if cost.diversity:
-        note += f" Keeping many types for spot costs about ${_dollars(cost.diversity):.4f}/h of it."
+    if diversity:
+        note += f" Keeping many types for spot costs about ${_dollars(diversity):.4f}/h of it."
     return f"{start}; {bound}{note}{end}"
 
 

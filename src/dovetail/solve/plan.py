@@ -53,7 +53,6 @@ class Cost:
 
     hourly: int  # if the cloud has the cheapest that each claim lists
     lower_bound: int  # no plan that places the same pods costs less
-    diversity: int = 0  # what keeping many types for spot nodes costs of it, in fractions of nodes
 
     @property
     def gap(self) -> float:

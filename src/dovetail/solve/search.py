@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from dovetail.model.labels import SPOT
 from dovetail.model.problem import Problem
 from dovetail.solve.assemble import claim
-from dovetail.solve.bounds.diversity import diversity_cost
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.relaxation import relax_shapes
 from dovetail.solve.bounds.scope import Placement, scope_of
@@ -84,7 +81,6 @@ class Search:
     def __init__(self, desk: Desk, opened: Opened, policy: Policy) -> None:
         self.world = desk.world
         self.columns = desk.columns
-        self.feasible = desk.feasible
         self.world.reset(opened)
         self.opened = opened
         self.free = self.world.nodes.room.copy()
@@ -198,7 +194,7 @@ class Search:
             claims=claims,
             existing=dict(sorted(existing.items())),
             unschedulable=tuple(sorted(missed, key=by_pod)),
-            cost=Cost(hourly, min(hourly, proof.bound), self._diversity()),
+            cost=Cost(hourly, min(hourly, proof.bound)),
             relaxed=dict(sorted(self._relaxed())),
             proof=proof,
             work=world.work.used,
@@ -217,17 +213,6 @@ class Search:
             counts[last.pool] = number + 1
             claims.append(replace(common, name=f"{common.pool}-{number}", pods=purchase.pods()))
         return tuple(sorted(claims, key=lambda item: item.name))
-
-    def _diversity(self) -> int:
-        """What keeping many types costs the pods on nodes that are to be spot."""
-        pods: Counter[int] = Counter()
-        for purchase in self.bought:
-            offering = self.world.tables[purchase.made.pool].offerings[purchase.made.column]
-            if offering.capacity_type == SPOT:
-                for item, bundles in purchase.parts:
-                    for shape, _ in item.kinds:
-                        pods[shape] += len(bundles)
-        return diversity_cost(self.world, self.columns, self.feasible, pods) if pods else 0
 
     def _relaxed(self) -> list[tuple[str, tuple[str, ...]]]:
         shapes = self.world.shapes
