@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from dovetail.model.problem import Budget
+from dovetail.solve.explain.aftermath import aftermath
 from dovetail.solve.explain.pod import PodStory, pod_story
 from dovetail.solve.solver import solve
-from dovetail.testing.scenarios import features, read_scenarios
+from dovetail.testing.problems import random_scenario
+from dovetail.testing.scenarios import features, read_scenarios, to_problem
 
 VECTORS = Path(__file__).parent / "vectors" / "scheduling"
 # Pods that could not come last where they came first: what is left of a spread depends on who came before.
@@ -31,6 +33,21 @@ def test_an_explanation_agrees_with_the_plan(feature: str) -> None:
         placed = [pod.key for pod in scenario.problem.pods if pod.key not in without]
         for pod in placed[-1:] if feature not in ORDER_MATTERS else ():
             assert _possible(pod_story(scenario.problem, plan, pod)), (scenario.name, pod)
+
+
+@pytest.mark.parametrize("start", range(0, 120, 30))
+def test_an_explanation_agrees_with_a_solve_of_its_own(start: int) -> None:
+    """What all refuse has no place even alone; what somebody would take has one, and its place is named."""
+    for seed in range(start, start + 30):
+        problem = to_problem(random_scenario(seed))
+        plan = solve(problem, Budget(work=2_000))
+        for pod in {item.reason: item.pod for item in plan.unschedulable}.values():
+            story = pod_story(problem, plan, pod)
+            if story.broken:
+                continue
+            (alone,) = (item for item in problem.pods if item.key == pod)
+            again = solve(aftermath(problem, plan, (alone,)), Budget(work=2_000))
+            assert bool(again.unschedulable) == story.verdict.refused == (not story.spare), (seed, pod)
 
 
 def _possible(story: PodStory) -> bool:

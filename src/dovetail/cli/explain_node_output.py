@@ -63,8 +63,8 @@ def _headline(story: NodeStory) -> Iterator[str]:
         yield f"{story.arriving} of its pods are put there by the plan."
     if story.worth is not None and story.offer:
         yield (
-            f"In the proof of the lower bound its pods count {words.dollars(story.worth)}: at most "
-            f"{words.dollars(max(0, story.offer.price - story.worth))} of this node is not proven necessary."
+            f"Of its price, {words.dollars(min(story.worth, story.offer.price))} is what the proof of the "
+            "lower bound counts for its pods."
         )
 
 
@@ -134,8 +134,14 @@ def _cheaper(options: tuple[Option, ...]) -> RenderableType:
     table.add_column("$/h", justify="right", no_wrap=True)
     table.add_column("Why not")
     for item in options:
-        add_row(table, item.offer.instance_type, _price(item), "; ".join(miss.text for miss in item.misses))
+        add_row(table, item.offer.instance_type, _price(item), _why_not(item))
     return table
+
+
+def _why_not(item: Option) -> str:
+    """What it lacks; the type itself stands beside it."""
+    beside = f" than {item.offer.instance_type} has for pods"
+    return "; ".join(miss.text.replace(beside, "") for miss in item.misses)
 
 
 def _price(item: Option) -> str:

@@ -41,6 +41,8 @@ def pod_document(story: PodStory) -> dict[str, Any]:
         found["preferencesGivenUp"] = list(story.given_up)
     if story.reason:
         found["reason"] = story.reason
+    if story.spare:
+        found["missed"] = story.spare
     found["nodePools"] = [_pool(item) for item in story.verdict.pools]
     nodes = story.verdict.nodes
     if nodes.total:
@@ -93,7 +95,7 @@ def pod_tables(story: PodStory) -> RenderableType:
     ways = [way for pool in story.verdict.pools for way in pool.ways]
     if ways:
         parts.append(_ways(tuple(dict.fromkeys(ways))))
-    elif story.reason:
+    elif story.reason and not story.spare:
         parts.append(Text("No single change that was tried gives it a place."))
     return Group(*parts)
 
@@ -102,6 +104,8 @@ def _headline(story: PodStory) -> Iterator[str]:
     if story.reason:
         why = f": {story.reason}" if story.broken else " in this plan."
         yield f"{story.pod} has no place{why}"
+        if story.spare:
+            yield f"The search missed one: after this plan it fits {story.spare}."
         return
     if story.node:
         yield f"{story.pod} goes onto node {story.node}, which has room: that costs nothing more."

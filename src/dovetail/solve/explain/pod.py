@@ -33,6 +33,7 @@ class PodStory:
     given_up: tuple[str, ...] = ()  # preferences
     reason: str = ""  # why it is left over, in the words of the event
     broken: str = ""  # what is wrong with its volumes, whatever the nodes are
+    spare: str = ""  # a place that is still there for it after the plan, although it is left over
     verdict: Verdict = field(
         default_factory=Verdict
     )  # where else: as everything is after the plan, without it
@@ -49,7 +50,12 @@ def pod_story(problem: Problem, plan: Plan, key: str) -> PodStory:
     if broken:
         return found
     after = aftermath(problem, plan, (pod,))
-    return replace(found, verdict=_with_ways(after, key) if reason else verdicts(after)[0][1])
+    if not reason:
+        return replace(found, verdict=verdicts(after)[0][1])
+    verdict = _with_ways(after, key)
+    # Where limits force pods out, the search does not try everything: what it missed is told, not hidden.
+    spare = "" if verdict.refused else _place_after(after, key, ())
+    return replace(found, verdict=verdict, spare=spare)
 
 
 def nearest_misses(problem: Problem, plan: Plan) -> dict[str, dict[str, str]]:
