@@ -8,6 +8,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.solve.bounds.rates import best_rates
 from dovetail.solve.packing.compact import Free, compact_model
 from dovetail.solve.supply.columns import Columns, undominated
 from dovetail.solve.supply.encode import Amounts, Mask
@@ -95,8 +96,8 @@ def most_held(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
 
 
 def _thin(feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts) -> npt.NDArray[np.int64]:
-    """Columns for the relaxation: all, or where that is too many the cheapest per pod of each shape."""
-    useful = np.flatnonzero(feasible.any(axis=0))
+    """Columns for the relaxation: all that matter, or if too many the cheapest per pod of each shape."""
+    useful = best_rates(feasible, room, price)
     allowed = max(16, _MOST_CELLS // max(1, len(feasible)))
     if len(useful) <= allowed:
         return useful
