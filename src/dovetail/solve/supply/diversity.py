@@ -52,18 +52,21 @@ def _shared(table: PoolTable, spot: Mask, vectors: Amounts, wanted: tuple[int, i
     room = np.maximum(table.room, 0)
     least = np.maximum(_largest(room, vectors), (room * _ALIKE).astype(np.int64))
     kinds = _kinds(table.types)
-    sizes = _limited_sizes(table)
+    sold = np.flatnonzero(price < _NEVER)
+    like = (price <= (price[sold] * (100 + tolerance) // 100)[:, None]) & (kinds == kinds[sold][:, None])
+    for row in range(room.shape[1]):
+        like &= room[:, row] >= least[sold, row][:, None]
+    for size in _limited_sizes(table).T:
+        like &= size <= size[sold][:, None]
+    like[np.arange(len(sold)), sold] = False
     result = table.room.copy()
-    for kind in np.flatnonzero(price < _NEVER).tolist():
-        like = (price <= price[kind] * (100 + tolerance) // 100) & (kinds == kinds[kind])
-        like &= np.all(room >= least[kind], axis=1) & np.all(sizes <= sizes[kind], axis=1)
-        like[kind] = False
-        chosen = np.flatnonzero(like)
+    for index in np.flatnonzero(like.any(axis=1)).tolist():
+        kind, chosen = int(sold[index]), np.flatnonzero(like[index])
         if len(chosen) >= most:
             some = room[kind] > 0
             share = (room[np.ix_(chosen, some)] / room[kind, some]).min(axis=1, initial=np.inf)
             chosen = chosen[np.argsort(-share, kind="stable")[: most - 1]]
-        result[kind] = np.minimum(room[chosen].min(axis=0, initial=_NEVER), table.room[kind])
+        result[kind] = np.minimum(room[chosen].min(axis=0), table.room[kind])
     return result
 
 
