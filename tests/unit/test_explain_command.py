@@ -43,6 +43,38 @@ spec:
   - name: c
     resources: {requests: {cpu: "500"}}
 """
+VOLUMES = """\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv-1}
+spec:
+  storageClassName: gp3
+  csi: {driver: ebs.csi.aws.com, volumeHandle: vol-1}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [ap-northeast-2z]}]
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, annotations: {pv.kubernetes.io/bind-completed: "yes"}}
+spec: {storageClassName: gp3, volumeName: pv-1, accessModes: [ReadWriteOnce]}
+status: {phase: Bound}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: reader}
+spec:
+  containers: [{name: c, resources: {requests: {cpu: 100m}}}]
+  volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: lost}
+spec:
+  containers: [{name: c, resources: {requests: {cpu: 100m}}}]
+  volumes: [{name: d, persistentVolumeClaim: {claimName: nothere}}]
+"""
 RUNNING = """\
 apiVersion: v1
 kind: Pod
@@ -93,6 +125,19 @@ def test_a_pod_without_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str
     out = " ".join(capsys.readouterr().out.split())
     assert "shop/huge has no place in this plan." in out
     assert miss["text"] in out
+
+
+def test_volumes_out_of_reach(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "volumes.yaml"
+    file.write_text(VOLUMES)
+    (pool,) = explained(capsys, "pod", "reader", *BASE, "-f", str(file))["nodePools"]
+    (miss,) = pool["misses"]
+    assert (miss["rule"], miss["name"]) == ("volume", "topology.kubernetes.io/zone")
+    assert miss["text"].startswith("its volume needs zone ap-northeast-2z, the pool can buy ap-northeast-2a")
+    assert pool["wouldFit"] == []
+    assert run(["explain", "pod", "lost", *BASE, "-f", str(file)]) == 0
+    out = capsys.readouterr().out.strip()
+    assert out == 'default/lost has no place: persistentvolumeclaim "nothere" not found'
 
 
 def test_a_pod_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,7 @@ def pod_tables(story: PodStory) -> RenderableType:
     if ways:
         parts.append(_ways(tuple(dict.fromkeys(ways))))
     elif story.reason and not story.spare:
-        parts.append(Text("No single change that was tried gives it a place."))
+        parts.append(Text("No change that was tried would give it a place."))
     return Group(*parts)
 
 

@@ -48,6 +48,8 @@ def resource(name: str) -> str:
 
 def bare(name: str, value: int, *, up: bool = False) -> str:
     """An amount without the resource's name, where that is clear."""
+    if name == PODS:
+        return str(value)
     return f"{value / 1000:g}" if name == CPU else amount(name, value, up=up).partition(f" {name}")[0]
 
 
