@@ -8,6 +8,7 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.solve.bounds.kinds import kinds_of
 from dovetail.solve.bounds.rates import best_rates
 from dovetail.solve.packing.compact import Free, compact_model
 from dovetail.solve.supply.columns import Columns, undominated
@@ -42,29 +43,29 @@ def relax(
 
     `feasible` (S, C), `room` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,).
     """
-    some = _thin(feasible, room, price, vectors)
-    feasible, room, price = feasible[:, some], room[some], price[some]
-    sold = len(some)
+    shapes, resources = vectors.shape
+    sold = len(price)
     if free is not None:
         feasible = np.concatenate([feasible, free.feasible], axis=1)
         room = np.concatenate([room, free.room])
         price = np.concatenate([price, np.zeros(len(free.room), dtype=np.int64)])
-    scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
-    needs, has = vectors / scale, np.maximum(room, 0) / scale
-    shapes, resources = vectors.shape
     if not shapes or not len(price):
         none = np.zeros((len(price), resources))
         return Duals(np.zeros(shapes), none, feasible, np.zeros(resources))
-    most = np.where(np.arange(len(price)) < sold, highspy.kHighsInf, 1.0)
-    model = compact_model(
-        feasible, needs, has, (price.astype(np.float64) / _DOLLAR, most), demand.astype(np.float64)
-    )
-    solution, nodes = _solve(model, len(price))
-    worth = np.maximum(solution[:shapes], 0.0) * _DOLLAR
-    duals = np.maximum(-solution[shapes:].reshape(len(price), resources), 0.0) * _DOLLAR
-    duals = _repair(worth, duals, needs, feasible)
-    charged = (nodes[:, None] * has * duals)[:sold].sum(axis=0)
-    return Duals(worth, duals / scale, feasible, charged)
+    kinds = kinds_of(feasible, room, vectors, demand)
+    some = _thin(kinds.feasible[:, :sold], room[:sold], price[:sold], kinds.vectors)
+    kept = np.concatenate([some, np.arange(sold, len(price))])
+    room, price = room[kept], price[kept]
+    scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
+    has = np.maximum(room, 0) / scale
+    most = np.where(kept < sold, highspy.kHighsInf, 1.0)
+    nodes = (price.astype(np.float64) / _DOLLAR, most)
+    model = compact_model(kinds.feasible[:, kept], kinds.vectors / scale, has, nodes, kinds.demand)
+    solution, bought = _solve(model, len(price))
+    duals = np.maximum(-solution[len(kinds.demand) :].reshape(len(price), resources), 0.0) * _DOLLAR
+    worth = _worth(vectors / scale, duals, feasible[:, kept], demand)
+    charged = (bought[:, None] * has * duals)[: len(some)].sum(axis=0)
+    return Duals(worth, duals / scale, feasible[:, kept], charged)
 
 
 def relax_shapes(world: World, columns: Columns, feasible: Mask) -> Duals:
@@ -95,7 +96,7 @@ def most_held(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
     return result
 
 
-def _thin(feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts) -> npt.NDArray[np.int64]:
+def _thin(feasible: Mask, room: Amounts, price: Amounts, vectors: Floats) -> npt.NDArray[np.int64]:
     """Columns for the relaxation: all that matter, or if too many the cheapest per pod of each shape."""
     useful = best_rates(feasible, room, price)
     allowed = max(16, _MOST_CELLS // max(1, len(feasible)))
@@ -113,12 +114,14 @@ def _thin(feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts) -> np
     return useful[np.array(sorted(chosen), dtype=np.int64)]
 
 
-def _repair(worth: Floats, duals: Floats, needs: Floats, feasible: Mask) -> Floats:
-    """Raise resource prices until no shape is worth more than what it takes, in exact reading."""
-    cost = needs @ duals.T
-    excess = np.where(feasible & (worth[:, None] > 0), worth[:, None] / np.maximum(cost, 1e-12), 1.0)
-    raised: Floats = duals * np.maximum(excess.max(axis=0), 1.0)[:, None]
-    return raised
+def _worth(needs: Floats, duals: Floats, feasible: Mask, demand: Amounts) -> Floats:
+    """What a pod of each shape takes, at the resources' prices, on the column where that is least, (S,).
+
+    So no set of pods that fits on a column is worth more than its room. 0 for shapes that nobody asks for.
+    """
+    cost = np.where(feasible, needs @ duals.T, np.inf).min(axis=1, initial=np.inf)
+    worth: Floats = np.where((demand > 0) & np.isfinite(cost), cost, 0.0)
+    return worth
 
 
 def _solve(model: highspy.HighsLp, columns: int) -> tuple[Floats, Floats]:

@@ -1,0 +1,67 @@
+"""Shapes that are nearly alike, taken together, so that the relaxation stays small however many there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.solve.supply.encode import Amounts, Mask
+
+Floats = npt.NDArray[np.float64]
+_MOST_KINDS = 250
+_FIRST_STEP = 0.05  # sizes within about 5 % are alike, if that makes few enough kinds
+_WIDER = 1.4
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """K kinds of pods: their columns (K, C), mean requests (K, R), and number of pods (K,)."""
+
+    feasible: Mask
+    vectors: Floats
+    demand: Floats
+
+
+def kinds_of(feasible: Mask, room: Amounts, vectors: Amounts, demand: Amounts) -> Kinds:
+    """The shapes by kind: equal ones together, and where there are too many different ones, near-equal ones.
+
+    `feasible` (S, C), `room` (C, R), `vectors` (S, R), `demand` (S,). A kind is feasible where all of its
+    shapes are, if there is such a column.
+    """
+    labels = _numbered(np.concatenate([vectors, np.packbits(feasible, axis=1)], axis=1))
+    step = _FIRST_STEP
+    while labels.max(initial=0) >= _MOST_KINDS:
+        labels = _numbered(np.concatenate([_cells(vectors, step), _rules(feasible, room, vectors)], axis=1))
+        if step > _WIDER:
+            break  # what is left differs by rules
+        step *= _WIDER
+    count = int(labels.max(initial=-1)) + 1
+    weight = np.maximum(demand, 1e-3).astype(np.float64)
+    total = np.bincount(labels, weights=weight, minlength=count)
+    sums = [np.bincount(labels, weights=weight * column, minlength=count) for column in vectors.T]
+    every: Mask = np.ones((count, feasible.shape[1]), dtype=np.bool_)
+    some: Mask = np.zeros_like(every)
+    np.logical_and.at(every, labels, feasible)
+    np.logical_or.at(some, labels, feasible)
+    shared: Mask = np.where(np.any(every, axis=1, keepdims=True), every, some)
+    pods: Floats = np.bincount(labels, weights=demand, minlength=count).astype(np.float64)
+    return Kinds(shared, np.stack(sums, axis=1) / total[:, None], pods)
+
+
+def _cells(vectors: Amounts, step: float) -> Amounts:
+    """Each size as a whole number of steps in its logarithm; 0 stays apart from everything."""
+    logs = np.log(np.maximum(vectors, 1)) / np.log1p(step)
+    return np.where(vectors > 0, np.floor(logs).astype(np.int64) + 1, 0)
+
+
+def _rules(feasible: Mask, room: Amounts, vectors: Amounts) -> npt.NDArray[np.uint8]:
+    """What of the columns tells rules apart and not sizes: those that are large enough for every shape."""
+    large = np.all(room >= vectors.max(axis=0, initial=0), axis=1)
+    return np.packbits(feasible[:, large], axis=1)
+
+
+def _numbered(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Equal rows get equal numbers, from 0."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
