@@ -9,12 +9,13 @@ import numpy as np
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.placing.items import Item
-from dovetail.solve.supply.columns import Columns
-from dovetail.solve.supply.encode import Amounts, Mask, PoolTable
+from dovetail.solve.supply.columns import Columns, Ground
+from dovetail.solve.supply.encode import Amounts, PoolTable
 from dovetail.solve.supply.limits import Limits
-from dovetail.solve.supply.world import World, pinned
+from dovetail.solve.supply.world import Pins, World, pinned
 
 MOST_TYPES = 600
+_TYPES_PER_UNIT = 200  # compared with a node's load in one unit of work
 _NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))
 
 
@@ -40,25 +41,50 @@ def make_bin(
     items: list[Item],
     trial: tuple[int, tuple[tuple[int, int], ...]],
 ) -> Bin | None:
-    """The node that a trial (column, counts) stands for; None when some rule forbids it."""
+    """The node that a trial (column, counts) stands for; None when some rule forbids it.
+
+    The column says only which pool and which reservation: the node is the cheapest there that holds its pods.
+    """
     column, counts = trial
     table = world.tables[int(columns.pool[column])]
-    vector = sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector))
-    requirements = _requirements(table, items, counts)
     reservation = columns.reservation[column] if columns.reserved[column] else ""
+    wanted = tuple(dict.fromkeys((items[index].wanted, items[index].pins) for index, _ in counts))
+    key = (table.index, reservation, wanted)
+    ground = columns.grounds.get(key)
+    if ground is None:
+        ground = columns.grounds[key] = _ground(columns, (table, column, reservation), wanted)
+    vector = sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector))
+    fits = np.all((table.room >= vector) | (vector == 0), axis=1)
+    if table.index in limits.remaining:
+        fits &= limits.types(table.index)
+    world.work.spend(1 + len(fits) // _TYPES_PER_UNIT)
+    ordered = ground.columns[fits[table.column_type[ground.columns]]]
+    if not len(ordered):
+        return None
+    return _choose(world, limits, table, ordered, (ground.requirements, vector, counts, reservation))
+
+
+def _ground(
+    columns: Columns,
+    where: tuple[PoolTable, int, str],
+    wanted: tuple[tuple[Requirements, Pins], ...],
+) -> Ground:
+    """What nodes of one pool, or of one reservation of it, may be for pods of such demands."""
+    table, column, reservation = where
+    demands = [item for each, pins in wanted for item in (*each, *pinned(pins))]
+    requirements = table.pool.requirements.add(*demands)
     if reservation:
         requirements = requirements.add(*_reserved(table, columns, column))
-    else:
-        requirements = requirements.add(_NOT_RESERVED) if columns.reserved.any() else requirements
+    elif columns.reserved.any():
+        requirements = requirements.add(_NOT_RESERVED)
+    nowhere = Ground(requirements, np.zeros(0, dtype=np.int64))
     if any(not item.complement and not item.values and not _absent(table, item) for item in requirements):
-        return None
-    mask = world.columns(table.index, requirements, vector)
-    mask &= limits.types(table.index)[table.column_type]
+        return nowhere
+    mask = table.own & table.mask(table.base.add(*requirements))
     if not reservation:
         mask &= np.array([not item.reservation_id for item in table.offerings], dtype=np.bool_)
-    if not mask.any():
-        return None
-    return _choose(world, limits, table, mask, (requirements, vector, counts, reservation))
+    options = np.flatnonzero(mask)
+    return Ground(requirements, options[np.argsort(table.price[options], kind="stable")])
 
 
 def narrowed(world: World, made: Bin, extra: Requirement) -> Bin | None:
@@ -85,12 +111,10 @@ def _choose(
     world: World,
     limits: Limits,
     table: PoolTable,
-    mask: Mask,
+    ordered: Amounts,
     what: tuple[Requirements, Amounts, tuple[tuple[int, int], ...], str],
 ) -> Bin | None:
     requirements, vector, counts, reservation = what
-    options = np.flatnonzero(mask)
-    ordered = options[np.argsort(table.price[options], kind="stable")]
     cheapest = int(ordered[0])
     if table.index in limits.remaining and not _minimums(requirements):
         small = limits.no_larger(table.index, int(table.column_type[cheapest]))
@@ -103,11 +127,6 @@ def _choose(
         relaxed = True
     price = int(table.price[cheapest])
     return Bin(table.index, counts, requirements, vector, types, cheapest, price, reservation, relaxed)
-
-
-def _requirements(table: PoolTable, items: list[Item], counts: tuple[tuple[int, int], ...]) -> Requirements:
-    wanted = [item for index, _ in counts for item in (*items[index].wanted, *pinned(items[index].pins))]
-    return table.pool.requirements.add(*wanted)
 
 
 def _absent(table: PoolTable, item: Requirement) -> bool:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dovetail.solve.packing.improve import Improver
-from dovetail.solve.packing.pack import Packer, Packing
-from dovetail.solve.packing.refine import refine
+from dovetail.solve.packing.lots import Lots, lots
+from dovetail.solve.packing.pack import Packer, Packing, rank
+from dovetail.solve.packing.refine import Refined, refine
+from dovetail.solve.packing.settle import settled
 from dovetail.solve.placing.items import Item
 from dovetail.solve.supply.columns import Columns, Floats
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import World
 
-_MANY_OPINIONS = 300_000  # units of work after which the first opinion that places all is taken
 _GOOD = 1.002  # times the price in fractions: local search has nothing to find there
-_MANY = 150  # items; beyond it patterns are found too slowly to start from nothing
-_FEW = 2_000  # bundles; below it a greedy packing to start from costs little
+_MANY = 1_000  # lots; beyond it column generation does not come to an end
+_SHARE = 0.15  # of the work left: for greedy packings to start from
 _Opinion = tuple[Floats, Floats, bool]
 
 
@@ -32,52 +33,73 @@ class Choice:
 
 def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> Choice:
     """Buy nodes for the items within the limits. `start` is not changed."""
-    packer = Packer(world, columns, items)
-    values, price, _ = _opinions(packer, start)[0]
+    merged = lots(world, items)
+    packer = Packer(world, columns, merged)
+    seeds = _seeds(packer, start)
     least = float(
         sum(world.shapes[shape].value * len(item.bundles) for item in items for shape, _ in item.kinds)
     )
-    if start.any:
-        packing, limits = _greedy(packer, start)
-        if world.work.left:
-            packing, limits = Improver(packer, start).run(packing, values, least)
-        return Choice(packing, limits, {})
-    packing = Packing([], packer.demand.copy())
-    if len(items) > _MANY or packer.demand.sum() < _FEW:
-        packing = packer.pack(values, price, start.copy())
-    refined = refine(packer, packing, start)
-    packing = refined.packing
-    visitors = bool((packer.guests & ~packer.feasible).any())  # the generator knows none
-    if world.work.left and (visitors or packing.left.any() or packing.price > refined.cost * _GOOD):
-        rival, _ = _greedy(packer, start)
-        if _rank(rival) < _rank(packing):
-            packing = rival
-        packing, _ = Improver(packer, start).run(packing, values, max(least, refined.cost))
-    return Choice(packing, start, _worth(items, refined.worth))
+    refined = Refined(seeds[0], packer.least_costs(), least)
+    bound = 0.0 if packer.visitors else least
+    if len(packer.items) <= _MANY and seeds[0].price > least * _GOOD:
+        refined = refine(packer, seeds[0], start)
+        bound = 0.0 if packer.visitors else max(least, refined.cost)
+    packing, limits = _improved(packer, start, (refined, seeds), bound)
+    return Choice(_split(merged, packing), limits, _worth(merged, items, refined.worth))
 
 
-def _greedy(packer: Packer, start: Limits) -> tuple[Packing, Limits]:
-    """The best packing under any of the opinions, and what it leaves of the limits."""
-    best, limits = None, start
+def _seeds(packer: Packer, start: Limits) -> list[Packing]:
+    """Greedy packings, the best first: one at least, more while they take but a small part of the work.
+
+    Where limits let one place all pods, it is enough that some of the opinions were tried.
+    """
+    work = packer.world.work
+    enough = work.after(_SHARE)
+    found: list[Packing] = []
     for values, charge, only_if_left in _opinions(packer, start):
-        if best is not None and only_if_left and not best.left.any():
-            continue
-        trial = start.copy()
-        packing = packer.pack(values, charge, trial)
-        if best is None or _rank(packing) < _rank(best):
-            best, limits = packing, trial
-        if packer.world.work.used > _MANY_OPINIONS and not best.left.any():
+        if found and (only_if_left or work.used > enough or not work.left):
+            if not any(packing.left.any() for packing in found):
+                break
+            if not only_if_left:
+                continue
+        found.append(settled(packer, packer.pack(values, charge, start.copy()), start))
+    return sorted(found, key=rank)
+
+
+def _improved(
+    packer: Packer, start: Limits, what: tuple[Refined, list[Packing]], bound: float
+) -> tuple[Packing, Limits]:
+    """The best packing once it and the seeds are improved, as far as the work allows."""
+    refined, seeds = what
+    work, best = packer.world.work, refined.packing
+    tastes = [refined.worth, _opinions(packer, start)[2][0]]
+    improver, enough = Improver(packer, start), work.after(_SHARE)
+    for number, each in enumerate((best, *seeds)):
+        # Column generation knows neither limits nor visitors.
+        near = best.price <= bound * _GOOD and not (packer.visitors or best.left.any())
+        if near or not work.left or (number and work.used > enough):
             break
-    return best or Packing([], packer.demand.copy()), limits
+        better, _ = improver.run(each, tastes[number % len(tastes)], bound)
+        best = min(best, settled(packer, better, start), key=rank)
+    return best, _left(start, best)
 
 
-def _rank(packing: Packing) -> tuple[int, int, int]:
-    return int(packing.left.sum()), packing.price, len(packing.bins)
+def _left(start: Limits, packing: Packing) -> Limits:
+    limits = start.copy()
+    for made in packing.bins:
+        limits.take(made.pool, made.types, made.reservation)
+    return limits
+
+
+def _split(merged: Lots, packing: Packing) -> Packing:
+    return replace(packing, bins=merged.split(packing.bins))
 
 
 def _opinions(packer: Packer, start: Limits) -> list[_Opinion]:
-    """What each item is worth and what each column is charged; the relaxation's prices first.
+    """What each item is worth and what each column is charged; what an item costs by itself first.
 
+    Worth by itself makes loads of items that complement each other look best, so that they are bought first
+    and what is left over keeps its balance. The relaxation's prices know no such difference.
     The last ones spend limits and reservations sparingly; they are tried only if pods were left over.
     """
     shapes = packer.world.shapes
@@ -87,9 +109,9 @@ def _opinions(packer: Packer, start: Limits) -> list[_Opinion]:
     by_duals = np.where(by_duals > 0, by_duals, alone)
     price = packer.columns.price.astype(np.float64)
     opinions = [
-        (by_duals, price, False),
         (alone, price, False),
         (np.sqrt(by_duals * np.maximum(alone, 1e-9)), price, False),
+        (by_duals, price, False),
     ]
     if start.any:
         each = np.ones_like(by_duals)
@@ -98,11 +120,12 @@ def _opinions(packer: Packer, start: Limits) -> list[_Opinion]:
     return opinions
 
 
-def _worth(items: list[Item], worth: Floats) -> dict[int, float]:
+def _worth(merged: Lots, items: list[Item], worth: Floats) -> dict[int, float]:
     """Per shape the least worth of its items; a bundle of several pods tells nothing about one of them."""
     result: dict[int, float] = {}
-    for item, value in zip(items, worth.tolist(), strict=True):
-        if len(item.kinds) == 1:
-            shape = item.kinds[0][0]
-            result[shape] = min(value, result.get(shape, value))
+    for members, value in zip(merged.members, worth.tolist(), strict=True):
+        for item in members:
+            if len(items[item].kinds) == 1:
+                shape = items[item].kinds[0][0]
+                result[shape] = min(value, result.get(shape, value))
     return result

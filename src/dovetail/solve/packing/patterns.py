@@ -78,3 +78,32 @@ def _copies(needs: Floats, left: Floats) -> Amounts:
     ratio = np.where(needs > 0, left / np.maximum(needs, 1e-9), np.inf)
     whole: Amounts = np.minimum(np.floor(ratio.min(axis=1)), 1e9).astype(np.int64)
     return whole
+
+
+def topped_up(
+    space: Amounts, open_to: Mask, vectors: Amounts, left: Amounts, kinds: tuple[Amounts, Mask]
+) -> Amounts:
+    """Counts of items (I,) that fill up one node's room that is left (R,), the best aligned with it first.
+
+    `open_to` (I,) may go there, `left` (I,) there are; `kinds`: the kind of each item, and which conflict.
+    """
+    kind, conflict = kinds
+    counts = np.zeros_like(left)
+    items = np.flatnonzero(open_to & (left > 0))
+    room = space.astype(np.float64)
+    scale = 1.0 / np.maximum(room, 1.0)
+    needs = vectors[items].astype(np.float64)
+    while True:
+        fits: Mask = np.asarray(np.all((needs <= room) | (needs == 0), axis=1), dtype=np.bool_)
+        items, needs = items[fits], needs[fits]
+        if not len(items):
+            return counts
+        best = int(np.argmax(needs @ (room * scale * scale)))
+        item = items[best]
+        clashes = conflict[kind[item]]
+        some = min(int(left[item]), int(_copies(needs[best][None], room[None])[0]))
+        counts[item] = 1 if clashes[kind[item]] else some
+        room -= needs[best] * counts[item]
+        keep = ~clashes[kind[items]]
+        keep[best] = False
+        items, needs = items[keep], needs[keep]

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.model import labels
-from dovetail.model.labels import HOSTNAME
-from dovetail.solve.demand.match import ports_conflict
-from dovetail.solve.demand.topology import ANTI, APART, SPREAD
-from dovetail.solve.placing.items import Item
+from dovetail.model.requirement import Requirements
 from dovetail.solve.supply.encode import Amounts, Mask
-from dovetail.solve.supply.world import World, pinned
+from dovetail.solve.supply.world import Pins, World
 
 Floats = npt.NDArray[np.float64]
 _MOST = 72  # columns that are filled again and again
 _KEEP_ALL = 24  # so few columns are not worth thinning out
+
+# (pool, reservation or '', demands on labels with pins of the pods): all that decides on a Ground.
+_GroundKey = tuple[int, str, tuple[tuple[Requirements, Pins], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What nodes of one pool may be for pods of certain demands on labels."""
+
+    requirements: Requirements  # with the pool's, without instance types
+    columns: Amounts  # of the pool's table, cheapest first
 
 
 class Columns:
@@ -45,17 +54,28 @@ class Columns:
         self.left = {
             item.reservation_id: item.reservation_capacity for item in offerings if item.reservation_id
         }
+        self.grounds: dict[_GroundKey, Ground] = {}  # known so far
 
-    def feasible(self, world: World, item: Item) -> Mask:
-        """Columns that can hold one bundle of the item, shape (C,)."""
-        wanted = item.wanted.add(*pinned(item.pins))
-        masks = []
-        for table in world.tables:
-            if table.index in item.pools and world.free_of_ports(table.index, item.ports):
-                masks.append(world.columns(table.index, wanted, item.vector))
-            else:
-                masks.append(np.zeros(len(table.offerings), dtype=np.bool_))
+    def suits(self, world: World, wanted: Requirements, pools: Sequence[int]) -> Mask:
+        """Columns of these pools whose labels meet the demands, shape (C,)."""
+        masks = [
+            table.own & table.mask(table.base.add(*wanted))
+            if table.index in pools
+            else np.zeros(len(table.offerings), dtype=np.bool_)
+            for table in world.tables
+        ]
         return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
+
+    def holds(self, world: World, vectors: Amounts) -> Mask:
+        """Which columns have the room for each of the requests (N, R), shape (N, C)."""
+        parts = []
+        for table in world.tables:
+            fits = np.ones((len(vectors), len(table.types)), dtype=np.bool_)
+            for row in range(vectors.shape[1]):
+                need = vectors[:, row][:, None]
+                fits &= (need <= table.room[:, row][None, :]) | (need == 0)
+            parts.append(fits[:, table.column_type])
+        return np.concatenate(parts, axis=1) if parts else np.zeros((len(vectors), 0), dtype=np.bool_)
 
 
 def undominated(feasible: Mask, room: Amounts, price: Amounts, protected: Mask) -> npt.NDArray[np.int64]:
@@ -100,63 +120,3 @@ def _spaced(group: list[int], price: Amounts, step: float) -> list[int]:
         if price[column] >= price[kept[-1]] * step:
             kept.append(column)
     return kept
-
-
-def conflicts(world: World, items: Sequence[Item]) -> Mask:
-    """Which items cannot share a node, shape (I, I); the diagonal: at most one bundle per node."""
-    size = len(items)
-    result = np.zeros((size, size), dtype=np.bool_)
-    repels: dict[int, set[int]] = {}
-    matched: dict[int, set[int]] = {}
-    groups = world.topology.groups
-    for index, item in enumerate(items):
-        for shape, level in item.kinds:
-            for group in world.shapes[shape].levels[level].owned:
-                if groups[group].id.kind in (ANTI, APART) and groups[group].id.key == HOSTNAME:
-                    repels.setdefault(group, set()).add(index)
-            for group in world.shapes[shape].matching:
-                matched.setdefault(group, set()).add(index)
-    for group, owners in repels.items():
-        others = sorted(matched.get(group, ()))
-        for owner in sorted(owners):
-            result[owner, others] = True
-            result[others, owner] = True
-    ported = [(index, item.ports) for index, item in enumerate(items) if item.ports]
-    for index, mine in ported:
-        for other, theirs in ported:
-            result[index, other] |= ports_conflict(mine, theirs)
-    _add_label_conflicts(items, result)
-    return result
-
-
-def _add_label_conflicts(items: Sequence[Item], result: Mask) -> None:
-    """Demands on labels that no node meets at once; most are seen in the columns, custom labels are not."""
-    wanted = [item.wanted.add(*pinned(item.pins)) for item in items]
-    different = list(dict.fromkeys(wanted))
-    number = {each: index for index, each in enumerate(different)}
-    clash = np.zeros((len(different), len(different)), dtype=np.bool_)
-    for row, mine in enumerate(different):
-        for column in range(row):
-            clash[row, column] = clash[column, row] = bool(mine.intersects(different[column]))
-    of = np.array([number[each] for each in wanted], dtype=np.int64)
-    result |= clash[np.ix_(of, of)]
-
-
-def host_rows(world: World, items: Sequence[Item]) -> tuple[Amounts, Amounts]:
-    """Spreads over hostnames as resources: what each item takes (I, H), and what a node has (H,)."""
-    groups = world.topology.groups
-    rows = sorted(
-        {
-            group
-            for item in items
-            for shape, level in item.kinds
-            for group in world.shapes[shape].levels[level].owned
-            if groups[group].id.kind == SPREAD and groups[group].id.key == HOSTNAME
-        }
-    )
-    takes = np.zeros((len(items), len(rows)), dtype=np.int64)
-    for index, item in enumerate(items):
-        for shape, _ in item.kinds:
-            for column, group in enumerate(rows):
-                takes[index, column] += group in world.shapes[shape].matching
-    return takes, np.array([groups[group].id.max_skew for group in rows], dtype=np.int64)
