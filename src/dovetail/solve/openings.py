@@ -74,10 +74,11 @@ class Openings:
                     last, fresh = purchase.made, self._kept_out((index, group), purchase.made)
                 if fresh is not None:
                     better[position] = fresh
-            bought = [
-                Purchase(better.get(position, purchase.made), purchase.parts)
-                for position, purchase in enumerate(bought)
-            ]
+            if better:
+                bought = [
+                    Purchase(better.get(position, purchase.made), purchase.parts)
+                    for position, purchase in enumerate(bought)
+                ]
         return bought
 
     def _kept_out(self, spread: tuple[int, Group], made: Bin) -> Bin | None:
