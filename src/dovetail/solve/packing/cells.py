@@ -47,9 +47,9 @@ class Cells:
 
     def total(self, amounts: Amounts) -> Amounts:
         """Sums per cell (G,) of what is given per lot (L,)."""
-        found: Amounts = np.zeros(len(self.kind), dtype=np.int64)
-        np.add.at(found, self.cell, amounts)
-        return found
+        if self.trivial:
+            return amounts
+        return np.bincount(self.cell, amounts, minlength=len(self.kind)).astype(np.int64)
 
     def drawn(self, counts: Sequence[tuple[int, int]], left: Amounts) -> Amounts:
         """Lots (L,) for so many of each cell out of what is left (L,), the largest first."""

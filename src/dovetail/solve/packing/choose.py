@@ -39,13 +39,15 @@ def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> 
     least = float(
         sum(world.shapes[shape].value * len(item.bundles) for item in items for shape, _ in item.kinds)
     )
-    refined = Refined(seeds[0], packer.least_costs(), least)
+    refined = Refined(seeds[0], np.zeros(len(packer.items)), least)
     bound = 0.0 if packer.visitors else least
-    if len(packer.items) <= _MANY and seeds[0].price > least * _GOOD:
+    refinable = world.work.left and len(packer.items) <= _MANY
+    if refinable and seeds[0].price > least * _GOOD:
         refined = refine(packer, seeds[0], start)
         bound = 0.0 if packer.visitors else max(least, refined.cost)
     packing, limits = _improved(packer, start, (refined, seeds), bound)
-    return Choice(_split(merged, packing), limits, _worth(merged, items, refined.worth))
+    worth = _worth(merged, items, refined.worth) if refined.worth.any() else {}
+    return Choice(_split(merged, packing), limits, worth)
 
 
 def _seeds(packer: Packer, start: Limits) -> list[Packing]:
@@ -72,7 +74,8 @@ def _improved(
     """The best packing once it and the seeds are improved, as far as the work allows."""
     refined, seeds = what
     work, best = packer.world.work, refined.packing
-    tastes = [refined.worth, _opinions(packer, start)[2][0]]
+    by_duals = _opinions(packer, start)[2][0]
+    tastes = [refined.worth if refined.worth.any() else by_duals, by_duals]
     improver, enough = Improver(packer, start), work.after(_SHARE)
     for number, each in enumerate((best, *seeds)):
         # Column generation knows neither limits nor visitors.

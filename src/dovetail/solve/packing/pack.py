@@ -85,6 +85,7 @@ class Packer:
         self.kept = thin if not protected.any() else self._offered
         free = self._offered[~columns.reserved[self._offered]]
         self._open = free[np.argsort(columns.price[free], kind="stable")]
+        self._lacks = (~self.cells.feasible).astype(np.float32)
         self._scarce = bool(protected.any())
         self._crowds = Crowds(lots)
         self._clash = lots.conflict[np.ix_(self.cells.kind, self.cells.kind)]
@@ -229,9 +230,11 @@ class Packer:
         self, filled: Amounts, wanted: Amounts, charge: Floats, usable: Amounts
     ) -> tuple[Amounts, Floats]:
         """Per load (N, W) the cheapest column that holds it and what that is charged."""
-        columns = self._offered if not self._scarce else usable
+        columns = usable
+        if not self._scarce:  # smaller ones than those that were filled, whatever was thinned out
+            columns = self._offered[charge[self._offered] <= float(np.max(charge[usable], initial=0.0))]
         columns = columns[np.argsort(charge[columns], kind="stable")]
-        lacks = (~self.cells.feasible[np.ix_(wanted, columns)]).astype(np.float32)
+        lacks = self._lacks[np.ix_(wanted, columns)]
         held = (filled > 0).astype(np.float32) @ lacks == 0
         used = filled @ self.cells.vectors[wanted]
         for row in range(used.shape[1]):
