@@ -23,6 +23,7 @@ from dovetail.solve.work import Work
 _NARROW = 150  # partial loads that are followed at first
 _WIDE = 240_000  # the same, times items, for columns that need it
 _WIDEST = 20_000
+_MUCH = (1.0, 1.0003, 1.0008, 1.0015)  # times the price, for nodes whose best load is hard to tell
 _MOST = np.iinfo(np.int64).max
 _SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
@@ -169,13 +170,17 @@ def highest_ratio(
     for column, price in enumerate(goods.price.tolist()):
         if price <= 0 or hopeless(highest):
             return None
-        most = 0.0
-        for width in (_NARROW, min(_WIDEST, _WIDE // len(worth))):
+        most, wide = float("inf"), min(_WIDEST, _WIDE // len(worth))
+        # What is a little too much is easier to rule out than what is just too much.
+        for width, much in ((_NARROW, 1.0), *((wide, much) for much in _MUCH)):
             if not work.left:
                 return None
-            most = knapsacks.run(column, worth, price * highest, width).most
-            if most <= price * highest * (1 + _SLACK):
+            above = price * max(highest, much)
+            most = min(most, knapsacks.run(column, worth, above, width).most)
+            if most <= above * (1 + _SLACK):
                 break
+        else:
+            most = min(most, knapsacks.exact(column, worth).most)
         highest = max(highest, most / price)
     return highest
 

@@ -28,7 +28,7 @@ _DIVE_ROWS = 500
 _DIVE_NEW = 50
 _DIVE_ROUNDS = 3
 _NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
-_PATIENCE = 3  # rounds in a row that may gain nothing
+_PATIENCE = 40  # rounds in a row that may gain nothing
 _WHOLE = 1e-6
 _SHARE = 0.65  # of the work left: for patterns; the rest is for making a plan of them
 
@@ -51,6 +51,7 @@ class Generator:
         self._master = Master(goods)
         self._exchange = Exchange(goods, work)
         self._knapsacks = Knapsacks(goods, work)
+        self._hard: list[int] = []  # columns that the last search may have missed patterns of
         self._paid = 0  # iterations of the simplex method that were charged
         self.worth: Floats = np.zeros(len(goods.demand))
         self.cost = 0.0  # of the plan in fractions, nano-dollars per hour
@@ -72,6 +73,7 @@ class Generator:
                 added += self._filled(now)
                 for width in _WIDTHS:
                     added += 0 if added else self._searched(now, width)
+                added += 0 if added else self._exact(now)
             if not added:
                 break
             before, now = now.cost, self._solve()
@@ -122,12 +124,20 @@ class Generator:
     def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a wider search of those columns that might have any."""
         added = 0
+        self._hard = []
         for column, price in enumerate(self._goods.price.tolist()):
             if not self._work.left:
                 break
             best = self._knapsacks.run(column, now.worth, price * (1 + _GAIN), width)
             added += self._master.add(best.counts, _PER_COLUMN)
+            if best.others > price * (1 + _GAIN):
+                self._hard.append(column)
         return added
+
+    def _exact(self, now: Fractions) -> int:
+        """The best patterns of the columns that the search could not tell, by integer programs."""
+        found = [self._knapsacks.exact(column, now.worth).counts for column in self._hard if self._work.left]
+        return self._master.add(np.concatenate(found)) if found else 0
 
     def _dive(self, now: Fractions) -> list[Purchase]:
         """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""

@@ -11,7 +11,7 @@ import numpy as np
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.work import Work
 
-_CHECK = 2_500  # units of work between two questions of the solver whether it shall go on
+CHECK = 2_500  # units of work between two questions of the solver whether it shall go on
 _SHARE = 0.25  # of the work left, for one program
 
 
@@ -23,8 +23,12 @@ class Answer:
     values: Floats | None
 
 
-def minimum(model: highspy.HighsLp, work: Work) -> Answer:
-    """The minimum of an integer program; what is known of it once the work is used up."""
+def minimum(model: highspy.HighsLp, work: Work, *, check: int = CHECK, share: float = _SHARE) -> Answer:
+    """The minimum of an integer program; what is known of it once the work is used up.
+
+    `check` units of work are charged every time the solver asks whether it shall go on, up to a `share` of
+    the work that is left.
+    """
     solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
     for name, value in (
         ("output_flag", False),
@@ -34,17 +38,17 @@ def minimum(model: highspy.HighsLp, work: Work) -> Answer:
         ("mip_abs_gap", 1e-9),
     ):
         solver.setOptionValue(name, value)
-    enough = work.after(_SHARE)
+    enough = work.after(share)
 
-    def check(event: Any) -> None:
-        work.spend(_CHECK)
+    def ask(event: Any) -> None:
+        work.spend(check)
         if work.used >= enough or not work.left:
             event.data_in.user_interrupt = True
 
-    solver.cbMipInterrupt.subscribe(check)
+    solver.cbMipInterrupt.subscribe(ask)
     solver.passModel(model)
     solver.run()
-    work.spend(_CHECK)
+    work.spend(check)
     if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return Answer(float("inf"), None)
     info = solver.getInfo()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from dovetail.solve.packing.integer import minimum
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
@@ -15,6 +16,9 @@ from dovetail.solve.work import Work
 _CELLS = 24  # steps per resource of the grid that thins out partial loads
 _PER_CELL = 2
 _SLACK = 1e-9  # share by which bounds are raised for rounding in floating point
+_SHARE = 0.03  # of the work left, for one integer program
+_CHECK = 300  # units of work per question of the integer program: it is a small one
+_TOLERANCE = 1e-6  # share by which bounds of integer programs are raised for their tolerances
 _LABELS_PER_UNIT = 4
 
 
@@ -101,6 +105,31 @@ class Knapsacks:
         best = float(np.max(counts @ worth, initial=0.0))
         others = min(most, max(above, missed) * (1 + _SLACK))
         return Best(counts, max(min(most, best * (1 + _SLACK)), others), others)
+
+    def exact(self, column: int, worth: Floats) -> Best:
+        """The best pattern by an integer program, which the work may stop; conflicts are left out."""
+        copies = self._copies[column]
+        items = np.flatnonzero((copies > 0) & (worth > 0))
+        needs, top = self._goods.vectors[items], float(np.max(worth[items], initial=1.0))
+        rows = np.flatnonzero(needs.any(axis=0))
+        room = self._goods.room[column][rows]
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(items), len(rows)
+        model.col_cost_ = -worth[items] / top
+        model.col_lower_, model.col_upper_ = np.zeros(len(items)), copies[items].astype(np.float64)
+        scale = np.maximum(room, 1).astype(np.float64)
+        model.row_lower_, model.row_upper_ = np.full(len(rows), -highspy.kHighsInf), room / scale
+        model.integrality_ = [highspy.HighsVarType.kInteger] * len(items)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        model.a_matrix_.start_ = np.arange(len(items) + 1, dtype=np.int32) * len(rows)
+        model.a_matrix_.index_ = np.tile(np.arange(len(rows), dtype=np.int32), len(items))
+        model.a_matrix_.value_ = (needs[:, rows] / scale).ravel()
+        answer = minimum(model, self._work, check=_CHECK, share=_SHARE)
+        counts = np.zeros((1, len(worth)), dtype=np.int64)
+        if answer.values is not None:
+            counts[0, items] = np.rint(answer.values).astype(np.int64)
+        most = -answer.bound * top * (1 + _TOLERANCE) if np.isfinite(answer.bound) else np.inf
+        return Best(counts, most, most)
 
     def _search(
         self, column: int, what: tuple[Amounts, Floats, Floats, Floats], above: float, width: int
