@@ -35,12 +35,10 @@ class Cells:
         self._start = np.searchsorted(self.cell[self._order], np.arange(len(self.vectors) + 1)).tolist()
 
     def _merge(self, vectors: Amounts, feasible: Mask, room: Amounts) -> None:
-        size = int(np.max(self.cell, initial=-1)) + 1
-        self.vectors: Amounts = np.zeros((size, vectors.shape[1]), dtype=np.int64)
-        np.maximum.at(self.vectors, self.cell, vectors)
-        lacking = np.zeros((size, feasible.shape[1]), dtype=np.int64)
-        np.add.at(lacking, self.cell, ~feasible)
-        self.feasible: Mask = lacking == 0
+        order = np.argsort(self.cell, kind="stable")
+        starts = np.searchsorted(self.cell[order], np.arange(int(np.max(self.cell, initial=-1)) + 1))
+        self.vectors: Amounts = np.maximum.reduceat(vectors[order], starts, axis=0)
+        self.feasible: Mask = np.logical_and.reduceat(feasible[order], starts, axis=0)
         for row in range(vectors.shape[1]):
             need = self.vectors[:, row][:, None]
             self.feasible &= (need <= room[:, row][None, :]) | (need == 0)

@@ -1,0 +1,72 @@
+"""Parts of the first plan: cells of near-equal lots, filling up, lots that go back to their items."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.solve import mix, rules
+from dovetail.model.problem import Budget
+from dovetail.solve.packing.cells import Cells
+from dovetail.solve.packing.patterns import topped_up
+from dovetail.solve.solver import solve
+from dovetail.solve.verify import verify
+
+_ROOM = np.array([[4_000, 16_000], [8_000, 16_000], [64_000, 128_000]], dtype=np.int64)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 600))
+def test_what_a_cell_stands_for_is_no_larger_than_the_cell(seed: int, size: int) -> None:
+    draw = np.random.default_rng(seed)
+    vectors = draw.integers(0, 20_000, size=(size, 2))
+    kind = draw.integers(0, 3, size=size)
+    feasible = np.all(vectors[:, None] <= _ROOM[None], axis=2)
+    cells = Cells(vectors, kind, feasible, _ROOM)
+    assert np.all(vectors <= cells.vectors[cells.cell])
+    assert np.array_equal(cells.kind[cells.cell], kind)
+    assert np.all(cells.feasible[cells.cell] <= feasible)
+    # Whatever fits somewhere by itself still does.
+    assert np.array_equal(cells.feasible.any(axis=1)[cells.cell], feasible.any(axis=1))
+    left = draw.integers(0, 4, size=size)
+    total = cells.total(left)
+    wanted = [(int(cell), int(draw.integers(0, total[cell] + 1))) for cell in np.flatnonzero(total)]
+    taken = cells.drawn(wanted, left)
+    assert np.all(taken <= left)
+    assert all(cells.total(taken)[cell] == number for cell, number in wanted)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32 - 1))
+def test_filling_up_keeps_to_the_room_and_to_conflicts(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    vectors = draw.integers(0, 9, size=(12, 2)) + 1
+    kind = draw.integers(0, 3, size=12)
+    clash = draw.random((3, 3)) < 0.3
+    conflict = clash | clash.T
+    left = draw.integers(0, 5, size=12)
+    room = np.array([30, 25])
+    counts = topped_up(room, np.ones(12, dtype=np.bool_), vectors, left, (kind, conflict))
+    assert np.all(counts <= left)
+    assert np.all(counts @ vectors <= room)
+    bundles = np.bincount(kind, counts, minlength=3)
+    for mine, other in np.argwhere(conflict).tolist():
+        assert bundles[mine] <= 1 if mine == other else not (bundles[mine] and bundles[other])
+
+
+def test_merged_lots_are_handed_back_to_their_items() -> None:
+    problem = mix.diverse(120)
+    plan = solve(problem, Budget(work=1))
+    assert not plan.unschedulable
+    assert verify(problem, plan) == ()
+    pods = sorted(pod for item in plan.claims for pod in item.pods)
+    assert pods == sorted(pod.key for pod in problem.pods)
+
+
+def test_many_different_requests_cost_little_more_than_needed_at_once() -> None:
+    problem = rules.distinct(700)
+    plan = solve(problem, Budget(work=1))
+    assert not plan.unschedulable
+    assert verify(problem, plan) == ()
+    assert plan.cost.hourly <= 1.02 * plan.cost.lower_bound
