@@ -1,6 +1,6 @@
 """The solver on random small problems, beside trying everything: pods left out, dearer plans, wrong bounds.
 
-usage: python scripts/try_random_problems.py FIRST [LAST] [--work N] [--unlimited] [--plans]
+usage: python scripts/try_random_problems.py FIRST [LAST] [--work N] [--unlimited] [--more] [--plans]
 
 Each seed is a problem. One that shows a fault is printed; the last line counts them. `--plans` prints the
 pods of such a problem, our plan and the better one.
@@ -17,7 +17,7 @@ from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
-from dovetail.testing.problems import Document, random_scenario
+from dovetail.testing.problems import Document, enriched, random_scenario
 from dovetail.testing.scenarios import to_problem
 from score_vectors import show
 
@@ -28,12 +28,17 @@ def main() -> None:
     parser.add_argument("last", type=int, nargs="?")
     parser.add_argument("--work", type=int, default=Budget().work)
     parser.add_argument("--unlimited", action="store_true", help="no pool has limits")
+    parser.add_argument(
+        "--more", action="store_true", help="two rules per app, daemons, minValues, reservations"
+    )
     parser.add_argument("--plans", action="store_true")
     asked = parser.parse_args()
     counts: Counter[str] = Counter()
     seeds = range(asked.first, (asked.last or asked.first) + 1)
     for seed in seeds:
         document = random_scenario(seed, limited=not asked.unlimited)
+        if asked.more:
+            document = enriched(document, seed)
         problem = to_problem(document)
         plan = solve(problem, Budget(work=asked.work))
         found = list(faults(problem, plan))

@@ -184,6 +184,56 @@ def scenario(
     }
 
 
+def both(one: Document, other: Document) -> Document:
+    """A spec that asks for what either asks for. Lists add up, and so do the fields of what is in both."""
+    merged = dict(one)
+    for key, value in other.items():
+        known = merged.get(key)
+        if isinstance(known, dict) and isinstance(value, dict):
+            merged[key] = both(known, value)
+        elif isinstance(known, list) and key != "nodeSelectorTerms":
+            merged[key] = [*known, *value]
+        else:
+            merged[key] = value
+    return merged
+
+
+def enriched(document: Document, seed: int) -> Document:
+    """A random scenario with a second rule for some apps, and with what else a cluster has."""
+    draw = random.Random(f"more {seed}")
+    apps = sorted({item["metadata"]["labels"]["app"] for item in document["pods"]})
+    for app in apps:
+        if draw.random() < 0.6:
+            more = draw.choice(list(rules(app, draw.choice(APPS)).values()))
+            for item in document["pods"]:
+                if item["metadata"]["labels"]["app"] == app:
+                    item["spec"] = both(item["spec"], more)
+    pools = document["nodePools"]
+    template = pools[0]["spec"]["template"]["spec"]
+    if draw.random() < 0.2:
+        template["taints"] = [{"key": "example.com/soft", "effect": "PreferNoSchedule"}]
+    if draw.random() < 0.2 and "limits" not in pools[0]["spec"]:
+        least = draw.choice((2, 3))
+        wanted = {"key": labels.INSTANCE_TYPE, "operator": "Exists", "minValues": least}
+        template["requirements"] = [wanted]
+    if draw.random() < 0.2:
+        document["daemonSets"] = [daemon_set("agent", (200, 256))]
+    if draw.random() < 0.2:
+        kind = draw.choice(document["instanceTypes"])
+        marks = {labels.ZONE: draw.choice(ZONES), labels.CAPACITY_TYPE: labels.RESERVED}
+        marks[labels.RESERVATION_ID] = "cr-1"
+        offering = {"price": 0.001, "available": True, "requirements": marks}
+        kind["offerings"].append({**offering, "reservationCapacity": draw.choice((1, 2))})
+    return document
+
+
+def daemon_set(name: str, size: tuple[int, int]) -> Document:
+    """A DaemonSet of every node."""
+    template = pod(name, name, size, {"tolerations": [{"operator": "Exists"}]})
+    template["metadata"] = {"labels": {"app": name}}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"template": template}}
+
+
 def random_scenario(seed: int, *, most: int = 7, limited: bool = True) -> Document:
     """Up to `most` pods of up to three deployments, with whatever else there may be, limits if `limited`."""
     draw = random.Random(seed)
