@@ -56,7 +56,7 @@ def unused_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     for node, pods in _placed(plan):
         for pod in pods:
             facts = catalogue.facts(pod)
-            for rule in facts.spread:
+            for rule in dict.fromkeys(facts.spread):
                 if rule.selects_self:
                     members.setdefault(rule, []).append((pod, node))
                     groups.setdefault(_Group(rule, facts.node_rule), pod)
