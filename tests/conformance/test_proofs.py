@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.model.problem import Problem
+from dovetail.model.problem import Budget, Problem
 from dovetail.solve.plan import Plan, Proof
 from dovetail.solve.solver import solve
 from dovetail.testing.exhaustive import Unsupported
@@ -17,6 +17,7 @@ from dovetail.testing.proofs import proof_faults
 from dovetail.testing.scenarios import features, read_scenarios, to_problem
 
 FOLDER = Path(__file__).parent / "vectors" / "scheduling"
+WORK = Budget(work=50_000)
 
 
 def faults(problem: Problem, plan: Plan) -> tuple[str, ...]:
@@ -30,7 +31,7 @@ def faults(problem: Problem, plan: Plan) -> tuple[str, ...]:
 @lru_cache
 def solved(seed: int) -> tuple[Problem, Plan]:
     problem = mixed(seed, 30)
-    return problem, solve(problem)
+    return problem, solve(problem, WORK)
 
 
 def mixed(seed: int, pods: int) -> Problem:
@@ -48,14 +49,14 @@ def mixed(seed: int, pods: int) -> Problem:
 @pytest.mark.parametrize("feature", features(FOLDER)[::2])
 def test_recorded_scenarios(feature: str) -> None:
     for item in list(read_scenarios(FOLDER / f"{feature}.jsonl.gz"))[:2]:
-        assert faults(item.problem, solve(item.problem)) == (), item.name
+        assert faults(item.problem, solve(item.problem, WORK)) == (), item.name
 
 
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_small_problems(first: int) -> None:
     for seed in range(first, first + 20):
         problem = to_problem(random_scenario(seed))
-        assert faults(problem, solve(problem)) == (), seed
+        assert faults(problem, solve(problem, WORK)) == (), seed
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -90,7 +91,7 @@ def test_room_that_absorbs_more_than_it_says_is_noticed() -> None:
     noticed = 0
     for seed in range(40):
         problem = to_problem(random_scenario(seed, limited=False))
-        plan = solve(problem)
+        plan = solve(problem, WORK)
         if plan.proof.absorbed:
             wrong = replace(plan.proof, absorbed=dict.fromkeys(plan.proof.absorbed, 0))
             noticed += any("takes" in fault for fault in proof_faults(problem, replace(plan, proof=wrong)))

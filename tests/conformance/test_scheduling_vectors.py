@@ -13,6 +13,7 @@ import pytest
 import scheduling_shortfalls as shortfalls
 
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.problem import Budget
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
@@ -23,6 +24,7 @@ FOLDER = Path(__file__).parent / "vectors" / "scheduling"
 NEAR = 1.03  # most that a plan may cost of what is proven necessary
 SMALL = 10  # pods, up to which everything can be tried
 EFFORT = 4_000
+WORK = Budget(work=100_000)  # a tenth of a second
 
 Answers = tuple[tuple[Scenario, Plan], ...]
 Judge = Callable[[Scenario, Plan], str]  # what falls short, '' for nothing
@@ -52,7 +54,7 @@ AT_ONCE = {
 def answers(request: pytest.FixtureRequest) -> Answers:
     """The scenarios of one feature with our plans."""
     path = FOLDER / f"{request.param}.jsonl.gz"
-    return tuple((scenario, solve(scenario.problem)) for scenario in read_scenarios(path))
+    return tuple((scenario, solve(scenario.problem, WORK)) for scenario in read_scenarios(path))
 
 
 def placed(plan: Plan) -> set[str]:

@@ -14,6 +14,7 @@ from dovetail.testing.scenarios import to_problem
 
 MOST_PODS = 7
 MOST_NODES = 3
+WORK = 20_000  # enough for column generation
 SPARE_WORK = 300  # hardly enough for a first plan
 
 APPS = st.sampled_from(problems.APPS)
@@ -105,7 +106,7 @@ class SolverMachine(RuleBasedStateMachine):
         )
         note(str(document))
         problem = to_problem(document)
-        plan = solve(problem)
+        plan = solve(problem, Budget(work=WORK))
         assert verify(problem, plan) == ()
         hasty = solve(problem, Budget(work=SPARE_WORK))
         assert verify(problem, hasty) == ()
