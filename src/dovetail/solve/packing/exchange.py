@@ -37,8 +37,6 @@ class Exchange:
         self._first, self._second = first, second
         self._vectors = np.concatenate([goods.vectors, np.zeros_like(goods.vectors[:1])])
         self._needs = self._vectors[first] + self._vectors[second]
-        may = np.concatenate([goods.feasible, np.ones((len(goods.price), 1), dtype=np.bool_)], axis=1)
-        self._may: Mask = may[:, first] & may[:, second]
 
     def run(
         self, worth: Floats, counts: Amounts, column: Amounts, demand: Amounts, most_rows: int
@@ -99,7 +97,7 @@ class Exchange:
         """(row, pair) of the first pairs of the order that fit into the room of a row."""
         order = order[: int(np.max(prefix, initial=0))]
         kinds, kind = np.unique(column, return_inverse=True)
-        needs, may = self._needs[order], self._may[np.ix_(kinds, order)]
+        needs, may = self._needs[order], self._may(kinds, order)
         askers = [np.flatnonzero(needs[:, resource]) for resource in range(needs.shape[1])]
         rows: list[Amounts] = [np.zeros(0, dtype=np.int64)]
         pairs: list[Amounts] = [np.zeros(0, dtype=np.int64)]
@@ -124,3 +122,10 @@ class Exchange:
                 pairs.append(order[hit[found]])
                 fits[found, hit[found]] = False
         return np.concatenate(rows), np.concatenate(pairs)
+
+    def _may(self, columns: Amounts, pairs: Amounts) -> Mask:
+        """Which of the columns (K,) may hold both items of each pair (P,), (K, P)."""
+        # For the columns in use alone: for all of a large market it would take longer than the search.
+        some = self._goods.feasible[columns]
+        some = np.concatenate([some, np.ones((len(columns), 1), dtype=np.bool_)], axis=1)
+        return some[:, self._first[pairs]] & some[:, self._second[pairs]]
