@@ -44,6 +44,8 @@ class Openings:
         """Domains that items open and that break a spread, wherever in their pools they go."""
         found: Opened = {}
         for index, group in self._strained:
+            if not any(self._all_outside((index, group), table.index) for table in self._world.tables):
+                continue
             fresh: set[str] = set()
             for item in items:
                 fresh |= self._certain((index, group), item)

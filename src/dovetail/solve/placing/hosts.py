@@ -18,6 +18,7 @@ from dovetail.solve.placing.judge import Judge, Stance
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.world import Pins, World, lookup, pinned
 
+_LOOSE = 1.25  # times the nodes that pods need if these fill up, which they do not
 _LAST_HOSTS = 16  # are tried once the budget is used up
 _Ask = tuple[Shape, int, Requirements]  # a shape, a level of it, and its demands on labels there
 
@@ -65,23 +66,54 @@ class Hosts:
         shape, number, wanted = ask
         stance = self._judge.stance(shape, number)
         full = self._full.setdefault((shape.index, number, wanted), set())
+        spare = self._spare(shape, stance)
+        shares = self._shares(shape, stance)
+        names = names[: min(shares.values(), default=len(names))]
         for name in self._likely(stance):
-            if name in full:
+            if name in full or any(self._there(index, name) >= share for index, share in shares.items()):
                 continue
-            placed = self._join(self._hosts[name], ask, names)
+            placed = self._join(self._hosts[name], ask, names, spare)
             if placed:
                 return placed
-            if placed is None:
+            if placed is None and not spare.any():
                 full.add(name)
         for pools in self._judge.pools(shape, number, wanted):
-            nothing = np.zeros_like(shape.vector)
-            host = _Host(f"new-{self._made}", [], Requirements(), (), pools, nothing, ())
-            placed = self._join(host, ask, names)
+            host = _Host(f"new-{self._made}", [], Requirements(), (), pools, np.zeros_like(spare), ())
+            placed = self._join(host, ask, names, spare) or self._join(host, ask, names, np.zeros_like(spare))
             if placed:
                 self._made += 1
                 self._hosts[host.name] = host
                 return placed
         return 0
+
+    def _there(self, group: int, host: str) -> int:
+        return self._world.topology.groups[group].matched.get(host, 0)
+
+    def _spare(self, shape: Shape, stance: Stance) -> Amounts:
+        """Room that a node must have besides the first pod: of those that have to follow it there."""
+        spare = np.zeros_like(shape.vector)
+        groups = self._world.topology.groups
+        for index in stance.boots:
+            if groups[index].id.key == HOSTNAME and not any(groups[index].matched.values()):
+                followers = [other for other in self._world.shapes if _owns(other, index)]
+                all_of_them = sum((len(other.pods) * other.vector for other in followers), -shape.vector)
+                spare = np.maximum(spare, all_of_them)
+        return spare
+
+    def _shares(self, shape: Shape, stance: Stance) -> dict[int, int]:
+        """Per affinity to these pods, how many of them a node should take, so that others find room there."""
+        groups, shapes = self._world.topology.groups, self._world.shapes
+        shares: dict[int, int] = {}
+        for index in shape.matching:
+            if index in stance.owned or groups[index].id.kind != AFFINITY or groups[index].id.key != HOSTNAME:
+                continue
+            near = [other for other in shapes if index in other.matching or _owns(other, index)]
+            total = sum((len(other.pods) * other.vector for other in near), np.zeros_like(shape.vector))
+            rooms = [table.room.max(axis=0, initial=1) for table in self._world.tables]
+            hosts = int(np.ceil(_LOOSE * np.max(total / np.max(np.array(rooms), axis=0), initial=0.0)))
+            pods = sum(len(other.pods) for other in near if index in other.matching)
+            shares[index] = max(1, pods // max(1, hosts))
+        return shares
 
     def _likely(self, stance: Stance) -> Iterable[str]:
         """Nodes that may take such a pod: where those are that it wants to be near, if it says so."""
@@ -92,8 +124,11 @@ class Hosts:
                 return [name for name, number in group.matched.items() if number and name in self._hosts]
         return list(self._hosts) if self._world.work.left else list(self._hosts)[-_LAST_HOSTS:]
 
-    def _join(self, host: _Host, ask: _Ask, names: list[str]) -> int | None:
-        """Add pods to a node, pinning what their rules look at; how many. None: none ever can."""
+    def _join(self, host: _Host, ask: _Ask, names: list[str], spare: Amounts) -> int | None:
+        """Add pods to a node, pinning what their rules look at; how many. None: none ever can.
+
+        `spare` must be left on it for others that will follow.
+        """
         world, judge, (shape, number, wanted) = self._world, self._judge, ask
         if ports_conflict(shape.ports, host.ports):
             return None
@@ -106,7 +141,7 @@ class Hosts:
         count = self._most(host, shape, stance, len(names))
         while True:
             vector = host.vector + count * shape.vector
-            places = world.places(pools, both, vector, keys)
+            places = world.places(pools, both, vector + spare, keys)
             for place in places:
                 world.work.spend(1)
                 domain_of = lookup((*host.pins, *place.pins, (HOSTNAME, host.name)))
@@ -126,3 +161,7 @@ class Hosts:
     def _most(self, host: _Host, shape: Shape, stance: Stance, pods: int) -> int:
         one = shape.ports or stance.spreads or stance.lonely or not self._judge.settled(stance)
         return 1 if one else max(1, min(pods, self._judge.most_on_host(shape, stance, host.name)))
+
+
+def _owns(shape: Shape, group: int) -> bool:
+    return any(group in level.owned for level in shape.levels[:1])

@@ -199,11 +199,26 @@ class World:
         last = shape.levels[-1].rules
         found: dict[str, None] = {}
         for pool in range(len(self.tables)):
+            if not self._may_buy(pool):
+                continue
             for wanted in shape.required:
                 if self.suits(pool, wanted, last):
                     for place in self.places((pool,), wanted, shape.vector, (key,)):
                         found.setdefault(place.pins[0][1])
         return sorted(domain for domain in found if domain)
+
+    def _may_buy(self, pool: int) -> bool:
+        """True iff the pool's limits allow one more node of some type."""
+        table = self.tables[pool]
+        limits, used = table.pool.limits, table.pool.usage
+        if limits is None:
+            return True
+        rest = {name: most - used.get(name, 0) for name, most in limits.items()}
+        if rest.pop("nodes", 1) < 1:
+            return False
+        return any(
+            all(kind.capacity.get(name, 0) <= most for name, most in rest.items()) for kind in table.types
+        )
 
     def free_of_ports(self, pool: int, ports: tuple[HostPort, ...]) -> bool:
         """True iff no daemon of the pool's nodes takes one of these host ports."""
