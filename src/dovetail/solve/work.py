@@ -60,11 +60,14 @@ class Work:
 
     @property
     def left(self) -> bool:
-        if self.used >= self._budget:
-            self.over = 1.0
+        return self.used < self._budget and not self.late
+
+    @property
+    def late(self) -> bool:
+        """True iff the time is over, whatever work is left: only what a plan needs is still done."""
         if self.over < 1:
             self.over = max(self.over, self._stop())
-        return self.over < 1
+        return self.over >= 1
 
     @property
     def rest(self) -> int:
@@ -77,8 +80,8 @@ class Work:
 
     def part(self, share: float) -> Part:
         """That share of what is left, of the work and of the time."""
-        over = self.over if self.left else 1.0
-        return Part(self, self.after(share), over + (1 - over) * share)
+        rest = 0.0 if self.late else 1 - self.over
+        return Part(self, self.after(share), self.over + rest * share)
 
 
 @dataclass(frozen=True, slots=True)

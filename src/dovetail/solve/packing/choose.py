@@ -59,6 +59,8 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     enough = work.after(_SHARE)
     found: list[Packing] = []
     for values, charge, only_if_left in _opinions(packer, start):
+        if found and work.late:
+            break
         if found and (only_if_left or work.used > enough or not work.left):
             if not any(packing.left.any() for packing in found):
                 break

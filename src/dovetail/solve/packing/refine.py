@@ -16,6 +16,7 @@ from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
 
 _FEW = 64  # items; with more there are too many patterns to try them all
+_LITTLE = 0.05  # of all bundles: packing them takes next to no time
 _OPTIMAL = 1 + 1e-5  # times what any packing costs: near enough
 
 
@@ -80,7 +81,10 @@ class _Assembler:
         self._limits = limits
 
     def run(self, bought: list[Purchase], worth: Floats) -> Packing:
-        """The nodes; what a rule or a limit forbids is packed in the plain way, at worths (I,)."""
+        """The nodes; what a rule or a limit forbids is packed in the plain way, at worths (I,).
+
+        When it is late and much is left, it stays left: there is a packing of all of it already.
+        """
         packer, limits = self._packer, self._limits.copy()
         rest = packer.demand.copy()
         packing = Packing([], rest)
@@ -98,7 +102,8 @@ class _Assembler:
                 packing.bins.extend([made] * copies)
                 rest -= purchase.counts * copies
                 limits.take(made.pool, made.types, made.reservation)
-        if rest.any():
+        much = rest.sum() > _LITTLE * packer.demand.sum()
+        if rest.any() and not (much and packer.world.work.late):
             others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)
             return Packing([*packing.bins, *others.bins], others.left)
-        return packing
+        return Packing(packing.bins, rest)

@@ -20,7 +20,8 @@ _UNITS_PER_LOAD = 3  # of work, for finding its price
 def settled(packer: Packer, packing: Packing, start: Limits) -> Packing:
     """The packing, or a cheaper one that no such step makes cheaper still. `start` is not changed."""
     steps = len(packing.bins) * sum(1 + len(made.counts) for made in packing.bins)
-    if len(packing.bins) < 2 or steps * len(packer.items) > _MOST:
+    work = packer.world.work
+    if len(packing.bins) < 2 or steps * len(packer.items) > _MOST or not work.left:
         return packing
     return _Steps(packer, packing, start).run()
 
@@ -41,6 +42,8 @@ class _Steps:
         self._gain: Floats = np.full((size, size), -np.inf)
         self._best: Amounts = np.zeros((size, size), dtype=np.int64)  # of the giver's moves
         for row in range(size):
+            if packer.world.work.late:
+                break
             self._look([(row, other) for other in range(size)])
 
     def run(self) -> Packing:
