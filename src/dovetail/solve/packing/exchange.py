@@ -15,6 +15,7 @@ _BLOCK = 256  # rows that are compared with the pairs at once
 _HITS = 2  # pairs that are taken per row
 _LEAST_GAIN = 1e-4  # of the node's price
 _CELLS_PER_UNIT = 512  # comparisons of a row with a pair in one resource that make one unit of work
+_MOST_UNITS = 300_000  # of work in one call; the rows that few pairs can pay for come first
 _SPARSE = 0.2  # of the pairs need a resource: so few are looked at alone
 
 
@@ -103,7 +104,10 @@ class Exchange:
         pairs: list[Amounts] = [np.zeros(0, dtype=np.int64)]
         by_length = np.argsort(prefix, kind="stable")
         by_length = by_length[prefix[by_length] > 0]
+        enough = self._work.used + _MOST_UNITS
         for start in range(0, len(by_length), _BLOCK):
+            if self._work.used > enough or not self._work.left:
+                break
             block = by_length[start : start + _BLOCK]
             longest = int(prefix[block[-1]])
             self._work.spend(1 + len(block) * longest * needs.shape[1] // _CELLS_PER_UNIT)
