@@ -11,7 +11,7 @@ from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 
 _CREDIT = 0.1  # of a node's fair price: what a node gains in rank by the pods that need nodes of their own
-_SLACK = 1.3  # times the fair price of a node: as dear it may be
+_SLACK = 2.0  # times the fair price of a node: as dear it may be
 _PULL = 10  # times the credit: what such pods gain when it is decided who goes first
 
 
