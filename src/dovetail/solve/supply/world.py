@@ -75,6 +75,7 @@ class World:
         self.uniform: frozenset[int] = (
             frozenset()
         )  # spreads whose owners all have the same domains on new nodes
+        self._buying = [pool for pool in range(len(self.tables)) if self._may_buy(pool)]
         self._count_existing()
         self._open_universes()
         self._before = [
@@ -198,9 +199,7 @@ class World:
     def _reachable(self, shape: Shape, key: str) -> list[str]:
         last = shape.levels[-1].rules
         found: dict[str, None] = {}
-        for pool in range(len(self.tables)):
-            if not self._may_buy(pool):
-                continue
+        for pool in self._buying:
             for wanted in shape.required:
                 if self.suits(pool, wanted, last):
                     for place in self.places((pool,), wanted, shape.vector, (key,)):
