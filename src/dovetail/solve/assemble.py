@@ -21,7 +21,7 @@ def claim(world: World, made: Bin) -> PlannedClaim:
     kinds = [table.types[number] for number in made.types]
     daemons = world.overhead[made.pool][list(made.types)].min(axis=0)
     kept = _kept(world, made)
-    capacity_types = sorted({table.offerings[column].capacity_type for column in kept.tolist()})
+    capacity_types = sorted(set(table.capacity_type[kept].tolist()))
     requirements = made.requirements
     for key, values in (
         (labels.INSTANCE_TYPE, [kind.name for kind in kinds]),
@@ -53,9 +53,11 @@ def _kept(world: World, made: Bin) -> Amounts:
     """Columns of the pool's table that the cloud may pick for the node."""
     table = world.tables[made.pool]
     columns = np.flatnonzero(world.columns(made.pool, made.requirements, made.vector))
-    columns = columns[np.isin(table.column_type[columns], made.types)]
-    reservations = [table.offerings[column].reservation_id for column in columns.tolist()]
-    return columns[np.array([found == made.reservation for found in reservations], dtype=np.bool_)]
+    listed = np.zeros(len(table.types), dtype=np.bool_)
+    listed[list(made.types)] = True
+    columns = columns[listed[table.column_type[columns]]]
+    kept: Amounts = columns[table.reservation[columns] == made.reservation]
+    return kept
 
 
 def _one_of(made: Bin, key: str, values: list[str]) -> Requirement:

@@ -206,7 +206,7 @@ class Search:
         claims = []
         last: Bin | None = None
         for purchase in self.bought:
-            if purchase.made is not last:
+            if last is None or not purchase.made.alike(last):
                 last = purchase.made
                 common = claim(self.world, last)
             number = counts.get(last.pool, 0)

@@ -33,6 +33,15 @@ class Bin:
     reservation: str = ""
     relaxed: bool = False  # True iff minValues had to be lowered
 
+    def alike(self, other: Bin) -> bool:
+        """True if only the bundles differ; False may also stand for "cannot be told at a glance"."""
+        return (
+            self.requirements is other.requirements
+            and self.types is other.types
+            and (self.column, self.reservation) == (other.column, other.reservation)
+            and bool(np.array_equal(self.vector, other.vector))
+        )
+
 
 def make_bin(
     world: World,

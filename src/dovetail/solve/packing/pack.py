@@ -257,6 +257,9 @@ class Packer:
         number = min(int(total[cell]) // count for cell, count in option.counts)
         number = min(number, 1) if limits.any else number
         for done in range(number):
+            # Filling up may have taken what the option was to be repeated with.
+            if done and any(int(self.cells.total(left)[cell]) < count for cell, count in option.counts):
+                return True
             load = self._load(option, left)
             made = self.made(limits, option.column, load)
             if made is None:

@@ -42,7 +42,8 @@ class PoolTable:
     """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 
     `room` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
-    describe the available offerings; the price is a whole node's, `extra` of it for all but the instance.
+    describe the available offerings, as do `reservation` (its id, or "") and `capacity_type`; the price
+    is a whole node's, `extra` of it for all but the instance.
     """
 
     def __init__(self, pool: Pool, index: int, axis: Axis, extra: int) -> None:
@@ -62,6 +63,8 @@ class PoolTable:
                     column_type.append(number)
         self.column_type = np.array(column_type, dtype=np.int64)
         self.price = np.array([item.price + extra for item in self.offerings], dtype=np.int64)
+        self.reservation = np.array([item.reservation_id for item in self.offerings], dtype=np.str_)
+        self.capacity_type = np.array([item.capacity_type for item in self.offerings], dtype=np.str_)
         # Offerings are few in kind: zones times capacity types, and reservations.
         numbers: dict[Requirements, int] = {}
         kinds = [numbers.setdefault(item.requirements, len(numbers)) for item in self.offerings]
