@@ -16,3 +16,10 @@ def test_pods_that_count_others_than_themselves_find_their_turns(count: int) -> 
     plan = solve(problem, Budget(work=1))
     assert not plan.unschedulable
     assert verify(problem, plan) == ()
+
+
+def test_no_node_is_bought_for_nobody() -> None:
+    """Nodes are filled up with pods that others of the same kind were to be bought for."""
+    plan = solve(diverse(2_000), Budget(work=1))
+    assert not plan.unschedulable
+    assert all(claim.pods for claim in plan.claims)
