@@ -17,7 +17,7 @@ from dovetail.solve.supply.limits import Limits
 
 _FEW = 64  # items; with more there are too many patterns to try them all
 _LITTLE = 0.05  # of all bundles: packing them takes next to no time
-_OPTIMAL = 1 + 1e-5  # times what any packing costs: near enough
+_OPTIMAL = 1.0005  # times what any packing costs: near enough
 
 
 @dataclass(frozen=True, slots=True)
