@@ -47,12 +47,15 @@ async def asked(planner: ProcessPlanner, problem: Problem) -> asyncio.Task[objec
     return task
 
 
-def test_the_same_plan_as_inline(problem: Problem) -> None:
+def test_the_same_plan_as_inline() -> None:
+    # Solved long before its deadline, however busy the machine is.
+    small = next(read_scenarios(FOLDER / "basic.jsonl.gz")).problem
+
     async def main() -> None:
         async with ProcessPlanner() as planner:
             for _ in range(2):  # the second time, the types are there already
-                plan = await planner.plan(problem, 600 * SECOND)
-                assert plan == solve(problem, Budget.within(600 * SECOND))
+                plan = await planner.plan(small, 60 * SECOND)
+                assert plan == solve(small, Budget.within(60 * SECOND))
 
     asyncio.run(main())
 
