@@ -37,7 +37,8 @@ class Improver:
         best = self._merged(self._emptied(packing), draw)
         price = self._packer.columns.price.astype(np.float64)
         for _ in range(_ROUNDS):
-            if len(best.bins) < 2 or best.price <= bound * _ENOUGH or self._packer.world.work.used > _TIRED:
+            work = self._packer.world.work
+            if len(best.bins) < 2 or best.price <= bound * _ENOUGH or work.used > _TIRED or not work.left:
                 break
             size = min(len(best.bins), draw.randint(2, _GROUP))
             chosen = set(draw.sample(range(len(best.bins)), size))
@@ -58,7 +59,7 @@ class Improver:
         price = packer.columns.price
         bins = list(packing.bins)
         for _ in range(_MERGES):
-            if len(bins) < 2:
+            if len(bins) < 2 or packer.world.work.late:
                 break
             size = min(len(bins), draw.choice((2, 2, 3, 4, 5)))
             chosen = sorted(draw.sample(range(len(bins)), size))
