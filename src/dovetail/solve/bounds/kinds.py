@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.solve.packing.cells import on_grid
+from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 
-Floats = npt.NDArray[np.float64]
 _MOST_KINDS = 250
 _FIRST_STEP = 0.05  # sizes within about 5 % are alike, if that makes few enough kinds
 _WIDER = 1.4
@@ -33,7 +34,9 @@ def kinds_of(feasible: Mask, room: Amounts, vectors: Amounts, demand: Amounts) -
     labels = _numbered(np.concatenate([vectors, np.packbits(feasible, axis=1)], axis=1))
     step = _FIRST_STEP
     while labels.max(initial=0) >= _MOST_KINDS:
-        labels = _numbered(np.concatenate([_cells(vectors, step), _rules(feasible, room, vectors)], axis=1))
+        labels = _numbered(
+            np.concatenate([on_grid(vectors, 1 + step), _rules(feasible, room, vectors)], axis=1)
+        )
         if step > _WIDER:
             break  # what is left differs by rules
         step *= _WIDER
@@ -48,12 +51,6 @@ def kinds_of(feasible: Mask, room: Amounts, vectors: Amounts, demand: Amounts) -
     shared: Mask = np.where(np.any(every, axis=1, keepdims=True), every, some)
     pods: Floats = np.bincount(labels, weights=demand, minlength=count).astype(np.float64)
     return Kinds(shared, np.stack(sums, axis=1) / total[:, None], pods)
-
-
-def _cells(vectors: Amounts, step: float) -> Amounts:
-    """Each size as a whole number of steps in its logarithm; 0 stays apart from everything."""
-    logs = np.log(np.maximum(vectors, 1)) / np.log1p(step)
-    return np.where(vectors > 0, np.floor(logs).astype(np.int64) + 1, 0)
 
 
 def _rules(feasible: Mask, room: Amounts, vectors: Amounts) -> npt.NDArray[np.uint8]:

@@ -8,15 +8,15 @@ import highspy
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bounds.kinds import kinds_of
 from dovetail.solve.bounds.rates import best_rates
+from dovetail.solve.highs import quiet_solver
 from dovetail.solve.packing.compact import Free, compact_model
-from dovetail.solve.supply.columns import Columns, undominated
+from dovetail.solve.supply.columns import Columns, Floats, undominated
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import World
 
-Floats = npt.NDArray[np.float64]
-_DOLLAR = 1e9
 _MOST_CELLS = 20_000  # of the relaxation: pods' shapes times columns
 
 
@@ -59,10 +59,10 @@ def relax(
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
     has = np.maximum(room, 0) / scale
     most = np.where(kept < sold, highspy.kHighsInf, 1.0)
-    nodes = (price.astype(np.float64) / _DOLLAR, most)
+    nodes = (price.astype(np.float64) / NANO_DOLLARS, most)
     model = compact_model(kinds.feasible[:, kept], kinds.vectors / scale, has, nodes, kinds.demand)
     solution, bought = _solve(model, len(price))
-    duals = np.maximum(-solution[len(kinds.demand) :].reshape(len(price), resources), 0.0) * _DOLLAR
+    duals = np.maximum(-solution[len(kinds.demand) :].reshape(len(price), resources), 0.0) * NANO_DOLLARS
     worth = _worth(vectors / scale, duals, feasible[:, kept], demand)
     charged = (bought[:, None] * has * duals)[: len(some)].sum(axis=0)
     return Duals(worth, duals / scale, feasible[:, kept], charged)
@@ -126,10 +126,7 @@ def _worth(needs: Floats, duals: Floats, feasible: Mask, demand: Amounts) -> Flo
 
 def _solve(model: highspy.HighsLp, columns: int) -> tuple[Floats, Floats]:
     """(duals of the rows, nodes per column); zeros where there is no optimum."""
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    solver.setOptionValue("random_seed", 1)
+    solver = quiet_solver()
     solver.passModel(model)
     solver.run()
     solution = solver.getSolution()

@@ -63,12 +63,17 @@ def _cells(vectors: Amounts, kind: Amounts) -> Amounts:
     """The cell of each lot (L,): of one kind, and in every resource within one step of a geometric grid."""
     if len(kind) <= _MOST:
         return np.arange(len(kind))
-    logs = np.log(np.maximum(vectors, 1))
-    step = np.log(_STEP)
+    ratio = _STEP
     most = max(_MOST, 2 * len(np.unique(np.column_stack([kind, vectors > 0]), axis=0)))
     while True:
-        grid = np.column_stack([kind, np.where(vectors > 0, 1 + np.floor(logs / step), 0).astype(np.int64)])
+        grid = np.column_stack([kind, on_grid(vectors, ratio)])
         different, cell = np.unique(grid, axis=0, return_inverse=True)
         if len(different) <= most:
             return cell.reshape(-1).astype(np.int64)
-        step *= _WIDER
+        ratio **= _WIDER
+
+
+def on_grid(vectors: Amounts, ratio: float) -> Amounts:
+    """Each amount as a place on a geometric grid of that ratio; 0 stays apart from everything."""
+    places = np.floor(np.log(np.maximum(vectors, 1)) / np.log(ratio)).astype(np.int64)
+    return np.where(vectors > 0, 1 + places, 0)

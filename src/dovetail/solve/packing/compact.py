@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.packing.integer import minimum
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
-_DOLLAR = 1e9
 _MOST_CELLS = 800  # offerings times kinds; in whole numbers more take too long
 _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 
@@ -40,14 +40,14 @@ def whole_nodes(goods: Market, work: Work, free: Free | None = None) -> int:
         room = np.concatenate([room, free.room])
         most = np.concatenate([most, np.ones(len(free.room))])
     price = np.zeros(len(most))
-    price[: len(goods.price)] = goods.price / _DOLLAR
+    price[: len(goods.price)] = goods.price / NANO_DOLLARS
     scale = np.maximum(goods.vectors.max(axis=0, initial=1), 1).astype(np.float64)
     model = compact_model(
         feasible, goods.vectors / scale, room / scale, (price, most), goods.demand.astype(float)
     )
     model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
     bound = minimum(model, work).bound
-    return int(bound * _DOLLAR * (1 - _SLACK)) if np.isfinite(bound) else 0
+    return int(bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(bound) else 0
 
 
 def compact_model(

@@ -8,6 +8,7 @@ from typing import Any
 import highspy
 import numpy as np
 
+from dovetail.solve.highs import quiet_solver
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.work import Work
 
@@ -29,15 +30,7 @@ def minimum(model: highspy.HighsLp, work: Work, *, check: int = CHECK, share: fl
     `check` units of work are charged every time the solver asks whether it shall go on, up to a `share` of
     the work that is left.
     """
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
-    for name, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("random_seed", 1),
-        ("mip_rel_gap", 0.0),
-        ("mip_abs_gap", 1e-9),
-    ):
-        solver.setOptionValue(name, value)
+    solver = quiet_solver(mip_rel_gap=0.0, mip_abs_gap=1e-9)
     enough = work.after(share)
 
     def ask(event: Any) -> None:

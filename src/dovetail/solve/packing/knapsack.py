@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from dovetail.solve.highs import quiet_solver
 from dovetail.solve.packing.integer import minimum
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
@@ -50,9 +51,7 @@ class Relaxation:
         model.a_matrix_.start_ = np.arange(items + 1, dtype=np.int32) * resources
         model.a_matrix_.index_ = np.tile(np.arange(resources, dtype=np.int32), items)
         model.a_matrix_.value_ = (goods.vectors / self._scale).ravel()
-        self._solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
-        for name, value in (("output_flag", False), ("threads", 1), ("random_seed", 1), ("presolve", "off")):
-            self._solver.setOptionValue(name, value)
+        self._solver = quiet_solver(presolve="off")
         self._solver.passModel(model)
 
     def prices(self, column: int, worth: Floats) -> Floats:

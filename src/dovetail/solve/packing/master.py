@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.highs import quiet_solver
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
-
-_DOLLAR = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,7 @@ class Master:
         self._size = 0
         self._known: set[bytes] = set()
         self.iterations = 0  # of the simplex method, so far
-        self._solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
-        self._solver.setOptionValue("output_flag", False)
-        self._solver.setOptionValue("threads", 1)
-        self._solver.setOptionValue("random_seed", 1)
-        self._solver.setOptionValue("presolve", "off")
+        self._solver = quiet_solver(presolve="off")
         none = np.zeros(0, dtype=np.int32)
         for amount in goods.demand.tolist():
             self._solver.addRow(float(amount), highspy.kHighsInf, 0, none, np.zeros(0))
@@ -81,8 +77,8 @@ class Master:
         solution, info = self._solver.getSolution(), self._solver.getInfo()
         self.iterations += max(0, int(info.simplex_iteration_count))
         nodes = np.maximum(np.array(solution.col_value, dtype=np.float64), 0.0)
-        worth = np.maximum(np.array(solution.row_dual, dtype=np.float64), 0.0) * _DOLLAR
-        return Fractions(float(info.objective_function_value) * _DOLLAR, nodes, worth)
+        worth = np.maximum(np.array(solution.row_dual, dtype=np.float64), 0.0) * NANO_DOLLARS
+        return Fractions(float(info.objective_function_value) * NANO_DOLLARS, nodes, worth)
 
     def _append(self, counts: Amounts, column: Amounts) -> None:
         end = self._size + len(counts)
@@ -94,7 +90,7 @@ class Master:
         self._size = end
         row, item = np.nonzero(counts)
         starts = np.searchsorted(row, np.arange(len(counts))).astype(np.int32)
-        price = self.goods.price[column].astype(np.float64) / _DOLLAR
+        price = self.goods.price[column].astype(np.float64) / NANO_DOLLARS
         self._solver.addCols(
             len(counts),
             price,

@@ -10,7 +10,7 @@ from dovetail.solve.packing.bins import make_bin
 from dovetail.solve.packing.compact import whole_nodes
 from dovetail.solve.packing.generate import Generator, Purchase
 from dovetail.solve.packing.market import Market, market
-from dovetail.solve.packing.pack import Packer, Packing
+from dovetail.solve.packing.pack import Packer, Packing, rank
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
@@ -48,18 +48,14 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
         return Refined(start, np.zeros(len(packer.items)), 0.0)
     generator = Generator(goods, packer.world.work)
     assembler = _Assembler(packer, goods, limits)
-    packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=_rank)
+    packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=rank)
     least = generator.cost
     if len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
         least = max(least, whole_nodes(goods, packer.world.work))
         if packing.price > least * _OPTIMAL:
             better = assembler.run(generator.whole(packing.price), generator.worth)
-            packing = min(packing, better, key=_rank)
+            packing = min(packing, better, key=rank)
     return Refined(packing, generator.worth, least)
-
-
-def _rank(packing: Packing) -> tuple[int, int, int]:
-    return int(packing.left.sum()), packing.price, len(packing.bins)
 
 
 def _patterns(packing: Packing, packer: Packer) -> Amounts:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.packing.integer import minimum
 from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.market import Market
@@ -19,7 +20,6 @@ from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.work import Work
 
-_DOLLAR = 1e9
 _WIDTH = 3_000  # partial loads that are followed at most
 _PATTERNS = 600  # more are not solved
 _MOST_FOUND = 5_000  # patterns; then no more are looked for
@@ -135,7 +135,7 @@ def _solved(every: _Patterns, demand: Amounts, bound: int, known: int, work: Wor
     size, rows = matrix.shape
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = size, rows
-    model.col_cost_ = every.price / _DOLLAR
+    model.col_cost_ = every.price / NANO_DOLLARS
     model.col_lower_, model.col_upper_ = np.zeros(size), np.full(size, highspy.kHighsInf)
     model.row_lower_ = np.concatenate([demand, np.full(len(rooms), -1)]).astype(np.float64)
     model.row_upper_ = np.full(rows, highspy.kHighsInf)
@@ -146,7 +146,7 @@ def _solved(every: _Patterns, demand: Amounts, bound: int, known: int, work: Wor
     model.a_matrix_.index_ = row.astype(np.int32)
     model.a_matrix_.value_ = matrix[pattern, row].astype(np.float64)
     answer = minimum(model, work)
-    proven = int(min(max(answer.bound * _DOLLAR * (1 - _SLACK), known), bound))
+    proven = int(min(max(answer.bound * NANO_DOLLARS * (1 - _SLACK), known), bound))
     if answer.values is None:
         return Whole(proven)
     nodes = np.rint(answer.values).astype(np.int64)
