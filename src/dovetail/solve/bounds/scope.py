@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.model.requirement import Requirements
 from dovetail.solve.bounds.node_rules import NodeRules, node_rules
+from dovetail.solve.bounds.sites import Sites, in_states, sites_of
 from dovetail.solve.demand.relax_preferences import OTHER_TERM
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.packing.market import Market, market
@@ -32,7 +34,7 @@ class Scope:
     pods: tuple[tuple[str, ...], ...]  # per kind
     pools: tuple[tuple[str, ...], ...]  # per kind: where a node may be bought for its sake
     vectors: Amounts  # (S, R)
-    feasible: Mask  # (S, C): on nodes bought for others as well
+    feasible: Mask  # (S, C): on nodes bought for others as well; offerings with labels decided
     room: Amounts  # (C, R)
     price: Amounts  # (C,) nano-dollars per hour
     conflict: Mask  # (S, S): cannot share a node; on the diagonal: one at most
@@ -61,8 +63,9 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
     """
     limited = any(table.pool.limits is not None for table in world.tables)
     kinds = _kinds(world, placed, limited=limited)
-    sold = ~columns.reserved
-    reach = [_Reach(world, shape, level, tier) for shape, level, tier in kinds]
+    sites = sites_of(world, columns, _asked(world, kinds))
+    sold = ~columns.reserved[sites.column]
+    reach = [_Reach(world, sites, *kind) for kind in kinds]
     own = _rows([each.own & sold for each in reach], len(sold))
     some = np.flatnonzero(own.any(axis=1))
     kinds = {kind: pods for index, (kind, pods) in enumerate(kinds.items()) if own[index].any()}
@@ -76,17 +79,19 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
     room = np.array([room for _, room, _ in rooms], dtype=np.int64).reshape(len(rooms), width)
     on_nodes = _rows([each.nodes for each in reach], len(free))
     reserved = [column for _, _, column in rooms if column >= 0]
+    bought_column = sites.column[bought]
+    anyhow = _anyhow(anywhere, sites, len(columns.price))
     return Scope(
         shapes=tuple(shape for shape, _, _ in kinds),
         pods=tuple(tuple(pods) for pods in kinds.values()),
-        pools=tuple(_names(world, columns, mask) for mask in own),
+        pools=tuple(_names(world, columns, sites.column[mask]) for mask in own),
         vectors=np.concatenate([vectors.reshape(len(kinds), width), rules.takes], axis=1),
         feasible=anywhere[:, bought],
-        room=_widened(columns.room[bought], rules),
-        price=columns.price[bought],
+        room=_widened(columns.room[bought_column], rules),
+        price=columns.price[bought_column],
         conflict=rules.conflict,
         free=_widened(room, rules),
-        allowed=np.concatenate([on_nodes, anywhere[:, reserved]], axis=1),
+        allowed=np.concatenate([on_nodes, anyhow[:, reserved]], axis=1),
         free_names=tuple(
             [node.name for node in world.nodes.nodes] + [columns.reservation[each] for each in reserved]
         ),
@@ -126,11 +131,14 @@ def _last_alike(shape: Shape, level: int) -> int:
 
 
 class _Reach:
-    """Where one kind may go: nodes bought for it `own` (C,), or for others `anywhere` (C,), `nodes` (N,)."""
+    """Where one kind may go: nodes bought for it `own` (T,), or for others `anywhere` (T,), `nodes` (N,)."""
 
-    def __init__(self, world: World, shape: int, level: int, tier: int) -> None:
+    def __init__(self, world: World, sites: Sites, shape: int, level: int, tier: int) -> None:
         known = world.shapes[shape]
-        width = [len(table.offerings) for table in world.tables]
+        width = [
+            len(table.offerings) * len(states)
+            for table, states in zip(world.tables, sites.states, strict=True)
+        ]
         parts = [np.zeros(size, dtype=np.bool_) for size in width]
         own = [np.zeros(size, dtype=np.bool_) for size in width]
         self.nodes = np.zeros(len(world.nodes.nodes), dtype=np.bool_)
@@ -142,7 +150,8 @@ class _Reach:
                     if world.suits(table.index, wanted, rules) and world.free_of_ports(
                         table.index, known.ports
                     ):
-                        parts[table.index] |= world.columns(table.index, wanted, known.vector)
+                        mask = world.columns(table.index, wanted, known.vector)
+                        parts[table.index] |= in_states(sites.states[table.index], wanted, mask)
             if _lost(known, number) < _lost(known, level):
                 own = [part.copy() for part in parts]
         for index, pools in enumerate(world.tiers):
@@ -171,5 +180,19 @@ def _widened(room: Amounts, rules: NodeRules) -> Amounts:
     return np.concatenate([np.maximum(room, 0), np.tile(rules.most, (len(room), 1))], axis=1)
 
 
-def _names(world: World, columns: Columns, mask: Mask) -> tuple[str, ...]:
-    return tuple(world.tables[pool].pool.name for pool in np.unique(columns.pool[mask]).tolist())
+def _names(world: World, columns: Columns, some: Amounts) -> tuple[str, ...]:
+    return tuple(world.tables[pool].pool.name for pool in np.unique(columns.pool[some]).tolist())
+
+
+def _asked(world: World, kinds: Iterable[tuple[int, int, int]]) -> Iterator[Requirements]:
+    """All demands on labels that one of the kinds may have."""
+    for shape, level, _ in kinds:
+        for step in world.shapes[shape].levels[: level + 1]:
+            yield from step.alternatives
+
+
+def _anyhow(feasible: Mask, sites: Sites, columns: int) -> Mask:
+    """Of sites (S, T) to columns (S, C): feasible with some labels."""
+    result = np.zeros((columns, len(feasible)), dtype=np.bool_)
+    np.logical_or.at(result, sites.column, feasible.T)
+    return result.T
