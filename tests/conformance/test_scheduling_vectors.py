@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,18 @@ def test_every_pod_has_a_place_or_a_reason(answers: Answers) -> None:
 
 def test_pods_that_are_always_scheduled_are_placed(answers: Answers) -> None:
     judged(answers, left_out, shortfalls.LEFT_OUT)
+
+
+def test_what_is_left_out_has_no_place(answers: Answers) -> None:
+    for scenario, plan in answers:
+        if scenario.name not in shortfalls.LEFT_OUT:
+            continue
+        core = shortfalls.CORE.get(scenario.name, "")
+        pods = tuple(pod for pod in scenario.problem.pods if re.search(core, pod.metadata.name))
+        alone = replace(scenario.problem, pods=pods)
+        least = solve(alone, WORK)
+        assert exhaustive.fuller(alone, least) is None, scenario.name
+        assert len(plan.unschedulable) == len(least.unschedulable) > 0, scenario.name
 
 
 def test_pods_that_were_left_pending_are_placed_at_once(answers: Answers) -> None:

@@ -1,4 +1,4 @@
-"""Limits that refuse the nodes of one zone must not leave the other zones too far ahead."""
+"""Limits: what they refuse counts for no spread, and must not leave the other domains too far ahead."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def instance_type(cpus: int) -> dict[str, Any]:
     }
 
 
-def full_node(zone: str) -> dict[str, Any]:
+def node(zone: str, cpus: int) -> dict[str, Any]:
     name = f"base-{zone}"
-    room = {"cpu": "0", "memory": "0", "pods": "0"}
+    room = {"cpu": str(cpus), "memory": f"{4 * cpus}Gi", "pods": "110"}
     marks = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name}
     return {
         "metadata": {"name": name, "labels": marks},
@@ -39,10 +39,10 @@ def full_node(zone: str) -> dict[str, Any]:
     }
 
 
-def pod(number: int) -> dict[str, Any]:
+def pod(number: int, key: str = "topology.kubernetes.io/zone") -> dict[str, Any]:
     spread = {
         "maxSkew": 1,
-        "topologyKey": "topology.kubernetes.io/zone",
+        "topologyKey": key,
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "web"}},
     }
@@ -61,7 +61,7 @@ def scenario(limits: dict[str, str], pods: int) -> dict[str, Any]:
     return {
         "nodePools": [{"metadata": {"name": "general"}, "spec": {"template": template, "limits": limits}}],
         "instanceTypes": [instance_type(cpus) for cpus in (2, 8, 32)],
-        "nodes": [full_node("z-a"), full_node("z-b")],
+        "nodes": [node("z-a", 0), node("z-b", 0)],
         "boundPods": [],
         "wellKnownLabels": [
             "topology.kubernetes.io/zone",
@@ -92,3 +92,26 @@ def test_what_limits_refuse_holds_the_other_zones_back(limits: dict[str, str], m
     placed = sum(len(claim.pods) for claim in plan.claims)
     assert 1 <= placed <= most
     assert placed + len(plan.unschedulable) == 30
+
+
+@pytest.mark.parametrize(
+    ("limits", "rooms", "placed"),
+    [
+        ({"nodes": "0"}, (4, 4), 8),
+        ({"nodes": "0"}, (8, 2), 5),  # the second is full, the first one ahead of it
+        ({"nodes": "0"}, (8, 0), 1),
+        ({"cpu": "1"}, (3, 3), 6),  # no type is that small
+        ({"cpu": "100"}, (4, 4), 8),
+    ],
+    ids=str,
+)
+def test_hosts_that_cannot_be_bought_do_not_count_as_empty(
+    limits: dict[str, str], rooms: tuple[int, int], placed: int
+) -> None:
+    document = scenario(limits, 0)
+    document["nodes"] = [node(zone, cpus) for zone, cpus in zip(ZONES[:2], rooms, strict=True)]
+    document["pods"] = [pod(number, "kubernetes.io/hostname") for number in range(8)]
+    problem = to_problem(document)
+    plan = solve(problem)
+    assert verify(problem, plan) == ()
+    assert 8 - len(plan.unschedulable) == placed

@@ -34,12 +34,14 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
     owned = [_owned(world, shape, level) for shape, level in kinds]
     matching = [frozenset(world.shapes[shape].matching) for shape, _ in kinds]
     both = [mine & matched for mine, matched in zip(owned, matching, strict=True)]
+    # Where limits allow no further node, hosts may be filled beyond `maxSkew` as long as they are alike.
+    limited = any(table.pool.limits is not None for table in world.tables)
     capped = sorted(
         {
             group
             for each in both
             for group in each
-            if groups[group].id.kind == SPREAD and groups[group].id.key == HOSTNAME
+            if groups[group].id.kind == SPREAD and groups[group].id.key == HOSTNAME and not limited
         }
     )
     takes = np.array([[group in each for group in capped] for each in both], dtype=np.int64)

@@ -58,10 +58,13 @@ class Group:
     matched: dict[str, int] = field(default_factory=dict)
     owners: dict[str, int] = field(default_factory=dict)
     universe: dict[str, None] = field(default_factory=dict)  # domains that hold the least count down
+    closed: bool = False  # True iff no new node may be bought for its owners, so that hosts are known as well
 
     def least(self) -> int:
         """The count that skew is measured from."""
-        if self.id.key == HOSTNAME or len(self.universe) < max(1, self.id.min_domains):
+        if self.id.key == HOSTNAME and not self.closed:
+            return 0  # of the next new node
+        if len(self.universe) < max(1, self.id.min_domains):
             return 0
         return min(self.matched.get(domain, 0) for domain in self.universe)
 

@@ -46,7 +46,7 @@ def _spread(group: Group, domain: str, whom: str) -> str:
         return f"spread over {key}: such nodes have no label {group.id.key}"
     start = f"spread over {key}, maxSkew {group.id.max_skew}, of {whom}"
     count, least = group.matched.get(domain, 0), group.least()
-    if group.id.key != HOSTNAME and len(group.universe) < group.id.min_domains:
+    if (group.id.key != HOSTNAME or group.closed) and len(group.universe) < group.id.min_domains:
         few = f"minDomains {group.id.min_domains}, but only {len(group.universe)} can be reached"
         return f"{start}: {_place(group, domain)} has {count} ({few})"
     lowest = sorted(each for each in group.universe if group.matched.get(each, 0) == least)

@@ -52,14 +52,15 @@ def _broken(group: Group, domain: str) -> bool:
 
 
 def _bound(groups: Sequence[Group], shapes: Sequence[Shape], seats: Sequence[Seat]) -> dict[int, list[Seat]]:
-    """Per rule over anything but hostnames, the seats of pods that own it; of a spread, those that it counts.
+    """Per rule the seats of pods that own it; of a spread, those that it counts.
 
-    On one host, pods that are to be near each other are bought for together, or not at all.
+    On one host, pods that are to be near each other are bought for together, or not at all. There is a host
+    without pods while one more node may be bought.
     """
     result: dict[int, list[Seat]] = {
         index: []
         for index, group in enumerate(groups)
-        if group.id.kind in (SPREAD, AFFINITY) and group.id.key != HOSTNAME
+        if group.id.kind in (SPREAD, AFFINITY) and (group.id.key != HOSTNAME or group.closed)
     }
     for seat in seats:
         shape = shapes[seat.unit.shape]

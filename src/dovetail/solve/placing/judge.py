@@ -23,8 +23,8 @@ class Stance:
     """The groups that one level of a shape has to do with, sorted by what more pods of it change."""
 
     owned: tuple[int, ...]
-    keys: tuple[str, ...]  # labels, hostname apart, whose value must be known of a node that takes the pod
-    spreads: tuple[int, ...] = ()  # over anything but hostnames, owned and counting the pods themselves
+    keys: tuple[str, ...]  # labels whose value must be known of a node; the hostname only where a spread asks
+    spreads: tuple[int, ...] = ()  # owned and counting the pods themselves; over hostnames if all are known
     steady: tuple[int, ...] = ()  # the other owned groups: judged once for any number of pods
     watched: tuple[int, ...] = ()  # spreads of other pods that count these
     lonely: bool = False  # the pods keep away from each other's zones or the like
@@ -61,7 +61,8 @@ class Judge:
             tuple(
                 pool
                 for pool in tier
-                if (shape.index, pool) not in self.closed
+                if pool in world.buying
+                and (shape.index, pool) not in self.closed
                 and world.suits(pool, wanted, rules)
                 and world.free_of_ports(pool, shape.ports)
             )
@@ -83,7 +84,7 @@ class Judge:
         most = UNLIMITED
         for index in stance.owned:
             group = self._groups[index]
-            if group.id.key != HOSTNAME or index not in shape.matching:
+            if group.id.key != HOSTNAME or index not in shape.matching or index in stance.spreads:
                 continue
             if group.id.kind == SPREAD:
                 most = min(most, group.id.max_skew - group.matched.get(host, 0))
@@ -118,12 +119,13 @@ class Judge:
             # Whether a node counts must be known as well as which domain it counts for.
             keys.update(key for key in groups[index].id.node_filter.labels() if key in _FILTERED)
         own = [index for index in owned if index in matching]
-        wide = [index for index in own if groups[index].id.key != HOSTNAME]
+        wide = [index for index in own if groups[index].id.key != HOSTNAME or groups[index].closed]
         watched = [index for index in matching if index not in owned and groups[index].id.kind == SPREAD]
         spreads = tuple(index for index in wide if groups[index].id.kind == SPREAD)
+        hosts = any(groups[index].id.key == HOSTNAME for index in spreads)
         return Stance(
             owned=owned,
-            keys=tuple(sorted(keys - {HOSTNAME})),
+            keys=tuple(sorted(keys if hosts else keys - {HOSTNAME})),
             spreads=spreads,
             steady=tuple(index for index in owned if index not in spreads),
             watched=tuple(index for index in watched if groups[index].id.key != HOSTNAME),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,7 +75,8 @@ class World:
         self.uniform: frozenset[int] = (
             frozenset()
         )  # spreads whose owners all have the same domains on new nodes
-        self._buying = [pool for pool in range(len(self.tables)) if self._may_buy(pool)]
+        # Pools whose limits allow one more node of some type.
+        self.buying = [pool for pool in range(len(self.tables)) if self._may_buy(pool)]
         self._count_existing()
         self._open_universes()
         self._before = [
@@ -175,39 +176,51 @@ class World:
 
     def _open_universes(self) -> None:
         """Domains that hold a spread down: those of nodes that count, and those that a new node may open."""
-        groups = self.topology.groups
-        spreads = {
-            index: group
-            for index, group in enumerate(groups)
-            if group.id.kind == SPREAD and group.id.key != HOSTNAME
-        }
-        for index, group in spreads.items():
-            for row in range(len(self.problem.nodes)):
-                domain = self.nodes.domain(row, group.id.key)
-                if domain and self.counts_on(row, index):
-                    group.universe.setdefault(domain)
+        spreads = [index for index, group in enumerate(self.topology.groups) if group.id.kind == SPREAD]
+        groups = {index: self.topology.groups[index] for index in spreads}
+        hosts = {index for index in spreads if groups[index].id.key == HOSTNAME}
+        self._count_on_nodes(index for index in spreads if index not in hosts)
+        open_hosts: set[int] = set()
         reached: dict[int, set[tuple[str, ...]]] = {}
         for shape in self.shapes:
             owned = dict.fromkeys(index for level in shape.levels for index in level.owned)
             for index in owned:
-                if index in spreads:
+                if index in hosts and index not in open_hosts and self._buyable(shape):
+                    open_hosts.add(index)
+                elif index in groups and index not in hosts:
                     domains = self._reachable(shape, groups[index].id.key)
                     groups[index].universe.update(dict.fromkeys(domains))
                     reached.setdefault(index, set()).add(tuple(domains))
         self.uniform = frozenset(index for index, domains in reached.items() if len(domains) == 1)
+        closed = sorted(hosts - open_hosts)
+        self._count_on_nodes(closed)
+        for index in closed:
+            groups[index].closed = True
+
+    def _count_on_nodes(self, spreads: Iterable[int]) -> None:
+        """The domains of the nodes that count are there, whether or not pods are."""
+        for index in spreads:
+            group = self.topology.groups[index]
+            for row in range(len(self.problem.nodes)):
+                domain = self.nodes.domain(row, group.id.key)
+                if domain and self.counts_on(row, index):
+                    group.universe.setdefault(domain)
 
     def _reachable(self, shape: Shape, key: str) -> list[str]:
+        return sorted({place.pins[0][1] for place in self._new_nodes(shape, (key,))} - {""})
+
+    def _buyable(self, shape: Shape) -> bool:
+        return any(True for _ in self._new_nodes(shape, ()))
+
+    def _new_nodes(self, shape: Shape, keys: tuple[str, ...]) -> Iterator[Place]:
+        """What may be bought for such a pod once it gave up all that it can."""
         last = shape.levels[-1].rules
-        found: dict[str, None] = {}
-        for pool in self._buying:
+        for pool in self.buying:
             for wanted in shape.required:
                 if self.suits(pool, wanted, last):
-                    for place in self.places((pool,), wanted, shape.vector, (key,)):
-                        found.setdefault(place.pins[0][1])
-        return sorted(domain for domain in found if domain)
+                    yield from self.places((pool,), wanted, shape.vector, keys)
 
     def _may_buy(self, pool: int) -> bool:
-        """True iff the pool's limits allow one more node of some type."""
         table = self.tables[pool]
         limits, used = table.pool.limits, table.pool.usage
         if limits is None:
