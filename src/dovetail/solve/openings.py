@@ -38,14 +38,13 @@ class Openings:
             if group.id.kind == SPREAD
             and group.id.key != HOSTNAME
             and max(group.matched.values(), default=0) > group.id.max_skew
+            and any(self._all_outside((index, group), table.index) for table in world.tables)
         ]
 
     def foreseen(self, items: Sequence[Item]) -> Opened:
         """Domains that items open and that break a spread, wherever in their pools they go."""
         found: Opened = {}
         for index, group in self._strained:
-            if not any(self._all_outside((index, group), table.index) for table in self._world.tables):
-                continue
             fresh: set[str] = set()
             for item in items:
                 fresh |= self._certain((index, group), item)

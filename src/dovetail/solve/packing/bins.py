@@ -159,12 +159,8 @@ def _minimums(requirements: Requirements) -> list[Requirement]:
 
 def _enough_values(table: PoolTable, types: tuple[int, ...], requirements: Requirements) -> bool:
     """True iff the types have as many different values as minValues wants, per label."""
-    for item in _minimums(requirements):
-        seen: set[str] = set()
-        for number in types:
-            found = table.types[number].requirements.by_key.get(item.key)
-            if found is not None and not found.complement:
-                seen.update(value for value in found.values if item.has(value))
-        if len(seen) < (item.min_values or 0):
-            return False
-    return True
+    some = list(types)
+    return all(
+        np.count_nonzero(table.values(item)[some].any(axis=0)) >= (item.min_values or 0)
+        for item in _minimums(requirements)
+    )

@@ -74,6 +74,7 @@ class PoolTable:
         self._by_requirements: dict[Requirements, Mask] = {}
         self._usable: dict[Requirements, Mask] = {}
         self._by_type: dict[Requirement, Mask] = {}
+        self._values: dict[Requirement, Mask] = {}
         self._fits: dict[bytes, Mask] = {}
         self._domains: dict[str, list[str]] = {}
         self._combinations: dict[tuple[str, ...], tuple[Amounts, list[tuple[str, ...]]]] = {}
@@ -127,6 +128,18 @@ class PoolTable:
         for item in requirements:
             result &= self._types_meeting(item)
         return result
+
+    def values(self, item: Requirement) -> Mask:
+        """Which of V values that the requirement lets in each type has for its label, shape (T, V)."""
+        known = self._values.get(item)
+        if known is None:
+            found = [kind.requirements.by_key.get(item.key) for kind in self.types]
+            sets = [each.values if each is not None and not each.complement else () for each in found]
+            different = sorted({value for values in sets for value in values if item.has(value)})
+            rows = [[value in values for value in different] for values in sets]
+            known = np.array(rows, dtype=np.bool_).reshape(len(sets), len(different))
+            self._values[item] = known
+        return known
 
     def domains(self, key: str) -> list[str]:
         """Per column the value of a label; '' where it is open or absent."""
