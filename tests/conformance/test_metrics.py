@@ -10,10 +10,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dovetail.base.metrics import Metric, Metrics
-from dovetail.controllers.provisioning.metrics import ALL
+from dovetail.controllers.interruption import metrics as interruption
+from dovetail.controllers.nodeclaim import disrupted
+from dovetail.controllers.provisioning import metrics as provisioning
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 
+EVERY = (*provisioning.ALL, *disrupted.ALL, *interruption.ALL)
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 COUNTER = Metric("made_total", "counter", "Things made.", ("kind",))
@@ -104,7 +107,7 @@ def test_prometheus_reads_what_was_told() -> None:
     assert samples(metrics)["depth", ()] == 6
 
 
-@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", EVERY, ids=lambda metric: metric.name)
 def test_metrics_follow_the_rules_of_names_and_are_documented(metric: Metric) -> None:
     assert re.fullmatch(r"(karpenter|dovetail)_[a-z_]+", metric.name)
     assert metric.name.endswith("_total") == (metric.kind == "counter")

@@ -165,7 +165,7 @@ class Operated:
     def _operator(self) -> Operator:
         planner = InlinePlanner(self.clock, WORK_PER_SECOND)
         self.metrics = MemoryMetrics()
-        ports = Ports(self.client, self.cloud, self.clock, self.log, planner, self.metrics)
+        ports = Ports(self.client, self.cloud, self.clock, self.log, planner, self.metrics, self.cloud.queue)
         return Operator(ports, self._settings)
 
     def _check(self, problem: Problem, plan: Plan) -> None:

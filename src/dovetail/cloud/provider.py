@@ -8,6 +8,7 @@ from typing import Protocol
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.repair import RepairPolicy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
@@ -115,3 +116,9 @@ class Provider(Protocol):
 
     async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
         """What the class's selectors match. Nothing matching is an answer, not an error."""
+
+    async def impairments(self) -> Sequence[Impairment]:
+        """Instances of this cluster that fail a status check of the cloud or have an event announced."""
+
+    def out_of_capacity(self, claim: NodeClaim) -> None:
+        """The cloud takes the claim's instance back: offerings like it are not available for a while."""

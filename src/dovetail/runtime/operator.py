@@ -10,6 +10,7 @@ from typing import Any
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
+from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import WATCHED, State
 from dovetail.controllers.context import Context
@@ -21,6 +22,8 @@ from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Drift, Emptiness
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.disruption.whatif import WhatIf
+from dovetail.controllers.interruption.receive import Interruptions
+from dovetail.controllers.interruption.status import InstanceStatus
 from dovetail.controllers.node.evict import EvictionQueue
 from dovetail.controllers.node.repair import NodeRepair
 from dovetail.controllers.node.terminate import NodeTermination
@@ -55,6 +58,7 @@ class Ports:
     log: EventLog
     planner: Planner
     metrics: Metrics
+    interruptions: InterruptionQueue | None = None  # without one, only status checks tell of broken machines
 
 
 class Operator:
@@ -74,6 +78,7 @@ class Operator:
             client, provider, clock, log, self.state, Recorder(client, clock), ports.metrics
         )
         self._planner = ports.planner
+        self._interruptions = ports.interruptions
         self._settings = settings
 
     async def run(self) -> None:
@@ -127,6 +132,9 @@ class Operator:
         yield "node.termination", NodeTermination(context, evictions).run()
         if self._settings.gates.node_repair:
             yield "node.health", NodeRepair(context).run()
+        if self._interruptions is not None:
+            yield "interruption", Interruptions(context, self._interruptions).run()
+        yield "interruption.instancestatus", InstanceStatus(context).run()
         yield "nodeclaim.expiration", NodeClaimExpiration(context).run()
         yield "nodeclaim.garbagecollection", ClaimCollection(context).run()
         yield "instance.garbagecollection", InstanceCollection(context).run()

@@ -20,6 +20,7 @@ from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.simulate.apply import apply
+from dovetail.simulate.interruptions import interrupt
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
 from dovetail.simulate.kubelet.node import NodeOptions
@@ -27,7 +28,7 @@ from dovetail.simulate.nodegroup import Place, members, start
 from dovetail.simulate.observer import Observer
 from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.scheduler.scheduler import Scheduler
-from dovetail.simulate.surroundings import simulated_cloud
+from dovetail.simulate.surroundings import interruptions, simulated_cloud
 from dovetail.simulate.trace import play
 from dovetail.simulate.violations import Violation, Watchdog
 from dovetail.simulate.volumes import Volumes
@@ -64,7 +65,8 @@ class Cluster:
         )
         client = self.server.client("karpenter")
         planner = InlinePlanner(clock, scenario.file.settings.work_per_second)
-        ports = Ports(client, self.cloud, clock, log, planner, MemoryMetrics())
+        queue = self.cloud.queue if scenario.file.settings.interruption_queue else None
+        ports = Ports(client, self.cloud, clock, log, planner, MemoryMetrics(), queue)
         self._operator = Operator(ports, self._settings())
         self.cloud.on_started(self._switch_on)
         self.cloud.on_terminated(lambda instance: self._kubelets.switch_off(instance.provider_id))
@@ -107,6 +109,8 @@ class Cluster:
         yield "workloads", self._workloads.run()
         yield "dovetail", self._operator.run()
         yield "watchdog", self._watch_instances()
+        planned = interruptions(self._scenario)
+        yield "interruptions", interrupt(self._clock, self.cloud, self._scenario.seed, planned)
         if self._scenario.visits and self._scenario.file.trace is not None:
             namespace = self._scenario.file.trace.namespace
             yield "trace", play(self.server.client("trace"), self._clock, self._scenario.visits, namespace)

@@ -15,6 +15,7 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.model.offering import parse_dollars
 from dovetail.simulate.document import Document, suggest
+from dovetail.simulate.interruptions import KINDS
 from dovetail.simulate.latency import Distribution
 from dovetail.simulate.schema import API_VERSION, KIND, ScenarioFile
 from dovetail.simulate.trace import Visit, read_trace, visits
@@ -172,6 +173,13 @@ def _check_times(document: Document, file: ScenarioFile) -> None:
     for i, shortage in enumerate(file.shortages):
         _read(document, f"shortages[{i}].from", second_of_day, shortage.from_)
         _read(document, f"shortages[{i}].until", second_of_day, shortage.until)
+    for i, item in enumerate(file.interruptions):
+        _read(document, f"interruptions[{i}].at", second_of_day, item.at)
+        if item.kind not in KINDS:
+            guess = suggest(item.kind, KINDS)
+            raise document.error(f"{item.kind!r} is no interruption{guess}", f"interruptions[{i}].kind")
+        if not 0 < item.share <= 1:
+            raise document.error(f"{item.share} is not above 0 and at most 1", f"interruptions[{i}].share")
     for i, taint in enumerate(file.startup_taints):
         _read(document, f"startupTaints[{i}].after", parse_duration, taint.after)
     for name, text in (

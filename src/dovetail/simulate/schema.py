@@ -76,6 +76,17 @@ class Shortage(Section, frozen=True, kw_only=True):
     capacity_types: tuple[str, ...] = ()
 
 
+class Interruption(Section, frozen=True, kw_only=True):
+    """Something that the cloud does to running instances at a time of day. Empty lists mean: all."""
+
+    at: str
+    kind: str
+    share: float = 1.0  # of the instances that it concerns
+    instance_types: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    capacity_types: tuple[str, ...] = ()
+
+
 class StartupTaint(Section, frozen=True, kw_only=True):
     """A startup taint that some agent takes off a node `after` the node is Ready."""
 
@@ -100,6 +111,7 @@ class Settings(Section, frozen=True, kw_only=True):
     spot_diversity: int = SPOT_DIVERSITY
     spot_tolerance: int = SPOT_TOLERANCE  # percent
     node_surcharge: float = 0.0  # dollars per hour
+    interruption_queue: str = ""  # a name; without one, nobody hears of interruptions
     feature_gates: FeatureGates = FeatureGates()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
     work_per_second: int = WORK_PER_SECOND
@@ -122,6 +134,7 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     traffic: tuple[ServiceTraffic, ...] = ()
     latencies: Latencies = Latencies()
     shortages: tuple[Shortage, ...] = ()
+    interruptions: tuple[Interruption, ...] = ()
     startup_taints: tuple[StartupTaint, ...] = ()
     settings: Settings = Settings()
     trace: Trace | None = None

@@ -11,6 +11,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.simulated import Account, Delays, Limit, SecurityGroup, SimulatedCloud, Subnet
 from dovetail.simulate.document import suggest
+from dovetail.simulate.interruptions import PlannedInterruption
 from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.schema import Shortage
 from dovetail.simulate.traffic import DAY, second_of_day
@@ -60,8 +61,7 @@ def _account(scenario: Scenario) -> Account:
 
 def _limit(shortage: Shortage, scenario: Scenario) -> Limit:
     """The first time that the window is open after the start: one that ended before is tomorrow's."""
-    local = datetime.fromtimestamp(scenario.start // SECOND, ZoneInfo(scenario.file.timezone))
-    midnight = scenario.start - (local.hour * 3600 + local.minute * 60 + local.second) * SECOND
+    midnight = _midnight(scenario)
     since, until = second_of_day(shortage.from_), second_of_day(shortage.until)
     length = (until - since) % DAY or DAY
     begin = midnight + since * SECOND
@@ -74,3 +74,26 @@ def _limit(shortage: Shortage, scenario: Scenario) -> Limit:
         zones=shortage.zones,
         capacity_types=shortage.capacity_types,
     )
+
+
+def interruptions(scenario: Scenario) -> tuple[PlannedInterruption, ...]:
+    """The scenario's interruptions, each at the first such time of day after the start."""
+    midnight, planned = _midnight(scenario), []
+    for item in scenario.file.interruptions:
+        at = midnight + second_of_day(item.at) * SECOND
+        planned.append(
+            PlannedInterruption(
+                at if at >= scenario.start else at + DAY * SECOND,
+                item.kind,
+                item.share,
+                item.instance_types,
+                item.zones,
+                item.capacity_types,
+            )
+        )
+    return tuple(planned)
+
+
+def _midnight(scenario: Scenario) -> int:
+    local = datetime.fromtimestamp(scenario.start // SECOND, ZoneInfo(scenario.file.timezone))
+    return scenario.start - (local.hour * 3600 + local.minute * 60 + local.second) * SECOND

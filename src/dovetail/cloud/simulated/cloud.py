@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.meta import condition
 from dovetail.base.clock import Clock
 from dovetail.base.errors import (
-    CreateFailed,
     InputError,
     InstanceNotFound,
     InsufficientCapacity,
-    NodeClassNotReady,
 )
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
+from dovetail.cloud.interruption import Impairment, InterruptionKind
 from dovetail.cloud.provider import Instance, NodeClassResolution, ResolvedImage
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.cloud.simulated.account import Account, resolve
 from dovetail.cloud.simulated.delays import Delays
 from dovetail.cloud.simulated.drift import Made, class_stamp, drift
 from dovetail.cloud.simulated.fleet import Candidate, Request, attempts, candidates
+from dovetail.cloud.simulated.interruptions import Interrupter, SimulatedQueue
 from dovetail.cloud.simulated.pools import Limit, Pool, Pools, UnavailableOfferings
+from dovetail.cloud.simulated.refusals import check_ready, fleet_errors, reachable
 from dovetail.cloud.simulated.types import TypeView
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
@@ -36,7 +36,6 @@ from dovetail.model.resources import amounts
 
 NO_CAPACITY = "InsufficientInstanceCapacity"
 NO_ADDRESS = "InsufficientFreeAddressesInSubnet"
-_SHOWN_REFUSALS = 5
 
 
 @dataclass(slots=True)
@@ -46,6 +45,7 @@ class _Machine:
     made: Made
     pool: Pool
     ending: asyncio.Task[None] | None = None  # set iff termination was asked for
+    impairment: Impairment | None = None
 
 
 class SimulatedCloud:
@@ -87,6 +87,8 @@ class SimulatedCloud:
         self._addresses: Counter[str] = Counter()  # in use, per subnet id
         self._started: list[Callable[[Instance, NodeClaim], None]] = []
         self._terminated: list[Callable[[Instance], None]] = []
+        self.queue = SimulatedQueue(clock)
+        self._interrupter = Interrupter(clock, log, self.queue, self._lose)
 
     def on_started(self, callback: Callable[[Instance, NodeClaim], None]) -> None:
         """Called right after an instance came into being, before `create` returns."""
@@ -114,7 +116,7 @@ class SimulatedCloud:
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See the port."""
-        _check_ready(node_class)
+        check_ready(node_class)
         name = claim.metadata.name
         self._launches[name] += 1
         call = f"{name}/{self._launches[name]}"
@@ -126,7 +128,7 @@ class SimulatedCloud:
             raise
         await self._clock.sleep(self._delays.launch.draw(self._seed, call, "launch delay"))
         resolution = resolve(node_class, self._account, self._addresses)
-        found = _reachable(found, resolution)
+        found = reachable(found, resolution)
         chosen, subnet = self._allocate(found, call, name, resolution)
         instance = self._instance(chosen, call, claim, resolution)
         volumes, stamp = self.volume_price(node_class), class_stamp(node_class)
@@ -177,6 +179,33 @@ class SimulatedCloud:
         image = _image(kind, now.images) if kind is not None else ""
         return drift(claim, node_class, machine.made, now, image)
 
+    async def impairments(self) -> Sequence[Impairment]:
+        """See the port."""
+        return [one.impairment for one in self._machines.values() if one.impairment is not None]
+
+    def out_of_capacity(self, claim: NodeClaim) -> None:
+        """See the port."""
+        machine = self._machines.get(claim.status.provider_id)
+        if machine is not None:
+            self._unavailable.mark([machine.pool], self._clock.now())
+
+    def interrupt(self, provider_id: str, kind: InterruptionKind) -> None:
+        """Something happens to the instance: a message comes through the queue, and then what it says."""
+        self._interrupter.interrupt(provider_id, kind)
+
+    def impair(self, provider_id: str, category: str) -> None:
+        """From now on a status check of the instance fails, or an event is announced for it."""
+        machine = self._machine(provider_id)
+        machine.impairment = Impairment(provider_id, category, self._clock.now())
+
+    def _lose(self, provider_id: str) -> None:
+        """The instance is gone from one moment to the next."""
+        machine = self._machines.get(provider_id)
+        if machine is not None:
+            if machine.ending is not None:
+                machine.ending.cancel()
+            self._gone(machine)
+
     def _machine(self, provider_id: str) -> _Machine:
         machine = self._machines.get(provider_id)
         if machine is None:
@@ -186,6 +215,10 @@ class SimulatedCloud:
     async def _end(self, machine: _Machine) -> None:
         provider_id = machine.instance.provider_id
         await self._clock.sleep(self._delays.terminate.draw(self._seed, provider_id, "termination delay"))
+        self._gone(machine)
+
+    def _gone(self, machine: _Machine) -> None:
+        provider_id = machine.instance.provider_id
         del self._machines[provider_id]
         self._pools.give_back(machine.pool)
         self._addresses[machine.made.subnet] -= 1
@@ -214,7 +247,7 @@ class SimulatedCloud:
         finally:
             self._unavailable.mark(refused, now)
         reason = next(iter(refused.values()))
-        message = _refusals(refused)
+        message = fleet_errors(refused)
         self._failed(claim, reason, message)
         raise InsufficientCapacity(message)
 
@@ -261,26 +294,6 @@ class SimulatedCloud:
         return catalog.instance_types(self._region, node_class, zones=zones)
 
 
-def _check_ready(node_class: EC2NodeClass) -> None:
-    if node_class.deleting:
-        raise InsufficientCapacity(f"node class {node_class.metadata.name} is terminating")
-    ready = condition(node_class.status.conditions, "Ready")
-    if ready is None or ready.status == "Unknown":
-        raise CreateFailed("NodeClass readiness is unknown", reason="NodeClassReadinessUnknown")
-    if ready.status == "False":
-        raise NodeClassNotReady(ready.message)
-
-
-def _reachable(found: tuple[Candidate, ...], resolution: NodeClassResolution) -> tuple[Candidate, ...]:
-    """The candidates in zones where the class has a subnet."""
-    zones = {subnet.zone for subnet in resolution.subnets}
-    kept = tuple(candidate for candidate in found if candidate.offering.zone in zones)
-    if not kept:
-        wanted = ", ".join(sorted({candidate.offering.zone for candidate in found}))
-        raise CreateFailed(f"the node class has no subnet in {wanted}", reason="SubnetResolutionFailed")
-    return kept
-
-
 def _single(requirements: Requirements) -> dict[str, str]:
     """Labels that have exactly one possible value, the empty one included."""
     return {
@@ -292,10 +305,3 @@ def _single(requirements: Requirements) -> dict[str, str]:
 
 def _image(kind: InstanceType, images: tuple[ResolvedImage, ...]) -> str:
     return next((image.id for image in images if not kind.requirements.intersects(image.requirements)), "")
-
-
-def _refusals(refused: dict[Pool, str]) -> str:
-    shown = [f"{reason}: {kind} in {zone} ({how})" for (how, kind, zone), reason in refused.items()]
-    rest = len(shown) - _SHOWN_REFUSALS
-    more = f"; and {rest} more" if rest > 0 else ""
-    return f"with fleet error(s), {'; '.join(shown[:_SHOWN_REFUSALS])}{more}"

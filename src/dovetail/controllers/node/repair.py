@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dovetail.api.core import Node
-from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, condition
 from dovetail.base.clock import MINUTE
-from dovetail.base.errors import NotFound
 from dovetail.cloud.repair import RepairPolicy
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodeclaim.terminate import deadline
+from dovetail.controllers.nodeclaim.terminate import end_by_force
 from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
-from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
+from dovetail.units.timestamp import parse_rfc3339
 
 BLOCKED_TTL = 15 * MINUTE
 _BLOCKED_POLL = 5 * MINUTE
@@ -87,7 +85,7 @@ class NodeRepair:
         if message := self._guard(node):
             await context.recorder.publish(node, "Warning", "NodeRepairBlocked", message, ttl=BLOCKED_TTL)
             return _BLOCKED_POLL
-        await self._end(claim)
+        await end_by_force(self._context, claim)
         return None
 
     def _guard(self, node: Node) -> str:
@@ -99,15 +97,3 @@ class NodeRepair:
         if not too_many(nodes, self._policies):
             return ""
         return IN_POOL if pool else IN_CLUSTER
-
-    async def _end(self, claim: NodeClaim) -> None:
-        now, name, uid = self._context.clock.now(), claim.metadata.name, claim.metadata.uid
-        limit = deadline(claim)
-        try:
-            if limit is None or limit > now:
-                stamp = {labels.TERMINATION_TIMESTAMP: to_rfc3339(now)}
-                merge = {"metadata": {"uid": uid, "annotations": stamp}}
-                await self._context.client.patch(NodeClaim, name, merge=merge)
-            await self._context.client.delete(NodeClaim, name, uid=uid)
-        except NotFound:
-            return  # somebody else ended it first

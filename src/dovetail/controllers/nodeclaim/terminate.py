@@ -54,6 +54,20 @@ async def drop_finalizer(context: Context, obj: NodeClaim | Node) -> None:
     await context.recorder.publish(obj, "Normal", "Finalized", f"Finalized {finalizer}")
 
 
+async def end_by_force(context: Context, claim: NodeClaim) -> None:
+    """Delete the claim, and give its pods no more time: neither budgets nor do-not-disrupt are asked."""
+    now, name, uid = context.clock.now(), claim.metadata.name, claim.metadata.uid
+    limit = deadline(claim)
+    try:
+        if limit is None or limit > now:
+            stamp = {labels.TERMINATION_TIMESTAMP: to_rfc3339(now)}
+            merge = {"metadata": {"uid": uid, "annotations": stamp}}
+            await context.client.patch(NodeClaim, name, merge=merge)
+        await context.client.delete(NodeClaim, name, uid=uid)
+    except NotFound:
+        return  # somebody else ended it first
+
+
 def deadline(claim: NodeClaim) -> int | None:
     """The instant by which all pods of the claim's node must be gone; None without a limit."""
     text = claim.metadata.annotations.get(labels.TERMINATION_TIMESTAMP, "")

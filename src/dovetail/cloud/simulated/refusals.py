@@ -1,0 +1,43 @@
+"""Why the simulated cloud launches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.meta import condition
+from dovetail.base.errors import CreateFailed, InsufficientCapacity, NodeClassNotReady
+from dovetail.cloud.provider import NodeClassResolution
+from dovetail.cloud.simulated.fleet import Candidate
+from dovetail.cloud.simulated.pools import Pool
+
+_SHOWN = 5
+
+
+def check_ready(node_class: EC2NodeClass) -> None:
+    """Raises what a launch from a class that is not ready comes back with."""
+    if node_class.deleting:
+        raise InsufficientCapacity(f"node class {node_class.metadata.name} is terminating")
+    ready = condition(node_class.status.conditions, "Ready")
+    if ready is None or ready.status == "Unknown":
+        raise CreateFailed("NodeClass readiness is unknown", reason="NodeClassReadinessUnknown")
+    if ready.status == "False":
+        raise NodeClassNotReady(ready.message)
+
+
+def reachable(found: tuple[Candidate, ...], resolution: NodeClassResolution) -> tuple[Candidate, ...]:
+    """The candidates in zones where the class has a subnet; raises CreateFailed without any."""
+    zones = {subnet.zone for subnet in resolution.subnets}
+    kept = tuple(candidate for candidate in found if candidate.offering.zone in zones)
+    if not kept:
+        wanted = ", ".join(sorted({candidate.offering.zone for candidate in found}))
+        raise CreateFailed(f"the node class has no subnet in {wanted}", reason="SubnetResolutionFailed")
+    return kept
+
+
+def fleet_errors(refused: Mapping[Pool, str]) -> str:
+    """What the pools that refused had to say."""
+    shown = [f"{reason}: {kind} in {zone} ({how})" for (how, kind, zone), reason in refused.items()]
+    rest = len(shown) - _SHOWN
+    more = f"; and {rest} more" if rest > 0 else ""
+    return f"with fleet error(s), {'; '.join(shown[:_SHOWN])}{more}"

@@ -1,0 +1,1 @@
+"""What the cloud announces about machines, and what becomes of them then."""

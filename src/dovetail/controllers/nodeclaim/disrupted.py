@@ -1,0 +1,46 @@
+"""The count of claims that were ended before their time, by why and how."""
+
+from __future__ import annotations
+
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.metrics import Metric
+from dovetail.controllers.context import Context
+from dovetail.disrupt.pods import reschedulable
+from dovetail.model import labels
+
+_LABELS = ("reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
+CLAIMS = Metric(
+    "karpenter_nodeclaims_disrupted_total",
+    "counter",
+    "NodeClaims that were ended for a reason other than a user's wish.",
+    _LABELS,
+)
+PODS = Metric(
+    "karpenter_pods_disruption_initiated_total",
+    "counter",
+    "Pods that had to move because their node was ended.",
+    _LABELS,
+)
+ALL = (CLAIMS, PODS)
+
+# Ways to end a node: with everybody's consent, with a limit to the wait, and at once.
+GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
+
+
+def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) -> None:
+    """The claim is being ended now; call it while its pods are still there."""
+    pool = claim.metadata.labels.get(labels.NODEPOOL, "")
+    found = context.state.get(NodePool, pool)
+    series = {
+        "reason": reason,
+        "nodepool": pool,
+        "capacity_type": claim.metadata.labels.get(labels.CAPACITY_TYPE, ""),
+        "consolidation_policy": found.spec.disruption.consolidation_policy if found is not None else "",
+        "termination_mode": mode,
+    }
+    context.metrics.add(CLAIMS, **series)
+    node = context.state.node_of(claim)
+    if node is not None:
+        pods = context.state.pods_on(node.metadata.name)
+        context.metrics.add(PODS, sum(reschedulable(pod) for pod in pods), **series)
