@@ -17,7 +17,7 @@ _ROOM = np.array([[4_000, 16_000], [8_000, 16_000], [64_000, 128_000]], dtype=np
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 600))
+@given(st.integers(0, 2**32 - 1), st.sampled_from((1, 50, 400, 800, 1_000)))
 def test_what_a_cell_stands_for_is_no_larger_than_the_cell(seed: int, size: int) -> None:
     draw = np.random.default_rng(seed)
     vectors = draw.integers(0, 20_000, size=(size, 2))
@@ -35,6 +35,19 @@ def test_what_a_cell_stands_for_is_no_larger_than_the_cell(seed: int, size: int)
     taken = cells.drawn(wanted, left)
     assert np.all(taken <= left)
     assert all(cells.total(taken)[cell] == number for cell, number in wanted)
+
+
+def test_only_near_equal_lots_are_merged_where_there_are_not_very_many() -> None:
+    sizes = np.array(
+        [[100 * 2 ** (number % 8), 200 * 2 ** (number // 8)] for number in range(64)], dtype=np.int64
+    )
+    vectors = np.tile(sizes, (8, 1))
+    kind = np.repeat(np.arange(8), 64)
+    feasible = np.ones((512, len(_ROOM)), dtype=np.bool_)
+    assert Cells(vectors, kind, feasible, _ROOM).trivial
+    near = vectors + np.arange(8)[np.tile(np.arange(8), 64), None]
+    merged = Cells(near, np.zeros(512, dtype=np.int64), feasible, _ROOM)
+    assert len(merged.vectors) <= 300
 
 
 @settings(deadline=None, max_examples=25)

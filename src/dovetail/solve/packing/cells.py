@@ -11,6 +11,8 @@ from dovetail.solve.supply.encode import Amounts, Mask
 _MOST = 300  # cells; so many lots are not merged
 _STEP = 1.01  # ratio of amounts within a cell, at first
 _WIDER = 1.5  # power by which that ratio grows while there are too many cells
+_NEAR = 1.15  # ratio of amounts that are near-equal; merging what is further apart wastes a lot of room,
+_FAR_APART = 720  # so that it is done only where there are more lots than this
 
 
 class Cells:
@@ -71,6 +73,8 @@ def _cells(vectors: Amounts, kind: Amounts) -> Amounts:
         if len(different) <= most:
             return cell.reshape(-1).astype(np.int64)
         ratio **= _WIDER
+        if ratio > _NEAR and len(kind) <= _FAR_APART:
+            return np.arange(len(kind))
 
 
 def on_grid(vectors: Amounts, ratio: float) -> Amounts:
