@@ -43,7 +43,8 @@ def test_pending_pods_get_one_node_that_holds_them() -> None:
 
 def test_the_same_pods_are_not_bought_for_twice() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), pool())
+        quiet = {"consolidateAfter": "30s", "consolidationPolicy": "WhenEmpty"}
+        world.create(node_class(), pool(disruption=quiet))
         for index in range(5):
             world.create(pod(f"early-{index}"))
             await world.clock.sleep(4 * SECOND)

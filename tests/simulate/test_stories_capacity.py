@@ -86,7 +86,10 @@ def test_what_the_pool_leaves_out_is_filled_in() -> None:
 
 def test_spot_first_on_demand_while_it_is_short_then_spot_again() -> None:
     async def script(world: Operated) -> None:
-        world.create(travel_class(), travel_pool())
+        only_empty = {"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty"}
+        bought = travel_pool()
+        bought["spec"]["disruption"] = only_empty
+        world.create(travel_class(), bought)
         for name in ("before", "short", "avoided", "after"):
             world.create(pod(name, "5"))
             await world.clock.sleep({"short": MINUTE, "avoided": 3 * MINUTE}.get(name, 2 * MINUTE))

@@ -9,6 +9,7 @@ from dovetail.solve.plan import PlannedClaim
 
 EMPTY = "Empty"
 DRIFTED = "Drifted"
+UNDERUTILIZED = "Underutilized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,9 @@ class Command:
 
     @property
     def savings(self) -> int:
-        """Nano-dollars per hour that the candidates cost and the replacements do not."""
+        """Nano-dollars per hour that the candidates cost and the replacements do not, without surcharges."""
         return sum(view.price or 0 for view in self.candidates) - sum(
-            claim.price for claim in self.replacements
+            claim.price - claim.surcharge for claim in self.replacements
         )
 
     def names(self) -> tuple[str, ...]:

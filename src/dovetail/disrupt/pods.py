@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import condition
 from dovetail.api.workloads import PodDisruptionBudget
@@ -31,6 +33,11 @@ def reschedulable(pod: Pod) -> bool:
     if pod.terminal or owned_by(pod, "DaemonSet") or owned_by(pod, "Node"):
         return False
     return not pod.deleting or owned_by(pod, "StatefulSet")
+
+
+def unbound(pod: Pod) -> Pod:
+    """The pod that will come in this one's place: bound to no node yet."""
+    return replace(pod, spec=replace(pod.spec, node_name=""))
 
 
 def evictable(pod: Pod) -> bool:

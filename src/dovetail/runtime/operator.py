@@ -16,6 +16,7 @@ from dovetail.cluster.state import WATCHED, State
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.annotations import DoNotDisrupt
 from dovetail.controllers.disruption.consolidatable import Consolidatable
+from dovetail.controllers.disruption.consolidation import Consolidation
 from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.drifted import Drifted
 from dovetail.controllers.disruption.execute import Execution
@@ -109,7 +110,8 @@ class Operator:
         yield "provisioner", Provisioner(context, batcher, self._planner, provisioning).run()
         execution = Execution(context)
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
-        methods = (Emptiness(context), Drift(context, what_if))
+        consolidation = Consolidation(context, self._planner, intake, self._settings.consolidation())
+        methods = (Emptiness(context), Drift(context, what_if), consolidation)
         yield "disruption.queue", execution.run()
         yield "disruption", Disruption(context, execution, methods).run()
 

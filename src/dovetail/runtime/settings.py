@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.controllers.disruption.consolidation import ConsolidationOptions
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
+from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.model import labels
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Options, Problem
 from dovetail.solve.plan import Plan
@@ -22,6 +24,7 @@ class FeatureGates:
     """Features that are off unless asked for."""
 
     node_repair: bool = False
+    spot_to_spot_consolidation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class Settings:
     spot_diversity: int = SPOT_DIVERSITY
     spot_tolerance: int = SPOT_TOLERANCE
     node_surcharge: int = 0  # nano-dollars per hour that a node costs besides its instance and volumes
+    minimum_saving: str = ""  # by replacing a node, as "2%,$0.005"; what is left out is as by default
     gates: FeatureGates = FeatureGates()
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
@@ -46,6 +50,7 @@ class Settings:
     def __post_init__(self) -> None:
         _one_of("--preference-policy", self.preference_policy, PREFERENCE_POLICIES)
         _one_of("--min-values-policy", self.min_values_policy, MIN_VALUES_POLICIES)
+        self.consolidation()
         _at_least("--node-surcharge", self.node_surcharge, 0)
         _at_least("--spot-diversity", self.spot_diversity, 1)
         _at_least("--spot-tolerance", self.spot_tolerance, 0)
@@ -67,6 +72,15 @@ class Settings:
     def nomination_window(self) -> int:
         """How long a nominated node is kept from disruption."""
         return max(2 * self.batch_max_duration, _SHORTEST_NOMINATION)
+
+    def consolidation(self) -> ConsolidationOptions:
+        """What consolidation needs of all this."""
+        try:
+            minimum = parse_minimum(self.minimum_saving, Minimum()) if self.minimum_saving else Minimum()
+        except ValueError as error:
+            remedy = "give --minimum-saving 2%,$0.005, or leave it out"
+            raise InputError(str(error), source="--minimum-saving", remedy=remedy) from None
+        return ConsolidationOptions(minimum, self.node_surcharge, self.gates.spot_to_spot_consolidation)
 
     def provisioning(self) -> ProvisioningOptions:
         """What the provisioner needs of all this."""

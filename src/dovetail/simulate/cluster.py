@@ -126,7 +126,11 @@ class Cluster:
             spot_diversity=given.spot_diversity,
             spot_tolerance=given.spot_tolerance,
             node_surcharge=parse_dollars(repr(given.node_surcharge)),
-            gates=FeatureGates(node_repair=given.feature_gates.node_repair),
+            minimum_saving=given.minimum_saving,
+            gates=FeatureGates(
+                node_repair=given.feature_gates.node_repair,
+                spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,
+            ),
             on_plan=self._check_plan,
         )
 

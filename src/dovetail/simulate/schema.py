@@ -98,6 +98,7 @@ class FeatureGates(Section, frozen=True, kw_only=True):
     """Features that are off unless asked for, by the names that --feature-gates has for them."""
 
     node_repair: bool = msgspec.field(name="NodeRepair", default=False)
+    spot_to_spot_consolidation: bool = msgspec.field(name="SpotToSpotConsolidation", default=False)
 
 
 class Settings(Section, frozen=True, kw_only=True):
@@ -112,6 +113,7 @@ class Settings(Section, frozen=True, kw_only=True):
     spot_tolerance: int = SPOT_TOLERANCE  # percent
     node_surcharge: float = 0.0  # dollars per hour
     interruption_queue: str = ""  # a name; without one, nobody hears of interruptions
+    minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.
     work_per_second: int = WORK_PER_SECOND

@@ -51,7 +51,7 @@ class Disruption:
             if decision.command is None:
                 continue
             await self._context.clock.sleep(method.quiet)
-            command = method.validate(decision.command, self._views())
+            command = await method.validate(decision.command, self._views())
             if command is not None:
                 await self._execution.start(command)
                 return True

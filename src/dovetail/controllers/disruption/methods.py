@@ -23,7 +23,7 @@ class Method(Protocol):
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """What it would do now, and what it has to say about nodes that it leaves alone."""
 
-    def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
+    async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """What is left of the command after the quiet period; None when nothing is."""
 
 
@@ -42,7 +42,7 @@ class Emptiness:
             views, state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), self._context.clock.now()
         )
 
-    def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
+    async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """See the protocol."""
         state = self._context.state
         return emptiness.validate(
@@ -79,7 +79,7 @@ class Drift:
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
         return Decision(None, tuple(notes))
 
-    def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
+    async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """The same command, if nothing came up while its plan was made."""
         turn = self._turn(views)
         free = {view.claim.metadata.uid for view in (*turn.empty, *turn.loaded)}

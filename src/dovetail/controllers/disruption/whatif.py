@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
-from dovetail.controllers.provisioning.pods import unbound
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command
-from dovetail.disrupt.pods import reschedulable
+from dovetail.disrupt.obstacles import obstacle
+from dovetail.disrupt.pods import reschedulable, unbound
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class WhatIf:
         moved = {pod.key: view.name for view in views for pod in view.pods if reschedulable(pod)}
         problem = self._problem(views)
         plan = await self._planner.plan(problem, self._deadline)
-        obstacle = _obstacle(problem, plan, moved)
-        if obstacle:
-            return Outcome(None, obstacle)
+        found = obstacle(problem, plan, moved)
+        if found:
+            return Outcome(None, found)
         replacements = tuple(claim for claim in plan.claims if not moved.keys().isdisjoint(claim.pods))
         used = tuple(name for name, pods in plan.existing.items() if not moved.keys().isdisjoint(pods))
         return Outcome(Command(reason, tuple(views), replacements, used))
@@ -53,16 +52,3 @@ class WhatIf:
         others = [pod for pod in (*waiting, *self._intake.moving()) if pod.key not in known]
         leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))
         return self._intake.problem((*coming, *others), places, leaving)
-
-
-def _obstacle(problem: Problem, plan: Plan, moved: dict[str, str]) -> str:
-    """Why the pods cannot all leave; pods that were pending before do not count."""
-    faults = [f"{left.pod} => {left.reason}" for left in plan.unschedulable if left.pod in moved]
-    rising = {node.name for node in problem.nodes if not node.initialized and node.pool}
-    for name in rising & plan.existing.keys():
-        faults += [
-            f"{pod} => would schedule against uninitialized node/{name}"
-            for pod in plan.existing[name]
-            if pod in moved
-        ]
-    return f"Not all pods would schedule, {'; '.join(sorted(faults))}" if faults else ""

@@ -8,8 +8,8 @@ from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.cluster.problem import build
 from dovetail.controllers.context import Context
-from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable, unbound
-from dovetail.disrupt.pods import Budgets
+from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
+from dovetail.disrupt.pods import Budgets, unbound
 from dovetail.model.problem import Options, Problem
 from dovetail.model.volumes import VolumeIndex
 

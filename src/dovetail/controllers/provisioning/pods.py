@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from dovetail.api.core import NodeSelectorTerm, Pod
 from dovetail.api.karpenter.runtime import restricted, restriction
 from dovetail.api.meta import condition
@@ -65,11 +63,6 @@ def moves_with_node(pod: Pod, budgets: Budgets, now: int) -> bool:
     if not reschedulable(pod):
         return False
     return not do_not_disrupt(pod, now) and not budgets.block_fully(pod)
-
-
-def unbound(pod: Pod) -> Pod:
-    """The pod that will come in this one's place: bound to no node yet."""
-    return replace(pod, spec=replace(pod.spec, node_name=""))
 
 
 def _selector_faults(pod: Pod) -> Iterator[str]:

@@ -1,0 +1,110 @@
+"""Consolidation: drives the search for cheaper nodes and turns what it finds into commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.base.clock import SECOND
+from dovetail.controllers.context import Context
+from dovetail.controllers.planner import Planner
+from dovetail.controllers.provisioning.intake import Intake
+from dovetail.disrupt.allowance import allowances, blocked_notes, within
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note
+from dovetail.disrupt.consolidation.judge import judged
+from dovetail.disrupt.consolidation.memory import Memory
+from dovetail.disrupt.consolidation.movers import closed, movers
+from dovetail.disrupt.consolidation.price import Refused
+from dovetail.disrupt.consolidation.question import Finding, Move, Question
+from dovetail.disrupt.consolidation.saving import Minimum
+from dovetail.disrupt.consolidation.search import THOROUGH, Asking, search
+from dovetail.disrupt.pods import Budgets
+from dovetail.model.problem import Budget
+from dovetail.solve.work import Work
+
+_TURN = Budget.within(3 * SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationOptions:
+    """`surcharge` is what a node costs by the settings beside its own price, in nano-dollars per hour."""
+
+    minimum: Minimum = field(default_factory=Minimum)
+    surcharge: int = 0
+    spot_to_spot: bool = False
+
+
+class Consolidation:
+    """Moves pods of underused and dear nodes to fewer or cheaper ones."""
+
+    quiet = 15 * SECOND
+
+    def __init__(
+        self, context: Context, planner: Planner, intake: Intake, options: ConsolidationOptions
+    ) -> None:
+        self._context = context
+        self._planner = planner
+        self._intake = intake
+        self._options = options
+        self._memory = Memory()
+
+    async def decide(self, views: tuple[NodeView, ...]) -> Decision:
+        """See the protocol."""
+        question, notes = self._question(views)
+        now = self._context.clock.now()
+        finding = await self._driven(search(question, self._memory, Work(_TURN), now))
+        claims = {view.name: view.claim.metadata.name for view in views}
+        notes = (
+            *notes,
+            *(Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals),
+        )
+        return Decision(_command(finding.move, views) if finding.move else None, notes)
+
+    async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
+        """The command as it would be now: the same nodes, all free to go, and no more in their place."""
+        question, _ = self._question(views)
+        by_name = {mover.name: mover for mover in question.movers}
+        names = [view.name for view in command.candidates]
+        still = [view for view in views if view.name in set(names) & by_name.keys()]
+        taken, _ = within(still, question.allowed)
+        if len(taken) < len(names):
+            return None
+        leaving = [by_name[name] for name in names]
+        problem = question.without(leaving)
+        plan = await self._planner.plan(problem, THOROUGH)
+        try:
+            move = judged(question, leaving, problem, plan)
+        except Refused:
+            return None
+        return _command(move, views) if len(move.claims) <= len(command.replacements) else None
+
+    def _question(self, views: tuple[NodeView, ...]) -> tuple[Question, tuple[Note, ...]]:
+        state, now, options = self._context.state, self._context.clock.now(), self._options
+        pools = state.all(NodePool)
+        budgets = Budgets(state.all(PodDisruptionBudget))
+        found, notes = movers(views, budgets, now, options.minimum, options.surcharge)
+        allowed = allowances(pools, views, UNDERUTILIZED, now)
+        wanted = sorted({mover.pool for mover in found})
+        places = self._intake.places()
+        waiting, _ = self._intake.waiting(places)
+        problem = self._intake.problem((*waiting, *self._intake.moving()), places)
+        question = Question(problem, found, allowed, closed(views), options.spot_to_spot)
+        return question, (*notes, *blocked_notes(wanted, allowed, UNDERUTILIZED))
+
+    async def _driven(self, asking: Asking) -> Finding:
+        """Answer what the search asks until it has found something, or nothing."""
+        try:
+            ask = next(asking)
+            while True:
+                ask = asking.send(await self._planner.plan(ask.problem, ask.deadline))
+        except StopIteration as end:
+            found: Finding = end.value
+            return found
+
+
+def _command(move: Move, views: Sequence[NodeView]) -> Command:
+    by_name = {view.name: view for view in views}
+    return Command(UNDERUTILIZED, tuple(by_name[mover.name] for mover in move.movers), move.claims, move.used)

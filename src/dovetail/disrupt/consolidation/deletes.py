@@ -1,0 +1,80 @@
+"""Nodes whose pods all fit into room that other nodes have free, by resources, labels and taints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.solve.appraise import Appraisal
+from dovetail.solve.work import Work
+
+_ROWS_PER_UNIT = 200  # nodes looked at in one unit of work
+
+
+def deletable(
+    question: Question, appraisal: Appraisal, movers: Sequence[Mover], work: Work
+) -> tuple[Mover, ...]:
+    """As many of the movers as can go together, in their order, within the budgets. Greedy.
+
+    Pods go to nodes that stay in any case, then to the movers that are last in order. Rules between pods are
+    not looked at: the solver has the last word.
+    """
+    room = _Room(question, appraisal, movers)
+    left = dict(question.allowed)
+    gone: list[Mover] = []
+    for mover in movers:
+        if not work.left:
+            break
+        if left.get(mover.pool, 0) > 0 and room.move([appraisal.shape[pod.key] for pod in mover.pods], mover):
+            left[mover.pool] -= 1
+            gone.append(mover)
+        work.spend(1 + len(mover.pods) * len(room.names) // _ROWS_PER_UNIT)
+    return tuple(gone)
+
+
+class _Room:
+    """What is free on N nodes, those in front that are filled first."""
+
+    def __init__(self, question: Question, appraisal: Appraisal, movers: Sequence[Mover]) -> None:
+        place = {mover.name: len(movers) - index for index, mover in enumerate(movers)}
+        nodes = question.problem.nodes
+        order = sorted(range(len(nodes)), key=lambda row: (place.get(nodes[row].name, 0), row))
+        self.names = {nodes[row].name: index for index, row in enumerate(order)}
+        self._vectors = appraisal.vectors
+        self._free = appraisal.room[order]
+        self._hosts = appraisal.hosts[:, order]
+        open_ = [nodes[row].initialized and nodes[row].name not in question.closed for row in order]
+        self._open = np.array(open_, dtype=np.bool_)
+        self._filled: dict[int, None] = {}  # nodes that took pods: they stay
+        self._hopeless: dict[int, None] = {}  # shapes that fit nowhere any more: room only shrinks
+
+    def move(self, shapes: Sequence[int], mover: Mover) -> bool:
+        """Move these pods off the node; False, and nothing moved, if they do not all fit elsewhere."""
+        own = self.names[mover.name]
+        if own in self._filled or any(shape in self._hopeless for shape in shapes):
+            return False
+        taken: list[tuple[int, int]] = []
+        for shape in sorted(shapes, key=lambda shape: (-int(self._vectors[shape].max()), shape)):
+            host = self._host(shape, own)
+            if host < 0:
+                for row, placed in taken:
+                    self._free[row] += self._vectors[placed]
+                return False
+            self._free[host] -= self._vectors[shape]
+            taken.append((host, shape))
+        self._open[own] = False
+        self._filled.update((host, None) for host, _ in taken)
+        return True
+
+    def _host(self, shape: int, own: int) -> int:
+        """The first node that takes such a pod, other than its own; -1 if there is none."""
+        fits = np.all(self._free >= self._vectors[shape], axis=1) & self._hosts[shape] & self._open
+        if not fits.any():
+            self._hopeless[shape] = None
+            return -1
+        if fits[own]:
+            fits[own] = False
+        host = int(fits.argmax())
+        return host if fits[host] else -1

@@ -1,0 +1,23 @@
+"""The plan of a what-if as a move, if it saves enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.disrupt.consolidation.price import Refused, affordable
+from dovetail.disrupt.consolidation.question import Move, Mover, Question
+from dovetail.disrupt.obstacles import obstacle
+from dovetail.model.problem import Problem
+from dovetail.solve.plan import Plan
+
+
+def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: Plan) -> Move:
+    """The move that the plan stands for; raises Refused, with the reason, if there is none."""
+    moved = {pod.key for mover in movers for pod in mover.pods}
+    found = obstacle(problem, plan, moved)
+    if found:
+        raise Refused(found)
+    claims = [claim for claim in plan.claims if not moved.isdisjoint(claim.pods)]
+    bought = affordable(question, movers, claims) if claims else ()
+    used = tuple(name for name, pods in plan.existing.items() if not moved.isdisjoint(pods))
+    return Move(tuple(movers), bought, used)

@@ -1,0 +1,69 @@
+"""What searches found out, so that nothing is looked at twice that cannot have changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dovetail.base.clock import MINUTE
+from dovetail.disrupt.consolidation.question import Finding, Mover, Question
+from dovetail.model.problem import Pool
+
+REMEMBERED = 5 * MINUTE  # how long a verdict about one node holds although other nodes change
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """Why a node stays, as of `at` (nanoseconds) and as it was then."""
+
+    mover: Mover
+    text: str
+    at: int
+
+
+class Memory:
+    """Belongs to one controller. Verdicts about sets of nodes hold for the very same question only.
+
+    Invariant: `_finding` is that of `_question`, and names no move.
+    """
+
+    def __init__(self) -> None:
+        self._question: Question | None = None
+        self._finding: Finding | None = None
+        self._sets: dict[tuple[str, ...], str] = {}
+        self._alone: dict[str, _Verdict] = {}
+
+    def recall(self, question: Question) -> Finding | None:
+        """What was found when the same was asked before, if the search was at its end then."""
+        if question != self._question:
+            if self._question is None or _offers(question) != _offers(self._question):
+                self._alone.clear()
+            self._question, self._finding = question, None
+            self._sets.clear()
+        return self._finding
+
+    def keep(self, finding: Finding) -> None:
+        """The answer to the question that was recalled last."""
+        self._finding = finding if finding.complete and finding.move is None else None
+
+    def refused(self, movers: tuple[Mover, ...], now: int) -> str:
+        """Why these nodes cannot go together; "" if that was not tried."""
+        if len(movers) == 1:
+            known = self._alone.get(movers[0].name)
+            if known is not None and known.mover == movers[0] and now - known.at < REMEMBERED:
+                return known.text
+        return self._sets.get(_names(movers), "")
+
+    def refuse(self, movers: tuple[Mover, ...], text: str, now: int) -> None:
+        """These nodes cannot go together, for that reason."""
+        self._sets[_names(movers)] = text
+        if len(movers) == 1:
+            self._alone[movers[0].name] = _Verdict(movers[0], text, now)
+
+
+def _offers(question: Question) -> tuple[Pool, ...]:
+    """What may be bought, without what has been."""
+    return tuple(replace(pool, usage={}) for pool in question.problem.pools)
+
+
+def _names(movers: tuple[Mover, ...]) -> tuple[str, ...]:
+    return tuple(sorted(mover.name for mover in movers))

@@ -1,0 +1,82 @@
+"""Which nodes consolidation may take, told from views of them, and why it leaves the others alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dovetail.api.meta import is_true
+from dovetail.disrupt.candidates import NodeView, blocker
+from dovetail.disrupt.command import Note
+from dovetail.disrupt.consolidation.question import Mover
+from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
+from dovetail.disrupt.pods import Budgets, reschedulable, unbound
+from dovetail.model import labels
+from dovetail.units.duration import parse_nillable
+
+WHEN_EMPTY = "WhenEmpty"
+CONSOLIDATABLE = "Consolidatable"
+
+
+def movers(
+    views: Sequence[NodeView], budgets: Budgets, now: int, default: Minimum, surcharge: int
+) -> tuple[tuple[Mover, ...], tuple[Note, ...]]:
+    """Nodes that are quiet, that nothing blocks, and whose pool lets them go although they are not empty.
+
+    Notes tell why others stay. Blockers are Emptiness' to tell: it looks at the same nodes at the same time.
+    `surcharge` (nano-dollars per hour) is what a node costs by the settings beside its own price.
+    """
+    found, notes = [], []
+    for view in views:
+        if view.empty or not is_true(view.claim.status.conditions, CONSOLIDATABLE):
+            continue
+        if blocker(view, budgets, now):
+            continue
+        obstacle = _obstacle(view)
+        if obstacle:
+            notes.append(Note(view.claim.metadata.name, "Unconsolidatable", obstacle))
+        else:
+            found.append(_mover(view, default, surcharge))
+    return tuple(found), tuple(notes)
+
+
+def closed(views: Iterable[NodeView]) -> frozenset[str]:
+    """Nodes that take no pods of others: those that are not up, and those that are not quiet yet.
+
+    With pods coming all the time, a node would never come to rest.
+    """
+    return frozenset(view.name for view in views if not view.initialized or _restless(view))
+
+
+def _restless(view: NodeView) -> bool:
+    after = view.pool.spec.disruption.consolidate_after if view.pool is not None else "Never"
+    quiet = is_true(view.claim.status.conditions, CONSOLIDATABLE)
+    return parse_nillable(after) is not None and not quiet
+
+
+def _obstacle(view: NodeView) -> str:
+    pool = view.pool
+    if pool is None or parse_nillable(pool.spec.disruption.consolidate_after) is None:
+        return f'NodePool "{view.pool_name}" has consolidation disabled'
+    if pool.spec.disruption.consolidation_policy == WHEN_EMPTY:
+        return f'NodePool "{view.pool_name}" has consolidation policy WhenEmpty, but node is not empty'
+    stamped = view.claim.metadata.labels
+    for key in (labels.CAPACITY_TYPE, labels.ZONE):
+        if not stamped.get(key):
+            return f'Node does not have label "{key}"'
+    if view.price is None:
+        return f'Instance Type "{stamped.get(labels.INSTANCE_TYPE, "")}" not found'
+    return ""
+
+
+def _mover(view: NodeView, default: Minimum, surcharge: int) -> Mover:
+    stamped = view.claim.metadata.labels
+    return Mover(
+        name=view.name,
+        pool=view.pool_name,
+        instance_type=stamped.get(labels.INSTANCE_TYPE, ""),
+        price=(view.price or 0) + surcharge,
+        cost=view.disruption_cost(),
+        pods=tuple(unbound(pod) for pod in view.pods if reschedulable(pod)),
+        spot=stamped[labels.CAPACITY_TYPE] == labels.SPOT,
+        minimum=pool_minimum(view.pool.metadata.annotations if view.pool else {}, default),
+    )

@@ -1,0 +1,170 @@
+"""Which types replacements may be launched as, so that they save enough whatever the cloud picks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.problem import Pool
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.plan import PlannedClaim
+
+SPOT_DIVERSITY = 15  # cheaper types that a spot node alone must leave to its spot replacement
+NO_CHEAPER = "Can't replace with a cheaper node"
+SPOT_DISABLED = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
+TOO_FEW_SPOT = (
+    "SpotToSpotConsolidation requires 15 cheaper instance type options than the current candidate to "
+    "consolidate, got {}"
+)
+FILTERED = "Filtering by price: minValues requirement is not met for label {}"
+
+
+class Refused(Exception):
+    """There is no replacement that may be launched; the message is the event's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sold:
+    """A type that a claim lists, and what it costs at worst, all parts of a node included."""
+
+    kind: InstanceType
+    worst: int
+
+
+def affordable(
+    question: Question, movers: Sequence[Mover], claims: Sequence[PlannedClaim]
+) -> tuple[PlannedClaim, ...]:
+    """The claims, each listing only types that leave the saving as it must be, in the worst case together.
+
+    Raises Refused.
+    """
+    ceiling = sum(mover.price - mover.minimum.of(mover.price) for mover in movers)
+    expected = sum(claim.price for claim in claims)
+    if expected > ceiling:
+        raise Refused(_too_dear(len(claims)))
+    from_spot = all(mover.spot for mover in movers)
+    pools = {pool.name: pool for pool in question.problem.pools}
+    found = []
+    for claim in claims:
+        pinned = _pinned(claim, from_spot=from_spot, gate=question.spot_to_spot)
+        # What may be lost to a dearer type is shared by price.
+        most = ceiling * claim.price // expected if expected else ceiling
+        found.append(_narrowed(pinned, pools[claim.pool], most, _limits(movers, claims)))
+    if from_spot and len(movers) == 1 and len(claims) == 1 and _allows(found[0], labels.SPOT):
+        found[0] = _fifteen(found[0])
+    return tuple(found)
+
+
+def _too_dear(claims: int) -> str:
+    return NO_CHEAPER if claims == 1 else f"Can't remove without creating {claims} candidates"
+
+
+def _allows(claim: PlannedClaim, capacity_type: str) -> bool:
+    return capacity_type in claim.requirements.get(labels.CAPACITY_TYPE).values
+
+
+def _pinned(claim: PlannedClaim, *, from_spot: bool, gate: bool) -> PlannedClaim:
+    """Spot only, where spot is what makes it cheap: on demand it could cost as much as before."""
+    if not _allows(claim, labels.SPOT):
+        return claim
+    if from_spot:
+        if not gate:
+            raise Refused(SPOT_DISABLED)
+        return claim
+    if not _allows(claim, labels.ON_DEMAND):
+        return claim
+    return _with(claim, labels.CAPACITY_TYPE, [labels.SPOT])
+
+
+def _limits(movers: Sequence[Mover], claims: Sequence[PlannedClaim]) -> dict[str, int]:
+    """Type -> price of a node of it that goes. One for many of the same type could have stayed instead."""
+    if len(movers) == 1 or len(claims) != 1:
+        return {}
+    found: dict[str, int] = {}
+    for mover in movers:
+        found[mover.instance_type] = min(mover.price, found.get(mover.instance_type, mover.price))
+    return found
+
+
+def _narrowed(claim: PlannedClaim, pool: Pool, most: int, going: dict[str, int]) -> PlannedClaim:
+    """The claim with those types only that cost at most so much; raises Refused if too few are left."""
+    extra = claim.volumes + claim.surcharge
+    by_name = {kind.name: kind for kind in pool.instance_types}
+    sold = [
+        _Sold(by_name[name], worst + extra)
+        for name in claim.instance_types
+        if (worst := worst_price(by_name[name], claim.requirements)) is not None
+    ]
+    least = min((going[item.kind.name] for item in sold if item.kind.name in going), default=None)
+    kept = [item for item in sold if item.worst <= most and (least is None or item.worst < least)]
+    if not kept:
+        raise Refused(NO_CHEAPER)
+    _check_min_values(claim.requirements, [item.kind for item in kept])
+    return _listing(claim, kept)
+
+
+def _listing(claim: PlannedClaim, kept: Sequence[_Sold]) -> PlannedClaim:
+    names = [item.kind.name for item in kept]
+    cheapest = min(kept, key=lambda item: (_least(item.kind, claim.requirements)[0], item.kind.name))
+    least, offering = _least(cheapest.kind, claim.requirements)
+    return replace(
+        _with(claim, labels.INSTANCE_TYPE, names),
+        instance_types=tuple(names),
+        instance_type=cheapest.kind.name,
+        zone=offering.zone,
+        capacity_type=offering.capacity_type,
+        price=least + claim.volumes + claim.surcharge,
+        worst=max(item.worst for item in kept),
+        price_estimated=offering.estimated,
+    )
+
+
+def _fifteen(claim: PlannedClaim) -> PlannedClaim:
+    """A spot node for a spot node: with few types to choose from, it would soon be interrupted."""
+    if len(claim.instance_types) < SPOT_DIVERSITY:
+        raise Refused(TOO_FEW_SPOT.format(len(claim.instance_types)))
+    least = claim.requirements.get(labels.INSTANCE_TYPE).min_values or 0
+    names = list(claim.instance_types[: max(SPOT_DIVERSITY, least)])
+    return replace(_with(claim, labels.INSTANCE_TYPE, names), instance_types=tuple(names))
+
+
+def worst_price(kind: InstanceType, wanted: Requirements) -> int | None:
+    """What an instance costs at most: reserved if there is any, else spot, else on demand."""
+    offered = _offered(kind, wanted)
+    for capacity_type in (labels.RESERVED, labels.SPOT, labels.ON_DEMAND):
+        prices = [item.price for item in offered if item.capacity_type == capacity_type]
+        if prices:
+            return max(prices)
+    return None
+
+
+def _least(kind: InstanceType, wanted: Requirements) -> tuple[int, Offering]:
+    best = min(_offered(kind, wanted), key=lambda item: (item.price, item.zone, item.capacity_type))
+    return best.price, best
+
+
+def _offered(kind: InstanceType, wanted: Requirements) -> list[Offering]:
+    zone, capacity_type = wanted.get(labels.ZONE), wanted.get(labels.CAPACITY_TYPE)
+    return [
+        item
+        for item in kind.offerings
+        if item.available and zone.has(item.zone) and capacity_type.has(item.capacity_type)
+    ]
+
+
+def _check_min_values(wanted: Requirements, kinds: Sequence[InstanceType]) -> None:
+    for item in wanted:
+        if item.min_values is None:
+            continue
+        values = {value for kind in kinds for value in kind.requirements.get(item.key).values}
+        if len(values) < item.min_values:
+            raise Refused(FILTERED.format(item.key))
+
+
+def _with(claim: PlannedClaim, key: str, values: Sequence[str]) -> PlannedClaim:
+    """The claim with one requirement narrowed down to these values."""
+    named = Requirement.new(key, "In", sorted(values), claim.requirements.get(key).min_values)
+    return replace(claim, requirements=Requirements({**claim.requirements.by_key, key: named}))

@@ -1,0 +1,117 @@
+"""What a search for cheaper nodes is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dovetail.api.core import Pod
+from dovetail.disrupt.consolidation.saving import Minimum
+from dovetail.model.problem import ExistingNode, Pool, Problem
+from dovetail.model.resources import add, subtract
+from dovetail.solve.plan import PlannedClaim
+
+NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A node that may go, nothing stands against it. `pods` are those that would have to move, unbound."""
+
+    name: str  # as in the problem
+    pool: str
+    instance_type: str
+    price: int  # nano-dollars per hour, all parts of it
+    cost: float  # of evicting its pods: 1 for each ordinary one
+    pods: tuple[Pod, ...]
+    spot: bool = False
+    minimum: Minimum = field(default_factory=Minimum)
+
+    @property
+    def rank(self) -> tuple[float, str]:
+        """Sorts what saves most per disrupted pod first, if it can go without replacement."""
+        return (-self.price / (1 + self.cost), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which of the movers should go? `problem` has every node that stays for now, with its pods.
+
+    Its own pods are those that need a place anyway: they are part of every what-if.
+    """
+
+    problem: Problem
+    movers: tuple[Mover, ...]
+    allowed: Mapping[str, int]  # pool -> nodes that its budgets let go
+    closed: frozenset[str] = frozenset()  # nodes that no pod may be moved to
+    spot_to_spot: bool = False
+
+    def without(self, leaving: Sequence[Mover]) -> Problem:
+        """The problem of placing the pods of these nodes, once the nodes are gone."""
+        gone = {mover.name for mover in leaving}
+        away = [node for node in self.problem.nodes if node.name in gone]
+        return replace(
+            self.problem,
+            pods=(*(pod for mover in leaving for pod in mover.pods), *self.problem.pods),
+            nodes=tuple(self._kept(node) for node in self.problem.nodes if node.name not in gone),
+            pools=tuple(_relieved(pool, away) for pool in self.problem.pools),
+        )
+
+    def _kept(self, node: ExistingNode) -> ExistingNode:
+        """A closed node has no room, but its pods count wherever pods are counted."""
+        return replace(node, allocatable={}) if node.name in self.closed else node
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """These nodes go; `claims` are bought first, and `used` nodes take pods of theirs."""
+
+    movers: tuple[Mover, ...]
+    claims: tuple[PlannedClaim, ...] = ()
+    used: tuple[str, ...] = ()
+
+    @property
+    def saving(self) -> int:
+        """Nano-dollars per hour."""
+        return sum(mover.price for mover in self.movers) - sum(claim.price for claim in self.claims)
+
+    @property
+    def cost(self) -> float:
+        """Of evicting the pods, and of starting anew what runs on the nodes."""
+        return sum(1 + mover.cost for mover in self.movers)
+
+    @property
+    def rate(self) -> float:
+        """Nano-dollars per hour that are saved per disrupted pod."""
+        return self.saving / self.cost
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node stays, in the words of the event."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The best move that was found, or None, and what is known of nodes that stay.
+
+    `bound` is what the pods of all movers must cost at least, `hourly` what their nodes cost (nano-dollars).
+    """
+
+    move: Move | None
+    refusals: tuple[Refusal, ...] = ()
+    bound: int = 0
+    hourly: int = 0
+    complete: bool = True  # False iff the search has more to look at when it is asked again
+
+
+def _relieved(pool: Pool, away: Sequence[ExistingNode]) -> Pool:
+    """The pool without these nodes: they count for its limits no more."""
+    usage = pool.usage
+    for node in away:
+        if node.pool == pool.name:
+            usage = subtract(usage, add(node.capacity, {NODES: 1}))
+    return pool if usage is pool.usage else replace(pool, usage=usage)

@@ -1,0 +1,159 @@
+"""The search for a move: which nodes to imagine away together, the most promising first."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dovetail.base.clock import SECOND
+from dovetail.disrupt.consolidation.deletes import deletable
+from dovetail.disrupt.consolidation.judge import judged
+from dovetail.disrupt.consolidation.memory import Memory
+from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused
+from dovetail.disrupt.consolidation.prospects import Prospects
+from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Question, Refusal
+from dovetail.model.problem import Problem
+from dovetail.solve.plan import Plan
+from dovetail.solve.work import Work
+
+QUICK = SECOND // 10  # for what-ifs whose first plan tells enough
+THOROUGH = SECOND
+_SHRINK = 4  # sets that are tried one after the other differ in size by so much
+_NEARLY_AS_GOOD = 0.5  # of the best saving per pod: a larger set that reaches so much is preferred
+_NODES_PER_UNIT = 20  # of a what-if, looked at in one unit of work
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A what-if: how are these pods placed best? Nanoseconds tell how long the solver may look."""
+
+    problem: Problem
+    deadline: int
+
+
+# Asks what-ifs, is sent their plans, and returns what it found.
+Asking = Generator[Ask, Plan, Finding]
+
+
+def search(question: Question, memory: Memory, work: Work, now: int) -> Asking:
+    """The best move for the question. `now` in nanoseconds; `work` bounds one turn, the next one goes on."""
+    known = memory.recall(question)
+    if known is not None:
+        return known
+    if not question.movers:
+        return Finding(None)
+    finding = yield from _Search(question, memory, work, now).run()
+    memory.keep(finding)
+    return finding
+
+
+class _Search:
+    """One turn. `_stay` says of nodes that were looked at why they stay."""
+
+    def __init__(self, question: Question, memory: Memory, work: Work, now: int) -> None:
+        self._question = question
+        self._memory = memory
+        self._work = work
+        self._now = now
+        self._prospects = Prospects(question, work)
+        allowed = [mover for mover in question.movers if question.allowed.get(mover.pool, 0) > 0]
+        self._movers = sorted(allowed, key=lambda mover: mover.rank)
+        self._stay: dict[str, str] = {}
+
+    def run(self) -> Asking:
+        move = yield from self._deleted()
+        if move is None:
+            move = yield from self._together()
+        if move is None:
+            move = yield from self._alone()
+        refusals = tuple(Refusal(name, text) for name, text in sorted(self._stay.items()))
+        return Finding(
+            move,
+            refusals,
+            self._prospects.bound,
+            sum(mover.price for mover in self._question.movers),
+            complete=move is not None or self._work.left,
+        )
+
+    def _deleted(self) -> Generator[Ask, Plan, Move | None]:
+        """As many nodes as can go without others in their place, or almost."""
+        chosen = deletable(self._question, self._prospects.appraisal, self._movers, self._work)
+        while chosen and self._work.left:
+            move = yield from self._tried(chosen, QUICK)
+            if move is not None:
+                return move
+            chosen = chosen[: len(chosen) // 2]
+        return None
+
+    def _together(self) -> Generator[Ask, Plan, Move | None]:
+        """Several nodes whose pods go to new ones: the most promising first, in sets of several sizes."""
+        best: list[Move] = []
+        promising = self._promising()
+        size = len(promising)
+        while size > 1 and self._work.left:
+            first = not best and size == len(promising)
+            move = yield from self._tried(tuple(promising[:size]), THOROUGH if first else QUICK)
+            if move is not None:
+                best.append(move)
+            elif first:
+                promising = self._promising()
+            size = min(size // _SHRINK, len(promising))
+        if not best:
+            return None
+        rate = max(move.rate for move in best) * _NEARLY_AS_GOOD
+        return next(move for move in best if move.rate >= rate)
+
+    def _promising(self) -> list[Mover]:
+        """Nodes that cost more than what their pods are worth, within the budgets, the best first."""
+        found = []
+        for mover in self._movers:
+            most = self._prospects.if_bought(mover)
+            if self._replaceable(mover) and most >= mover.minimum.of(mover.price):
+                found.append((-most / (1 + mover.cost), mover.name, mover))
+        return list(self._within(mover for _, _, mover in sorted(found, key=lambda entry: entry[:2])))
+
+    def _within(self, movers: Iterable[Mover]) -> Iterator[Mover]:
+        left = dict(self._question.allowed)
+        for mover in movers:
+            if left[mover.pool] > 0:
+                left[mover.pool] -= 1
+                yield mover
+
+    def _replaceable(self, mover: Mover) -> bool:
+        return self._question.spot_to_spot or not mover.spot
+
+    def _alone(self) -> Generator[Ask, Plan, Move | None]:
+        """One node after the other; says of each why it stays."""
+        found = []
+        for mover in self._movers:
+            most = max(self._prospects.alone(mover), self._prospects.if_bought(mover))
+            if most >= mover.minimum.of(mover.price):
+                found.append((-most / (1 + mover.cost), mover.name, mover))
+            else:
+                self._stay[mover.name] = NO_CHEAPER if self._replaceable(mover) else SPOT_DISABLED
+        for _, _, mover in sorted(found, key=lambda entry: entry[:2]):
+            if not self._work.left:
+                return None
+            move = yield from self._tried((mover,), QUICK)
+            if move is not None:
+                return move
+        return None
+
+    def _tried(self, movers: Sequence[Mover], deadline: int) -> Generator[Ask, Plan, Move | None]:
+        """The move that takes exactly these nodes away, if there is one."""
+        chosen = tuple(movers)
+        text = self._memory.refused(chosen, self._now)
+        if not text:
+            problem = self._question.without(chosen)
+            plan = yield Ask(problem, deadline)
+            self._work.spend(plan.work + len(problem.nodes) // _NODES_PER_UNIT)
+            try:
+                return judged(self._question, chosen, problem, plan)
+            except Refused as refused:
+                text = str(refused)
+            self._memory.refuse(chosen, text, self._now)
+            if deadline == THOROUGH:
+                self._prospects.sharpen(plan)
+        if len(chosen) == 1:
+            self._stay[chosen[0].name] = text
+        return None

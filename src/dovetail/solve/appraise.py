@@ -1,0 +1,68 @@
+"""What pods are worth and where there is room for them: what a search for cheaper nodes starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.model.problem import Problem
+from dovetail.solve.search import Desk
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.work import Work
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """S shapes of the problem's pods, N existing nodes, C offerings, R resources.
+
+    `worth` (S,) is what a pod costs at best, in nano-dollars per hour: the shadow prices of a linear program
+    over all pods. Whatever nodes are bought for some of them cost at least what the pods are worth together.
+    """
+
+    shape: dict[str, int]  # key of a pod -> its shape
+    vectors: Amounts  # (S, R)
+    worth: Floats  # (S,)
+    room: Amounts  # (N, R) that is free on the nodes as they are
+    hosts: Mask  # (S, N): nodes whose labels and taints suit, whatever their room
+    feasible: Mask  # (S, C)
+    column_room: Amounts  # (C, R)
+    price: Amounts  # (C,) nano-dollars per hour
+
+    def value(self, pods: Sequence[str]) -> float:
+        """What these pods are worth together."""
+        return float(self.worth[[self.shape[key] for key in pods]].sum()) if pods else 0.0
+
+    def least(self, pods: Sequence[str]) -> int | None:
+        """The least that one node costs which has room for all of them; None if there is no such offering."""
+        shapes = [self.shape[key] for key in pods]
+        need = self.vectors[shapes].sum(axis=0)
+        fits = self.feasible[np.unique(shapes)].all(axis=0) & np.all(self.column_room >= need, axis=1)
+        least = int(np.where(fits, self.price, _NEVER).min(initial=_NEVER))
+        return None if least == _NEVER else least
+
+
+def appraise(problem: Problem, work: Work) -> Appraisal:
+    """The figures for all pods of a problem, its nodes as they are; without rules between pods."""
+    desk = Desk(problem, work)
+    world, shapes = desk.world, desk.world.shapes
+    hosts = np.zeros((len(shapes), len(problem.nodes)), dtype=np.bool_)
+    for shape in shapes:
+        for level in shape.levels:
+            for wanted in level.alternatives:
+                hosts[shape.index] |= world.nodes.feasible(wanted, level.rules)
+    width = len(world.axis.names)
+    return Appraisal(
+        shape={key: shape.index for shape in shapes for key in shape.pods},
+        vectors=np.array([shape.vector for shape in shapes], dtype=np.int64).reshape(len(shapes), width),
+        worth=np.array([shape.value for shape in shapes], dtype=np.float64),
+        room=world.nodes.room.copy(),
+        hosts=hosts,
+        feasible=desk.feasible,
+        column_room=desk.columns.room,
+        price=desk.columns.price,
+    )

@@ -1,0 +1,155 @@
+"""Delete, replace, one for many, many for one: what consolidation does to a cluster in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operated import Operated, node_class, play, pool, replicas
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.workloads import ReplicaSet
+from dovetail.base.clock import MINUTE
+from dovetail.model import labels
+from dovetail.runtime.settings import FeatureGates
+
+Document = dict[str, Any]
+
+
+def sizes(*types: str, capacity: tuple[str, ...] = ("on-demand",), **disruption: Any) -> Document:
+    """A pool of these types, quiet after 30 s."""
+    made = pool(disruption={"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}], **disruption})
+    made["spec"]["template"]["spec"]["requirements"] = requirements(*types, capacity=capacity)
+    return made
+
+
+def requirements(*types: str, capacity: tuple[str, ...] = ("on-demand",)) -> list[Document]:
+    return [
+        {"key": labels.CAPACITY_TYPE, "operator": "In", "values": list(capacity)},
+        {"key": labels.INSTANCE_TYPE, "operator": "In", "values": list(types)},
+    ]
+
+
+async def only(world: Operated, *types: str, capacity: tuple[str, ...] = ("on-demand",)) -> None:
+    """Let the pool buy other types from now on."""
+    merge = {"spec": {"template": {"spec": {"requirements": requirements(*types, capacity=capacity)}}}}
+    await world.client.patch(NodePool, "general", merge=merge)
+
+
+async def scale(world: Operated, name: str, count: int) -> None:
+    await world.client.patch(ReplicaSet, name, "default", merge={"spec": {"replicas": count}})
+
+
+def types_of(world: Operated) -> list[str]:
+    return sorted(node.metadata.labels[labels.INSTANCE_TYPE] for node in world.state.all(Node))
+
+
+def test_a_node_whose_pods_fit_elsewhere_is_deleted() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.large"), replicas("a", 3), replicas("b", 3))
+        await world.clock.sleep(3 * MINUTE)
+        assert len(types_of(world)) == 2
+        await scale(world, "a", 1)
+        await scale(world, "b", 1)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script)
+    assert types_of(world) == ["m5.large"]
+    commands = world.records("disruption")
+    assert {(item["reason"], item["decision"]) for item in commands} <= {
+        ("Underutilized", "delete"),
+        ("Empty", "delete"),
+    }
+
+
+def test_a_node_is_replaced_by_a_cheaper_one() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        assert types_of(world) == ["m5.xlarge"]
+        await only(world, "m5.xlarge", "m5.large")
+        await scale(world, "a", 2)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script)
+    assert types_of(world) == ["m5.large"]
+    (command,) = world.records("disruption")
+    assert (command["reason"], command["decision"]) == ("Underutilized", "replace")
+    assert "Launching NodeClaim: Underutilized" in world.messages("DisruptionLaunching")
+
+
+def test_many_nodes_become_one() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.large"), replicas("a", 8, "900m"))
+        await world.clock.sleep(3 * MINUTE)
+        assert types_of(world) == ["m5.large"] * 4
+        await only(world, "m5.large", "c5.2xlarge")
+        await world.clock.sleep(12 * MINUTE)
+
+    world = play(script)
+    (command,) = world.records("disruption")
+    assert (len(command["nodes"]), len(command["replacements"])) == (4, 1)
+
+
+def test_a_giant_becomes_several_small_ones() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.24xlarge"), replicas("a", 5, "1500m"))
+        await world.clock.sleep(3 * MINUTE)
+        assert types_of(world) == ["m5.24xlarge"]
+        await only(world, "m5.24xlarge", "m5.large")
+        await world.clock.sleep(12 * MINUTE)
+
+    world = play(script)
+    (command,) = world.records("disruption")
+    assert (len(command["nodes"]), len(command["replacements"])) == (1, 5)
+    assert types_of(world) == ["m5.large"] * 5
+
+
+def test_spot_is_not_replaced_by_spot_unless_the_gate_is_open() -> None:
+    types = [
+        f"{family}.{size}"
+        for family in ("m5", "m5a", "m6i", "c5", "c5a", "c6i", "r5", "r5a", "r6i")
+        for size in ("large", "xlarge", "2xlarge")
+    ]
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.4xlarge", capacity=("spot",)), replicas("a", 4))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.4xlarge", *types, capacity=("spot",))
+        await world.clock.sleep(12 * MINUTE)
+
+    shut = play(script)
+    assert not shut.records("disruption")
+    text = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
+    assert text in shut.messages("Unconsolidatable")
+    opened = play(script, gates=FeatureGates(spot_to_spot_consolidation=True))
+    (command,) = opened.records("disruption")
+    assert command["decision"] == "replace"
+    assert types_of(opened) != ["m5.4xlarge"]
+
+
+def test_pennies_replace_no_node() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.xlarge", "m5.large")
+        await scale(world, "a", 2)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script, minimum_saving="60%")
+    assert not world.records("disruption")
+    assert "Can't replace with a cheaper node" in world.messages("Unconsolidatable")
+
+
+def test_when_empty_leaves_nodes_with_pods_alone() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge", consolidationPolicy="WhenEmpty"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.xlarge", "m5.large")
+        await scale(world, "a", 2)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script)
+    assert not world.records("disruption")
+    text = 'NodePool "general" has consolidation policy WhenEmpty, but node is not empty'
+    assert text in world.messages("Unconsolidatable")
