@@ -11,6 +11,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
+from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.kube.client import Client
 from dovetail.kube.recorder import Recorder
 from dovetail.model.offering import InstanceType
@@ -27,6 +28,7 @@ class Context:
     state: State
     recorder: Recorder
     metrics: Metrics
+    brakes: Brakes
 
     def node_class(self, reference: NodeClassRef) -> EC2NodeClass | None:
         """The class that a pool or claim refers to, if it exists."""

@@ -8,6 +8,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
+from dovetail.disrupt.pause import pause_of
 from dovetail.disrupt.pods import (
     Budgets,
     budget_allows,
@@ -96,6 +97,8 @@ def _pool_blocker(view: NodeView) -> str:
         return f'Node does not have label "{labels.NODEPOOL}"'
     if view.pool is None:
         return f"NodePool not found (NodePool={view.pool_name})"
+    if pause_of(view.pool).disruption:
+        return f"Disruption of the NodePool is paused (NodePool={view.pool_name})"
     return ""
 
 

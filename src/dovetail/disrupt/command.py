@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.pods import reschedulable
 from dovetail.solve.plan import PlannedClaim
 
 EMPTY = "Empty"
@@ -40,6 +41,11 @@ class Command:
         """Names of all claims and nodes that it deletes."""
         claims = [view.claim.metadata.name for view in self.candidates]
         return (*claims, *(view.node.metadata.name for view in self.candidates if view.node))
+
+
+def moved_pods(command: Command) -> int:
+    """How many pods have to go elsewhere."""
+    return sum(reschedulable(pod) for view in command.candidates for pod in view.pods)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,10 @@ TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
 MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
+# Dovetail's own annotations of NodePools.
+PAUSE = "dovetail.dev/pause"
+CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
+
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT = "karpenter.sh/unregistered"
 TERMINATION_FINALIZER = "karpenter.sh/termination"

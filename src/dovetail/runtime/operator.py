@@ -13,6 +13,7 @@ from dovetail.base.metrics import Metrics
 from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import WATCHED, State
+from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.annotations import DoNotDisrupt
 from dovetail.controllers.disruption.consolidatable import Consolidatable
@@ -75,8 +76,9 @@ class Operator:
             watch_synced=self._watch_synced,
         )
         self._informers = tuple(Informer(client, kind, self.state.apply) for kind in WATCHED)
+        brakes = Brakes(settings.brakes, clock, self.state)
         self._context = Context(
-            client, provider, clock, log, self.state, Recorder(client, clock), ports.metrics
+            client, provider, clock, log, self.state, Recorder(client, clock), ports.metrics, brakes
         )
         self._planner = ports.planner
         self._interruptions = ports.interruptions

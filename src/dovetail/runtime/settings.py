@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.disruption.consolidation import ConsolidationOptions
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
@@ -40,6 +41,7 @@ class Settings:
     node_surcharge: int = 0  # nano-dollars per hour that a node costs besides its instance and volumes
     minimum_saving: str = ""  # by replacing a node, as "2%,$0.005"; what is left out is as by default
     gates: FeatureGates = FeatureGates()
+    brakes: BrakeOptions = field(default_factory=BrakeOptions)
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.

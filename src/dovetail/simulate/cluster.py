@@ -12,6 +12,9 @@ from dovetail.base.clock import MINUTE, Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
+from dovetail.controllers.brakes.brakes import BrakeOptions
+from dovetail.controllers.brakes.rate import Rate
+from dovetail.disrupt.pause import read_pause
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.offering import parse_dollars
 from dovetail.model.problem import Problem
@@ -126,6 +129,13 @@ class Cluster:
             spot_diversity=given.spot_diversity,
             spot_tolerance=given.spot_tolerance,
             node_surcharge=parse_dollars(repr(given.node_surcharge)),
+            brakes=BrakeOptions(
+                pause=read_pause(given.pause),
+                launches=Rate.parse(given.launch_limit) if given.launch_limit else None,
+                moves=Rate.parse(given.move_limit) if given.move_limit else None,
+                forceful=given.forceful_budget,
+                confirmed=given.confirm_termination,
+            ),
             minimum_saving=given.minimum_saving,
             gates=FeatureGates(
                 node_repair=given.feature_gates.node_repair,

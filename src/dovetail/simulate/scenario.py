@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,6 +14,8 @@ from dovetail.api.manifest import Manifest
 from dovetail.api.manifest import load as load_manifests
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.controllers.brakes.rate import Rate
+from dovetail.disrupt.pause import PAUSES
 from dovetail.model.offering import parse_dollars
 from dovetail.simulate.document import Document, suggest
 from dovetail.simulate.interruptions import KINDS
@@ -192,9 +195,18 @@ def _check_times(document: Document, file: ScenarioFile) -> None:
     for name, given, valid in (
         ("preferencePolicy", file.settings.preference_policy, ("Respect", "Ignore")),
         ("minValuesPolicy", file.settings.min_values_policy, ("Strict", "BestEffort")),
+        ("pause", file.settings.pause, ("", *PAUSES)),
     ):
         if given not in valid:
             raise document.error(f"{given!r} is no policy{suggest(given, valid)}", f"settings.{name}")
+    for name, rate in (("launchLimit", file.settings.launch_limit), ("moveLimit", file.settings.move_limit)):
+        if rate:
+            _read(document, f"settings.{name}", Rate.parse, rate)
+    budget = file.settings.forceful_budget
+    if budget and not re.fullmatch(r"(100|\d{1,2})%|\d+", budget):
+        raise document.error(
+            f"{budget!r} is no number of nodes; valid are 3 and 10%", "settings.forcefulBudget"
+        )
     _read(document, "settings.nodeSurcharge", parse_dollars, repr(file.settings.node_surcharge))
     for name, number, least in (
         ("spotDiversity", file.settings.spot_diversity, 1),

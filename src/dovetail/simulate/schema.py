@@ -112,6 +112,11 @@ class Settings(Section, frozen=True, kw_only=True):
     spot_diversity: int = SPOT_DIVERSITY
     spot_tolerance: int = SPOT_TOLERANCE  # percent
     node_surcharge: float = 0.0  # dollars per hour
+    pause: str = ""  # all, launches or disruption
+    launch_limit: str = ""  # such as 50/10m
+    move_limit: str = ""
+    forceful_budget: str = ""  # such as 10% or 3
+    confirm_termination: str = ""
     interruption_queue: str = ""  # a name; without one, nobody hears of interruptions
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()

@@ -11,7 +11,7 @@ from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.views import Prices, node_views
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import Note
+from dovetail.disrupt.command import Command, Note, moved_pods
 
 POLL = 10 * SECOND
 UNSYNCED_POLL = SECOND
@@ -44,6 +44,8 @@ class Disruption:
     async def turn(self) -> bool:
         """One pass over the methods; True iff one acted."""
         await self._execution.tidy()
+        if self._context.brakes.disruption_paused(None):
+            return False
         for method in self._methods:
             decision = await method.decide(self._views())
             for note in decision.notes:
@@ -52,9 +54,20 @@ class Disruption:
                 continue
             await self._context.clock.sleep(method.quiet)
             command = await method.validate(decision.command, self._views())
-            if command is not None:
+            if command is not None and not self._refused(command):
                 await self._execution.start(command)
                 return True
+        return False
+
+    def _refused(self, command: Command) -> bool:
+        """True iff it would exceed a limit of launches or of moved pods; then it is decided anew later."""
+        brakes, pods = self._context.brakes, moved_pods(command)
+        why = brakes.launch_refused(len(command.replacements)) or brakes.move_refused(pods)
+        if why:
+            self._context.log.record("disruption.held", reason=command.reason, message=why)
+            return True
+        brakes.launched(len(command.replacements))
+        brakes.moved(pods)
         return False
 
     def _views(self) -> tuple[NodeView, ...]:

@@ -8,7 +8,9 @@ from dovetail.api.core import Node
 from dovetail.api.meta import Object, condition
 from dovetail.base.clock import MINUTE
 from dovetail.cloud.repair import RepairPolicy
+from dovetail.controllers.brakes.hold import HELD_POLL, held
 from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.terminate import end_by_force
 from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.kube.client import ChangeType
@@ -85,6 +87,9 @@ class NodeRepair:
         if message := self._guard(node):
             await context.recorder.publish(node, "Warning", "NodeRepairBlocked", message, ttl=BLOCKED_TTL)
             return _BLOCKED_POLL
+        if await held(self._context, claim, "unhealthy"):
+            return HELD_POLL
+        count_disrupted(self._context, claim, "unhealthy", FORCEFUL)
         await end_by_force(self._context, claim)
         return None
 

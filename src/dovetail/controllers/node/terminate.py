@@ -9,6 +9,8 @@ from dovetail.api.meta import Condition, Object, condition, is_true
 from dovetail.api.workloads import VolumeAttachment
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InstanceNotFound, NotFound
+from dovetail.controllers.brakes.guard import TerminationGuard
+from dovetail.controllers.brakes.hold import HELD_POLL
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.drain import Deletion, DrainStep, decide, drainable
 from dovetail.controllers.node.evict import EvictionQueue
@@ -41,6 +43,7 @@ class NodeTermination:
 
     def __init__(self, context: Context, evictions: EvictionQueue) -> None:
         self._context = context
+        self._guard = TerminationGuard(context)
         self._evictions = evictions
         self._queue = Reconciler(
             "node.termination",
@@ -88,6 +91,8 @@ class NodeTermination:
         if await self._is_dead(node):
             await self._finish(node)
             return None
+        if claim is None and await self._guarded():
+            return HELD_POLL
         if claim is not None and not claim.deleting:
             await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
             claim = await context.client.get(NodeClaim, claim.metadata.name)
@@ -100,6 +105,13 @@ class NodeTermination:
         if again is None:
             await self._finish(node)
         return again
+
+    async def _guarded(self) -> bool:
+        """True iff too many nodes lost their claims at once for any of them to be ended now."""
+        state = self._context.state
+        ours = [node for node in state.all(Node) if labels.TERMINATION_FINALIZER in node.metadata.finalizers]
+        unclaimed = [node.spec.provider_id for node in ours if state.claim_of(node) is None]
+        return await self._guard.holds(unclaimed, len(ours))
 
     async def _claim(self, node: Node) -> NodeClaim | None:
         """The node's claim as the API server has it now."""

@@ -11,6 +11,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, CloudError, InstanceNotFound, NotFound
 from dovetail.cloud.provider import Instance
 from dovetail.cluster.nodes import managed
+from dovetail.controllers.brakes.guard import TerminationGuard
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import REGISTERED
 
@@ -82,10 +83,11 @@ class ClaimCollection:
 
 
 class InstanceCollection:
-    """Terminates instances that no claim knows, and deletes their nodes."""
+    """Terminates instances that no claim knows, and deletes their nodes; not many at once unasked."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._guard = TerminationGuard(context)
 
     async def run(self) -> None:
         """Look often at first, later every two minutes, for ever; an error skips one turn."""
@@ -105,7 +107,10 @@ class InstanceCollection:
         context = self._context
         instances = await context.provider.list()
         claims = await _claims(context)
-        for instance in stray(claims, instances, context.clock.now()):
+        found = stray(claims, instances, context.clock.now())
+        if await self._guard.holds([item.provider_id for item in found], len(instances)):
+            return
+        for instance in found:
             try:
                 await context.provider.delete(instance.provider_id)
             except InstanceNotFound:

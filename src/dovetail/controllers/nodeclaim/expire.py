@@ -6,7 +6,9 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.base.errors import NotFound
 from dovetail.cluster.nodes import managed
+from dovetail.controllers.brakes.hold import HELD_POLL, held
 from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, count_disrupted
 from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.kube.client import ChangeType
 from dovetail.units.duration import parse_nillable
@@ -58,5 +60,8 @@ class NodeClaimExpiration:
         left = end - self._context.clock.now()
         if left > 0:
             return left
+        if await held(self._context, claim, "expired"):
+            return HELD_POLL
+        count_disrupted(self._context, claim, "expired", FORCEFUL)
         await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)
         return None

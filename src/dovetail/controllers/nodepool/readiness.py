@@ -47,6 +47,7 @@ class NodePoolReadiness:
         conditions = set_ready(conditions, (VALIDATION, CLASS_READY), stamp)
         if self._renewed(pool, generation):
             self._health.reset(pool.metadata.uid)
+            self._context.brakes.backoff.reset(pool.metadata.uid)
             conditions = set_condition(
                 conditions,
                 REGISTRATION,

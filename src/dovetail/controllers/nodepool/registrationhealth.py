@@ -11,6 +11,7 @@ from dovetail.controllers.conditions import Stamp, document, set_condition
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
+from dovetail.units.timestamp import parse_rfc3339
 
 SLOTS = 4
 REGISTRATION = "NodeRegistrationHealthy"
@@ -64,6 +65,12 @@ class RegistrationObserver:
         if pool is None:
             return
         self._health.record(pool.metadata.uid, registered=registered)
+        backoff = self._context.brakes.backoff
+        if registered:
+            backoff.reset(pool.metadata.uid)
+        else:
+            created = parse_rfc3339(claim.metadata.creation_timestamp)
+            backoff.failed(pool.metadata.uid, created, self._context.clock.now())
         if not registered:
             self._failures[name] = failure(claim)
         self.queue.add(name)
@@ -73,6 +80,10 @@ class RegistrationObserver:
         pool = self._context.state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None
+        _, until = self._context.brakes.backoff.until(pool.metadata.uid)
+        if until > self._context.clock.now():
+            message = f"Nothing is bought for now: {self._context.brakes.launches_paused(pool)}"
+            await self._context.recorder.publish(pool, "Warning", "LaunchBackoff", message)
         healthy = self._health.healthy(pool.metadata.uid)
         if healthy is None:
             return None

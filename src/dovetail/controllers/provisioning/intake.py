@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.cluster.problem import build
 from dovetail.controllers.context import Context
@@ -58,9 +60,12 @@ class Intake:
     def problem(
         self, pods: tuple[Pod, ...], places: Mapping[str, str], leaving: frozenset[str] = frozenset()
     ) -> Problem:
-        """What to ask about these pods; `leaving` names machines to imagine away, besides those that go."""
+        """What to ask about these pods; `leaving` names machines to imagine away, besides those that go.
+
+        Pools that may not launch anything now are not in it.
+        """
         state = self._context.state
-        return build(
+        problem = build(
             state.objects(),
             pods,
             self._context.instance_types,
@@ -70,3 +75,7 @@ class Intake:
             node_class_kinds=state.node_class_kinds,
             volume_price=self._context.volume_price,
         )
+        paused = {
+            pool.metadata.name for pool in state.all(NodePool) if self._context.brakes.launches_paused(pool)
+        }
+        return replace(problem, pools=tuple(pool for pool in problem.pools if pool.name not in paused))

@@ -163,6 +163,9 @@ class Provisioner:
         """ " (POOL: why it is not ready; ...)", or "" where all pools are."""
         faults = []
         for pool in sorted(self._context.state.all(NodePool), key=lambda pool: pool.metadata.name):
+            if paused := self._context.brakes.launches_paused(pool):
+                faults.append(f"{pool.metadata.name}: {paused}")
+                continue
             ready = condition(pool.status.conditions, "Ready")
             if ready is None or ready.status == "True":
                 continue
@@ -178,12 +181,13 @@ class Provisioner:
         pool = state.get(NodePool, planned.pool)
         if pool is None or pool.deleting:
             return
-        over = _over_limits(pool, usage)
+        over = _over_limits(pool, usage) or self._context.brakes.launch_refused(1)
         if over:
             await self._all_failed(planned, over)
             return
         claim = await self._context.client.create(node_claim(planned, pool))
         self._metrics.created(planned)
+        self._context.brakes.launched(1)
         state.expect(claim)
         await self._nominate(planned.pods, claim.metadata.name)
 

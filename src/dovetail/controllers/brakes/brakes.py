@@ -1,0 +1,87 @@
+"""All brakes of one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import Budget, NodePool
+from dovetail.base.clock import Clock
+from dovetail.cluster.state import State
+from dovetail.controllers.brakes.backoff import LaunchBackoff
+from dovetail.controllers.brakes.rate import Rate, Window
+from dovetail.disrupt.budgets import budget_limit
+from dovetail.disrupt.pause import Pause, pause_of
+from dovetail.model import labels
+from dovetail.units.timestamp import to_rfc3339
+
+
+@dataclass(frozen=True, slots=True)
+class BrakeOptions:
+    """The settings. Everything is off by default but the backoff of failing pools and the guard.
+
+    `forceful` is a number or percentage of a pool's nodes that may be on their way out when one more is to
+    be ended by force. `confirmed` is the token of a mass termination that somebody agreed to.
+    """
+
+    pause: Pause = field(default_factory=Pause)
+    launches: Rate | None = None
+    moves: Rate | None = None  # of pods, by voluntary disruption
+    forceful: str = ""
+    confirmed: str = ""
+
+
+class Brakes:
+    """Asked before anything is launched or disrupted. What it counts is lost in a restart."""
+
+    def __init__(self, options: BrakeOptions, clock: Clock, state: State) -> None:
+        self.options = options
+        self.backoff = LaunchBackoff()
+        self._clock = clock
+        self._state = state
+        self._launches = Window(options.launches)
+        self._moves = Window(options.moves)
+
+    def launches_paused(self, pool: NodePool) -> str:
+        """Why nothing is bought for the pool now, or ""."""
+        if self.options.pause.launches or pause_of(pool).launches:
+            return "launches are paused"
+        failures, until = self.backoff.until(pool.metadata.uid)
+        if until > self._clock.now():
+            return f"{failures} launches in a row came to nothing, the next is tried at {to_rfc3339(until)}"
+        return ""
+
+    def disruption_paused(self, pool: NodePool | None) -> bool:
+        """True iff no node of the pool is to be ended, unless the cloud takes it."""
+        return self.options.pause.disruption or pause_of(pool).disruption
+
+    def launch_refused(self, count: int) -> str:
+        """Why so many more nodes may not be launched now, or ""."""
+        if self._launches.allows(count, self._clock.now()):
+            return ""
+        return f"the limit of launches, {self._launches.rate}, is reached"
+
+    def launched(self, count: int) -> None:
+        """So many claims were created."""
+        self._launches.take(count, self._clock.now())
+
+    def move_refused(self, pods: int) -> str:
+        """Why so many more pods may not be moved voluntarily now, or ""."""
+        if self._moves.allows(pods, self._clock.now()):
+            return ""
+        return f"the limit of moved pods, {self._moves.rate}, is reached"
+
+    def moved(self, pods: int) -> None:
+        """So many pods are moved voluntarily."""
+        self._moves.take(pods, self._clock.now())
+
+    def force_refused(self, claim: NodeClaim) -> str:
+        """Why the claim may not be ended by force now, or "": others of its pool are on their way out."""
+        if not self.options.forceful:
+            return ""
+        state = self._state
+        pool = claim.metadata.labels.get(labels.NODEPOOL, "")
+        own = [item for item in state.machines() if item.pool == pool and item.initialized]
+        going = sum(state.going(item) for item in own if claim.metadata.name not in item.names())
+        limit = budget_limit(Budget(nodes=self.options.forceful), "", len(own), self._clock.now())
+        return f"the forceful budget of {self.options.forceful} is used up" if going >= limit else ""

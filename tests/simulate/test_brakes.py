@@ -1,0 +1,153 @@
+"""Brakes in a running cluster: pauses, limits per interval, backoff, and the guard of the fleet."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from operated import Operated, node_class, play, pod, pool, replicas
+from stories import apart, inflate
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.clock import HOUR, MINUTE
+from dovetail.controllers.brakes.brakes import BrakeOptions
+from dovetail.controllers.brakes.guard import GUARDED, token
+from dovetail.controllers.brakes.rate import Rate
+from dovetail.disrupt.pause import read_pause
+from dovetail.model import labels
+
+
+async def annotate(world: Operated, key: str, value: str | None, name: str = "general") -> None:
+    await world.client.patch(NodePool, name, merge={"metadata": {"annotations": {key: value}}})
+
+
+@pytest.mark.parametrize("where", ["setting", "annotation"])
+def test_while_launches_are_paused_pods_wait_and_are_told(where: str) -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("web"))
+        if where == "annotation":
+            await annotate(world, labels.PAUSE, "launches")
+        await world.clock.sleep(5 * MINUTE)
+        assert not world.state.all(NodeClaim)
+        if where == "annotation":
+            await annotate(world, labels.PAUSE, None)
+            await world.clock.sleep(2 * MINUTE)
+            assert world.records("pod.bound")
+
+    brakes = BrakeOptions(pause=read_pause("launches" if where == "setting" else ""))
+    told = play(script, brakes=brakes).messages("FailedScheduling")
+    assert any("general: launches are paused" in text for text in told)
+
+
+@pytest.mark.parametrize("where", ["setting", "annotation"])
+def test_while_disruption_is_paused_empty_nodes_and_old_ones_stay(where: str) -> None:
+    async def script(world: Operated) -> None:
+        made = pool()
+        made["spec"]["template"]["spec"]["expireAfter"] = "30m"
+        world.create(node_class(), made, replicas("web", 1))
+        if where == "annotation":
+            await annotate(world, labels.PAUSE, "disruption")
+        await world.clock.sleep(HOUR)
+        assert len(world.state.all(Node)) == 1
+
+    world = play(script, brakes=BrakeOptions(pause=read_pause("disruption" if where == "setting" else "")))
+    assert "NodeClaim is expired, but disruption is paused" in world.messages("DisruptionBlocked")
+
+
+def test_so_many_launches_per_interval_and_the_rest_later() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), inflate(6, affinity=apart()))
+        await world.clock.sleep(5 * MINUTE)
+        assert len(world.state.all(NodeClaim)) == 2
+        await world.clock.sleep(11 * MINUTE)
+        assert len(world.state.all(NodeClaim)) == 4
+        await world.clock.sleep(11 * MINUTE)
+        assert len(world.records("pod.bound")) == 6
+
+    world = play(script, brakes=BrakeOptions(launches=Rate(2, 10 * MINUTE)))
+    assert any(
+        "the limit of launches, 2 per 10m0s, is reached" in text
+        for text in world.messages("FailedScheduling")
+    )
+
+
+def test_old_nodes_go_one_after_the_other_where_a_forceful_budget_says_so() -> None:
+    most = []
+
+    async def script(world: Operated) -> None:
+        made = pool(disruption={"consolidateAfter": "Never"})
+        made["spec"]["template"]["spec"]["expireAfter"] = "20m"
+        pods = inflate(4, affinity=apart())
+        pods["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 60
+        world.create(node_class(), made, pods)
+        for _ in range(35):
+            await world.clock.sleep(MINUTE)
+            most.append(sum(claim.deleting for claim in world.state.all(NodeClaim)))
+
+    play(script, brakes=BrakeOptions(forceful="1"))
+    assert max(most) == 1
+
+
+async def lose_claims(world: Operated, count: int) -> None:
+    """As if an etcd without them had been restored."""
+    for claim in sorted(world.state.all(NodeClaim), key=lambda claim: claim.metadata.name)[:count]:
+        await world.client.patch(NodeClaim, claim.metadata.name, merge={"metadata": {"finalizers": []}})
+        await world.client.delete(NodeClaim, claim.metadata.name)
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_fleet_whose_claims_are_gone_is_kept_until_somebody_confirms(confirmed: bool) -> None:
+    async def script(world: Operated) -> None:
+        world.create(
+            node_class(), pool(disruption={"consolidateAfter": "Never"}), inflate(8, affinity=apart())
+        )
+        await world.clock.sleep(3 * MINUTE)
+        old = [instance.provider_id for instance in await world.cloud.list()]
+        assert len(old) == 8
+        await lose_claims(world, 7)
+        await world.clock.sleep(10 * MINUTE)
+        assert {item.provider_id for item in await world.cloud.list()} >= set(old)
+        assert world.metrics.value(GUARDED) == 7
+        if confirmed:
+            kept = {claim.status.provider_id for claim in world.state.all(NodeClaim)}
+            await annotate(world, labels.CONFIRM_TERMINATION, token(set(old) - kept))
+            await world.clock.sleep(10 * MINUTE)
+            assert len({item.provider_id for item in await world.cloud.list()} & set(old)) == 1
+            assert world.metrics.value(GUARDED) == 0
+
+    told = play(script).messages("MassTerminationGuarded")
+    assert "7 of 8 instances have no NodeClaim and are kept" in told[0]
+
+
+def test_a_pool_whose_nodes_never_join_is_tried_less_and_less_often() -> None:
+    async def script(world: Operated) -> None:
+        world.kubelets.switch_on = lambda _: None  # type: ignore[method-assign]  # nothing ever boots
+        world.create(node_class(), pool(), pod("web"))
+        await world.clock.sleep(3 * HOUR)
+
+    world = play(script)
+    begun = [int(str(record["t"])) for record in world.records("instance.started")]
+    gaps = [(later - earlier) // MINUTE for earlier, later in pairwise(begun)]
+    assert gaps == sorted(gaps)
+    assert gaps[-1] >= 35
+    assert world.messages("LaunchBackoff")
+
+
+def test_a_limit_of_moved_pods_slows_a_rollout_down() -> None:
+    async def script(world: Operated) -> None:
+        drifting = pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
+        world.create(node_class(), drifting, inflate(4, affinity=apart()))
+        await world.clock.sleep(3 * MINUTE)
+        marks = {"spec": {"template": {"metadata": {"labels": {"team": "blue"}}}}}
+        await world.client.patch(NodePool, "general", merge=marks)
+        await world.clock.sleep(59 * MINUTE)
+        assert len(world.records("disruption")) == 2
+        await world.clock.sleep(2 * HOUR)
+        assert len(world.records("disruption")) == 4
+
+    world = play(script, brakes=BrakeOptions(moves=Rate(2, HOUR)))
+    assert "the limit of moved pods, 2 per 1h0m0s, is reached" in str(
+        world.records("disruption.held")[0]["message"]
+    )
