@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
 from dovetail.solve.bounds.absorb import absorbed, copies_in
+from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.prove import Prover, prove
+from dovetail.solve.bounds.relaxation import relax
 from dovetail.solve.bounds.scope import Scope
 from dovetail.solve.plan import DEAREST_POD, NOTHING, Proof
 from dovetail.solve.work import Work
@@ -123,6 +126,34 @@ def test_anybody_can_check_a_proof(asked: Scope, some: list[int]) -> None:
     total = sum(len(item.pods) * item.each for item in proof.worth)
     assert proof.linear <= total - sum(proof.absorbed.values())
     assert proof.linear <= proof.bound <= optimum(asked)
+
+
+@given(scopes(), scopes())
+@settings(max_examples=100, deadline=None)
+def test_prices_of_another_relaxation_prove_something_when_it_is_late(asked: Scope, other: Scope) -> None:
+    kinds = [kind % len(other.pods) for kind in asked.shapes]
+    offers = (other.room, other.price, asked.vectors)
+    every = np.ones((len(kinds), len(other.price)), dtype=np.bool_)
+    prices = relax(every, *offers, other.demand[kinds])
+    early = Early(prices, every.sum(axis=1), len(other.price), -1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dovetail.solve.bounds.prove._LARGE", 0)
+        late = Prover(asked, Work(Budget(), lambda: 1.0), early)
+    proof = late.relaxation()
+    assert proof.bound <= optimum(asked)
+    for column, price in enumerate(asked.price.tolist()):
+        assert most_worth(asked, proof, asked.room[column], asked.feasible[:, column]) <= price
+    assert "goods" not in vars(late)  # nothing that takes long was made
+
+
+def test_the_first_relaxation_is_not_solved_again_for_the_same_pods() -> None:
+    asked = scope([[1, 2], [3, 1]], [4, 2], [([8, 8], 10**9), ([4, 8], 6 * 10**8)], [])
+    prices = relax(asked.feasible, asked.room, asked.price, asked.vectors, asked.demand)
+    early = Early(prices, np.array([2, 2]), 2, 6)
+    assert Prover(asked, Work(Budget()), early).relaxation() == Prover(asked, Work(Budget())).relaxation()
+    assert early.same(asked)
+    assert not replace(early, pods=7).same(asked)
+    assert not early.same(replace(asked, feasible=asked.feasible & [[True, False], [True, True]]))
 
 
 @pytest.mark.parametrize(

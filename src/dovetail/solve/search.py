@@ -9,8 +9,8 @@ import numpy as np
 
 from dovetail.model.problem import Problem
 from dovetail.solve.assemble import claim
+from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.prove import Prover, prove
-from dovetail.solve.bounds.relaxation import relax_shapes
 from dovetail.solve.bounds.scope import Placement, scope_of
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.explain.event import Explainer
@@ -43,8 +43,8 @@ class Desk:
         shapes = self.world.shapes
         rows = [self._held(shape) for shape in shapes]
         self.feasible: Mask = np.array(rows, dtype=np.bool_).reshape(len(shapes), len(self.columns.price))
-        worth = relax_shapes(self.world, self.columns, self.feasible).worth
-        for shape, value in zip(shapes, worth.tolist(), strict=True):
+        self.early = Early.of(self.world, self.columns, self.feasible)
+        for shape, value in zip(shapes, self.early.prices.worth.tolist(), strict=True):
             shape.value = value
 
     def _held(self, shape: Shape) -> Mask:
@@ -81,6 +81,7 @@ class Search:
     def __init__(self, desk: Desk, opened: Opened, policy: Policy) -> None:
         self.world = desk.world
         self.columns = desk.columns
+        self._early = desk.early
         self.world.reset(opened)
         self.opened = opened
         self.free = self.world.nodes.room.copy()
@@ -237,7 +238,7 @@ class Search:
         worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
         found = worth if self.worth else None
         same = len(self.worth) == len(self.items) == len(scope.shapes)
-        return prove(Prover(scope, self.world.work), found, hourly, same=same)
+        return prove(Prover(scope, self.world.work, self._early), found, hourly, same=same)
 
 
 def by_pod(item: Unschedulable) -> str:

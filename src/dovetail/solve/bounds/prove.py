@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from dovetail.solve.bounds.absorb import absorbed, copies_in
-from dovetail.solve.bounds.relaxation import most_held, relax
+from dovetail.solve.bounds.early import Early
+from dovetail.solve.bounds.relaxation import Duals, most_held, relax
 from dovetail.solve.bounds.scope import Scope
 from dovetail.solve.packing.compact import Free, whole_nodes
 from dovetail.solve.packing.generate import Generator
@@ -29,6 +31,7 @@ _SLACK = 1e-9  # share by which worths are lowered for rounding in floating poin
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
 _FEW = 64  # kinds; with more there are too many patterns to try them all
 _FEW_ROOMS = 24
+_LARGE = 200_000  # kinds times offerings; a relaxation of more is not solved when it is late
 _GROUPS = 24  # of free rooms that the relaxation tells apart
 
 
@@ -36,25 +39,40 @@ class Prover:
     """Proofs for one scope. No tolerance of a linear program can make a bound too high: worths are scaled
     until no offering can hold more than its price, and rounded down to nano-dollars."""
 
-    def __init__(self, scope: Scope, work: Work) -> None:
+    def __init__(self, scope: Scope, work: Work, early: Early | None = None) -> None:
+        """`early`: the relaxation of all pods, if there is one. It is used where it cannot be told from the
+        scope's own, and where that would take long and the time is over."""
         self._scope = scope
         self._work = work
-        self.goods = scope.market()
-        extra = self.goods.vectors.shape[1] - scope.vectors.shape[1]
+        self.hurried = early is not None and scope.feasible.size > _LARGE and work.late
+        known = early.duals(scope) if early and (self.hurried or early.same(scope)) else None
+        self._stock = scope.unthinned() if known else self.goods
+        extra = self._stock.vectors.shape[1] - scope.vectors.shape[1]
         # A rule on how many pods share a node holds on free nodes too.
         ones = np.ones((len(scope.free), extra), dtype=np.int64)
         self.free = np.concatenate([scope.free, ones], axis=1)
-        self._copies = copies_in(self.free, self.goods.vectors, scope.demand, scope.allowed)
-        self._rooms = _grouped(self._copies > 0, self.free)
+        self._copies = copies_in(self.free, self._stock.vectors, scope.demand, scope.allowed)
+        self.duals = known or self._relaxed()
+
+    @cached_property
+    def goods(self) -> Market:
+        """What is for sale, with as few offerings as will do."""
+        return self._scope.market()
+
+    @cached_property
+    def _rooms(self) -> Free:
+        return _grouped(self._copies > 0, self.free)
+
+    def _relaxed(self) -> Duals:
         goods = self.goods
-        work.spend(goods.feasible.size)
-        self.duals = relax(
-            goods.feasible.T, goods.room, goods.price, goods.vectors, scope.demand, free=self._rooms
+        self._work.spend(goods.feasible.size)
+        return relax(
+            goods.feasible.T, goods.room, goods.price, goods.vectors, self._scope.demand, free=self._rooms
         )
 
     def relaxation(self) -> Proof:
         """By what pods and nodes have of each resource."""
-        goods, duals = self.goods, self.duals
+        goods, duals = self._stock, self.duals
         most = most_held(duals, goods.feasible.T, goods.room)
         if np.any((goods.price <= 0) & (most > 0)):
             return Proof()
@@ -117,7 +135,7 @@ class Prover:
 
     def _taken(self, worth: Floats) -> Amounts:
         """The most worth that each free room can take, (N,)."""
-        taken = absorbed(worth, self.goods.vectors, self._copies, self.free, self.duals.resources)
+        taken = absorbed(worth, self._stock.vectors, self._copies, self.free, self.duals.resources)
         result: Amounts = np.ceil(taken).astype(np.int64)
         return result
 
@@ -149,6 +167,8 @@ def prove(prover: Prover, found: Floats | None, hourly: int, *, same: bool) -> P
     scope's kinds and not about pods whose domains had been decided.
     """
     dearest, best = prover.dearest(), prover.relaxation()
+    if prover.hurried:
+        return max(best, dearest, key=_bound)
     if found is not None and max(dearest.bound, best.bound) < hourly:
         best = max(best, prover.columns(found, best.bound), key=_bound)
     if not same and max(dearest.bound, best.bound) < hourly * _CLOSE:

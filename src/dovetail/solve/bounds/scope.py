@@ -53,6 +53,12 @@ class Scope:
         """What is for sale, thinned out."""
         return market(self.feasible, self.room, self.price, self.vectors, self.conflict, self.demand)
 
+    def unthinned(self) -> Market:
+        """All that is for sale, in any order; pairs that cannot share a node are no resources."""
+        every = np.arange(len(self.price))
+        room = np.maximum(self.room, 0)
+        return Market(every, room, self.price, self.feasible.T, self.vectors, self.conflict, self.demand)
+
 
 def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Placement]) -> Scope:
     """The scope of a plan: all plans that keep at least its promises.
@@ -80,7 +86,6 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
     on_nodes = _rows([each.nodes for each in reach], len(free))
     reserved = [column for _, _, column in rooms if column >= 0]
     bought_column = sites.column[bought]
-    anyhow = _anyhow(anywhere, sites, len(columns.price))
     return Scope(
         shapes=tuple(shape for shape, _, _ in kinds),
         pods=tuple(tuple(pods) for pods in kinds.values()),
@@ -91,7 +96,7 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
         price=columns.price[bought_column],
         conflict=rules.conflict,
         free=_widened(room, rules),
-        allowed=np.concatenate([on_nodes, anyhow[:, reserved]], axis=1),
+        allowed=np.concatenate([on_nodes, _anyhow(anywhere, sites, reserved)], axis=1),
         free_names=tuple(
             [node.name for node in world.nodes.nodes] + [columns.reservation[each] for each in reserved]
         ),
@@ -191,8 +196,7 @@ def _asked(world: World, kinds: Iterable[tuple[int, int, int]]) -> Iterator[Requ
             yield from step.alternatives
 
 
-def _anyhow(feasible: Mask, sites: Sites, columns: int) -> Mask:
-    """Of sites (S, T) to columns (S, C): feasible with some labels."""
-    result = np.zeros((columns, len(feasible)), dtype=np.bool_)
-    np.logical_or.at(result, sites.column, feasible.T)
-    return result.T
+def _anyhow(feasible: Mask, sites: Sites, some: list[int]) -> Mask:
+    """Of sites (S, T) to some of the columns: feasible with some labels."""
+    masks: list[Mask] = [np.any(feasible[:, sites.column == column], axis=1) for column in some]
+    return _rows(masks, len(feasible)).T
