@@ -164,3 +164,22 @@ def test_a_restart_in_the_middle_starts_over_and_ends_well() -> None:
             assert sum(bool(item.spec.node_name) for item in world.state.all(Pod)) == 2
 
         play(script)
+
+
+def test_old_nodes_are_replaced_first_where_the_pool_asks_for_it() -> None:
+    async def script(world: Operated) -> None:
+        made = lasting("1")
+        made["metadata"]["annotations"] = {labels.EXPIRATION: "replace-first"}
+        made["spec"]["template"]["spec"]["expireAfter"] = "20m"
+        world.create(node_class(), made, inflate(3, affinity=apart()))
+        await world.clock.sleep(19 * MINUTE)
+        assert not world.records("disruption")
+        for _ in range(10):
+            await world.clock.sleep(MINUTE)
+            running = [pod for pod in world.state.all(Pod) if pod.spec.node_name and not pod.deleting]
+            assert len(running) == 3
+            assert sum(claim.deleting for claim in world.state.all(NodeClaim)) <= 1
+
+    world = play(script)
+    commands = world.records("disruption")
+    assert [(command["reason"], command["decision"]) for command in commands] == [("Expired", "replace")] * 3

@@ -10,6 +10,7 @@ from dovetail.solve.plan import PlannedClaim
 
 EMPTY = "Empty"
 DRIFTED = "Drifted"
+EXPIRED = "Expired"
 UNDERUTILIZED = "Underutilized"
 
 

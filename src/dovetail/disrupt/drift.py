@@ -1,18 +1,15 @@
-"""Drift: nodes that their pool would not make that way any more, and the order in which they go. Pure."""
+"""Drift: nodes that their pool would not make that way any more. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import HOUR
-from dovetail.disrupt.allowance import allowances, blocked_notes, within
-from dovetail.disrupt.candidates import NodeView, blocker
-from dovetail.disrupt.command import DRIFTED, Note
-from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import DRIFTED
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
@@ -58,38 +55,9 @@ def _offered(claim: NodeClaim, types: Sequence[InstanceType]) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """Drifted nodes that may go now, those that drifted first in front, and what to say about the others."""
-
-    empty: tuple[NodeView, ...]  # go at once, together
-    loaded: tuple[NodeView, ...]  # go one at a time, after their replacement is up
-    notes: tuple[Note, ...]
-
-
-def rollout(views: Sequence[NodeView], pools: Sequence[NodePool], budgets: Budgets, now: int) -> Rollout:
-    """Whose turn it is, within the pools' budgets. `now` in nanoseconds."""
-    notes, found = [], []
-    for view in views:
-        if not _since(view):
-            continue
-        reason = blocker(view, budgets, now, must_go=True)
-        if reason:
-            notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", reason))
-        else:
-            found.append(view)
-    found.sort(key=lambda view: (not view.empty, _since(view), view.name))
-    allowed = allowances(pools, views, DRIFTED, now)
-    taken, refused = within(found, allowed)
-    notes += blocked_notes(refused, allowed, DRIFTED)
-    return Rollout(
-        tuple(view for view in taken if view.empty),
-        tuple(view for view in taken if not view.empty),
-        tuple(notes),
-    )
-
-
-def _since(view: NodeView) -> str:
-    """When the claim drifted, as written (which sorts by time); "" if it has not."""
+def drifted_since(view: NodeView) -> int | None:
+    """When the claim drifted (ns since the epoch); None if it has not."""
     found = condition(view.claim.status.conditions, DRIFTED)
-    return found.last_transition_time if found is not None and found.status == "True" else ""
+    if found is None or found.status != "True":
+        return None
+    return parse_rfc3339(found.last_transition_time)

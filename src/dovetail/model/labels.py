@@ -35,6 +35,7 @@ POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 # Dovetail's own annotations of NodePools.
 PAUSE = "dovetail.dev/pause"
+EXPIRATION = "dovetail.dev/expiration"
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"

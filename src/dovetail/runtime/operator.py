@@ -21,7 +21,7 @@ from dovetail.controllers.disruption.consolidation import Consolidation
 from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.drifted import Drifted
 from dovetail.controllers.disruption.execute import Execution
-from dovetail.controllers.disruption.methods import Drift, Emptiness
+from dovetail.controllers.disruption.methods import Emptiness, drift, expiry
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.controllers.interruption.receive import Interruptions
@@ -113,7 +113,7 @@ class Operator:
         execution = Execution(context)
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
         consolidation = Consolidation(context, self._planner, intake, self._settings.consolidation())
-        methods = (Emptiness(context), Drift(context, what_if), consolidation)
+        methods = (Emptiness(context), drift(context, what_if), expiry(context, what_if), consolidation)
         yield "disruption.queue", execution.run()
         yield "disruption", Disruption(context, execution, methods).run()
 

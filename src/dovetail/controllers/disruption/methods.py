@@ -9,10 +9,13 @@ from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.whatif import WhatIf
-from dovetail.disrupt import drift, emptiness
+from dovetail.disrupt import emptiness
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import DRIFTED, Command, Decision, Note
+from dovetail.disrupt.command import DRIFTED, EXPIRED, Command, Decision, Note
+from dovetail.disrupt.drift import drifted_since
+from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
 
 
 class Method(Protocol):
@@ -54,26 +57,28 @@ class Emptiness:
         )
 
 
-class Drift:
-    """Replaces nodes that drifted: empty ones together, others one at a time, the oldest drift first.
+class Replacement:
+    """Replaces nodes that are due: empty ones together, others one at a time, those due for longest first.
 
     A node whose pods have no other place does not keep the next one from its turn.
     """
 
-    quiet = 0  # drift does not go away by waiting
+    quiet = 0  # what is due does not go away by waiting
 
-    def __init__(self, context: Context, what_if: WhatIf) -> None:
+    def __init__(self, context: Context, what_if: WhatIf, reason: str, due: Due) -> None:
         self._context = context
         self._what_if = what_if
+        self._reason = reason
+        self._due = due
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
         turn = self._turn(views)
         if turn.empty:
-            return Decision(Command(DRIFTED, turn.empty), turn.notes)
+            return Decision(Command(self._reason, turn.empty), turn.notes)
         notes = list(turn.notes)
         for view in turn.loaded:
-            outcome = await self._what_if.without((view,), DRIFTED)
+            outcome = await self._what_if.without((view,), self._reason)
             if outcome.command is not None:
                 return Decision(outcome.command, tuple(notes))
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
@@ -85,6 +90,17 @@ class Drift:
         free = {view.claim.metadata.uid for view in (*turn.empty, *turn.loaded)}
         return command if all(view.claim.metadata.uid in free for view in command.candidates) else None
 
-    def _turn(self, views: tuple[NodeView, ...]) -> drift.Rollout:
+    def _turn(self, views: tuple[NodeView, ...]) -> Rollout:
         state, now = self._context.state, self._context.clock.now()
-        return drift.rollout(views, state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), now)
+        rules = Rules(state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), now)
+        return rollout(views, self._due, self._reason, rules)
+
+
+def drift(context: Context, what_if: WhatIf) -> Replacement:
+    """Nodes that drifted."""
+    return Replacement(context, what_if, DRIFTED, drifted_since)
+
+
+def expiry(context: Context, what_if: WhatIf) -> Replacement:
+    """Nodes that reached their age, where the pool wants a replacement first."""
+    return Replacement(context, what_if, EXPIRED, lambda view: expired_since(view, context.clock.now()))

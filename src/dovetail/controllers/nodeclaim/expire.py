@@ -1,8 +1,12 @@
-"""Claims that reached their age: deleted to the second, without a replacement first, whatever budgets say."""
+"""Claims that reached their age: deleted to the second, without a replacement first, whatever budgets say.
+
+Unless their pool wants them replaced first: then the disruption loop does that.
+"""
 
 from __future__ import annotations
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.errors import NotFound
 from dovetail.cluster.nodes import managed
@@ -10,15 +14,9 @@ from dovetail.controllers.brakes.hold import HELD_POLL, held
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, count_disrupted
 from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.disrupt.expiry import expires, replaced_first
 from dovetail.kube.client import ChangeType
-from dovetail.units.duration import parse_nillable
-from dovetail.units.timestamp import parse_rfc3339
-
-
-def expires(claim: NodeClaim) -> int | None:
-    """The instant of the claim's end; None if it has no limit."""
-    age = parse_nillable(claim.spec.expire_after)
-    return None if age is None else parse_rfc3339(claim.metadata.creation_timestamp) + age
+from dovetail.model import labels
 
 
 class NodeClaimExpiration:
@@ -60,7 +58,8 @@ class NodeClaimExpiration:
         left = end - self._context.clock.now()
         if left > 0:
             return left
-        if await held(self._context, claim, "expired"):
+        pool = self._context.state.get(NodePool, claim.metadata.labels.get(labels.NODEPOOL, ""))
+        if replaced_first(pool) or await held(self._context, claim, "expired"):
             return HELD_POLL
         count_disrupted(self._context, claim, "expired", FORCEFUL)
         await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)
