@@ -31,12 +31,10 @@ def kinds_of(feasible: Mask, room: Amounts, vectors: Amounts, demand: Amounts) -
     `feasible` (S, C), `room` (C, R), `vectors` (S, R), `demand` (S,). A kind is feasible where all of its
     shapes are, if there is such a column.
     """
-    labels = _numbered(np.concatenate([vectors, np.packbits(feasible, axis=1)], axis=1))
+    labels = _numbered(vectors, np.packbits(feasible, axis=1))
     step = _FIRST_STEP
     while labels.max(initial=0) >= _MOST_KINDS:
-        labels = _numbered(
-            np.concatenate([on_grid(vectors, 1 + step), _rules(feasible, room, vectors)], axis=1)
-        )
+        labels = _numbered(on_grid(vectors, 1 + step), _rules(feasible, room, vectors))
         if step > _WIDER:
             break  # what is left differs by rules
         step *= _WIDER
@@ -44,10 +42,10 @@ def kinds_of(feasible: Mask, room: Amounts, vectors: Amounts, demand: Amounts) -
     weight = np.maximum(demand, 1e-3).astype(np.float64)
     total = np.bincount(labels, weights=weight, minlength=count)
     sums = [np.bincount(labels, weights=weight * column, minlength=count) for column in vectors.T]
-    every: Mask = np.ones((count, feasible.shape[1]), dtype=np.bool_)
-    some: Mask = np.zeros_like(every)
-    np.logical_and.at(every, labels, feasible)
-    np.logical_or.at(some, labels, feasible)
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(count))
+    every: Mask = np.logical_and.reduceat(feasible[order], starts, axis=0)
+    some: Mask = np.logical_or.reduceat(feasible[order], starts, axis=0)
     shared: Mask = np.where(np.any(every, axis=1, keepdims=True), every, some)
     pods: Floats = np.bincount(labels, weights=demand, minlength=count).astype(np.float64)
     return Kinds(shared, np.stack(sums, axis=1) / total[:, None], pods)
@@ -59,6 +57,10 @@ def _rules(feasible: Mask, room: Amounts, vectors: Amounts) -> npt.NDArray[np.ui
     return np.packbits(feasible[:, large], axis=1)
 
 
-def _numbered(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Equal rows get equal numbers, from 0."""
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+def _numbered(amounts: Amounts, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Equal rows of both get equal numbers, from 0 and in the rows' order."""
+    # The bytes of integers that are not negative, the highest first, are in the order of their values.
+    raw = np.ascontiguousarray(amounts).astype(">i8").view(np.uint8).reshape(len(amounts), -1)
+    keys = [row.tobytes() for row in np.concatenate([raw, bits], axis=1)]
+    number = {key: index for index, key in enumerate(sorted(set(keys)))}
+    return np.array([number[key] for key in keys], dtype=np.int64)

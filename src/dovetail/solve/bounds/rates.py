@@ -21,8 +21,12 @@ def best_rates(feasible: Mask, room: Amounts, price: Amounts) -> npt.NDArray[np.
     rates = np.maximum(room[useful], 0) / np.maximum(price[useful], 1)[:, None]
     takes = feasible[:, useful].T
     kept: list[int] = []
-    for column in np.lexsort((-rates.sum(axis=1), -takes.sum(axis=1))).tolist():
-        rivals = [rival for rival in kept if np.all(rates[rival] >= rates[column] * _EQUAL)]
-        if not any(np.all(takes[rival] | ~takes[column]) for rival in rivals):
-            kept.append(column)
+    waiting = np.lexsort((-rates.sum(axis=1), -takes.sum(axis=1)))
+    while len(waiting):
+        best, waiting = int(waiting[0]), waiting[1:]
+        kept.append(best)
+        beaten = np.all(rates[best] >= rates[waiting] * _EQUAL, axis=1)
+        some = np.flatnonzero(beaten)
+        beaten[some] = np.all(takes[best] | ~takes[waiting[some]], axis=1)
+        waiting = waiting[~beaten]
     return useful[np.array(sorted(kept), dtype=np.int64)]

@@ -186,7 +186,9 @@ def _widened(room: Amounts, rules: NodeRules) -> Amounts:
 
 
 def _names(world: World, columns: Columns, some: Amounts) -> tuple[str, ...]:
-    return tuple(world.tables[pool].pool.name for pool in np.unique(columns.pool[some]).tolist())
+    return tuple(
+        world.tables[pool].pool.name for pool in np.flatnonzero(np.bincount(columns.pool[some])).tolist()
+    )
 
 
 def _asked(world: World, kinds: Iterable[tuple[int, int, int]]) -> Iterator[Requirements]:

@@ -16,6 +16,7 @@ from dovetail.solve.supply.world import Pins, World
 Floats = npt.NDArray[np.float64]
 _MOST = 72  # columns that are filled again and again
 _KEEP_ALL = 24  # so few columns are not worth thinning out
+_BLOCK = 512  # columns that are compared with all others at once
 
 # (pool, reservation or '', demands on labels with pins of the pods): all that decides on a Ground.
 _GroundKey = tuple[int, str, tuple[tuple[Requirements, Pins], ...]]
@@ -87,16 +88,25 @@ def undominated(feasible: Mask, room: Amounts, price: Amounts, protected: Mask) 
     if len(useful) <= _KEEP_ALL:
         return useful
     order = useful[np.lexsort((-room[useful].sum(axis=1), price[useful]))]
-    kept: list[int] = []
     groups: dict[bytes, list[int]] = {}
-    for column in order.tolist():
-        mates = groups.setdefault(np.packbits(feasible[:, column]).tobytes(), [])
-        if not protected[column] and mates and bool(np.all(room[mates] >= room[column], axis=1).any()):
-            continue
-        kept.append(column)
-        if not protected[column]:
-            mates.append(column)
+    for column, held in zip(order.tolist(), np.packbits(feasible[:, order].T, axis=1), strict=True):
+        groups.setdefault(held.tobytes(), []).append(column)
+    kept = [column for group in groups.values() for column in _unbeaten(np.array(group), room, protected)]
     return np.array(sorted(kept), dtype=np.int64)
+
+
+def _unbeaten(group: npt.NDArray[np.int64], room: Amounts, protected: Mask) -> list[int]:
+    """Of columns in order of price, those that no earlier one replaces; protected ones replace none."""
+    rivals = group[~protected[group]]
+    where = np.searchsorted(np.cumsum(~protected[group]), np.arange(1, len(rivals) + 1))  # in the group
+    beaten = np.zeros(len(group), dtype=np.bool_)
+    for start in range(0, len(group), _BLOCK):
+        block = group[start : start + _BLOCK]
+        first = where[None, :] < np.arange(start, start + len(block))[:, None]
+        for row in range(room.shape[1]):
+            first &= room[rivals, row][None, :] >= room[block, row][:, None]
+        beaten[start : start + len(block)] = first.any(axis=1) & ~protected[block]
+    return [int(column) for column in group[~beaten]]
 
 
 def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> npt.NDArray[np.int64]:
@@ -104,19 +114,22 @@ def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> n
     if len(columns) <= _MOST:
         return columns
     groups: dict[bytes, list[int]] = {}
-    for column in columns[np.argsort(price[columns], kind="stable")].tolist():
-        groups.setdefault(np.packbits(feasible[:, column]).tobytes(), []).append(column)
+    ordered = columns[np.argsort(price[columns], kind="stable")]
+    for column, held in zip(ordered.tolist(), np.packbits(feasible[:, ordered].T, axis=1), strict=True):
+        groups.setdefault(held.tobytes(), []).append(column)
+    prices: list[int] = price.tolist()
     step = 1.02
     while True:
-        kept = [column for group in groups.values() for column in _spaced(group, price, step)]
+        kept = [column for group in groups.values() for column in _spaced(group, prices, step)]
         if len(kept) <= _MOST or step > 2:
             return np.array(sorted(kept), dtype=np.int64)
         step *= 1.05
 
 
-def _spaced(group: list[int], price: Amounts, step: float) -> list[int]:
-    kept = [group[0]]
-    for column in group[1:]:
-        if price[column] >= price[kept[-1]] * step:
+def _spaced(group: list[int], price: list[int], step: float) -> list[int]:
+    kept, least = [], 0.0
+    for column in group:
+        if price[column] >= least:
             kept.append(column)
+            least = price[column] * step
     return kept
