@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,16 +11,40 @@ from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.packing.bins import Bin
 from dovetail.solve.plan import PlannedClaim
+from dovetail.solve.purchase import Purchase
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.world import World
 
 
-def claim(world: World, made: Bin) -> PlannedClaim:
-    """The claim for such a node, without a name and its pods."""
+class Assembler:
+    """Writes claims. What nodes of equal demands and equal types have in common is worked out once."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._known: dict[tuple[object, ...], tuple[PlannedClaim, Amounts]] = {}
+
+    def claim(self, purchase: Purchase, number: int) -> PlannedClaim:
+        """The claim for a node, the so-manieth of its pool."""
+        made = purchase.made
+        key = (made.pool, made.requirements, made.types, made.column, made.reservation, made.relaxed)
+        known = self._known.get(key)
+        if known is None:
+            daemons = self._world.overhead[made.pool][list(made.types)].min(axis=0)
+            known = self._known[key] = (_common(self._world, made), daemons)
+        common, daemons = known
+        return replace(
+            common,
+            name=f"{common.pool}-{number}",
+            pods=purchase.pods(),
+            requests=self._world.axis.mapping(made.vector + daemons),
+        )
+
+
+def _common(world: World, made: Bin) -> PlannedClaim:
+    """The claim for such a node, without a name, its pods and what they request."""
     table = world.tables[made.pool]
     offering = table.offerings[made.column]
     kinds = [table.types[number] for number in made.types]
-    daemons = world.overhead[made.pool][list(made.types)].min(axis=0)
     kept = _kept(world, made)
     capacity_types = sorted(set(table.capacity_type[kept].tolist()))
     requirements = made.requirements
@@ -34,7 +59,7 @@ def claim(world: World, made: Bin) -> PlannedClaim:
         pods=(),
         requirements=requirements,
         instance_types=tuple(kind.name for kind in kinds),
-        requests=world.axis.mapping(made.vector + daemons),
+        requests={},
         instance_type=kinds[0].name,
         zone=offering.zone,
         capacity_type=offering.capacity_type,

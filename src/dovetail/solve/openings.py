@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -52,9 +52,9 @@ class Openings:
                 found[group.id] = tuple(sorted(fresh))
         return found
 
-    def surprises(self, bought: Iterable[Purchase]) -> Opened:
+    def surprises(self, bought: Sequence[Purchase]) -> Opened:
         """Domains that nodes may open and that break a spread."""
-        made = list(_different(bought))
+        made = [purchase.made for purchase, _ in _alike(bought)]
         found: Opened = {}
         for index, group in self._strained:
             fresh: set[str] = set()
@@ -66,21 +66,14 @@ class Openings:
 
     def kept_out(self, bought: list[Purchase]) -> list[Purchase]:
         """The nodes, kept out of domains that would break a spread where the cloud may still choose."""
-        for index, group in self._strained:
-            better: dict[int, Bin] = {}  # by position; nodes that are alike follow one another
-            last: Bin | None = None
-            fresh: Bin | None = None
-            for position, purchase in enumerate(bought):
-                if purchase.made is not last:
-                    last, fresh = purchase.made, self._kept_out((index, group), purchase.made)
-                if fresh is not None:
-                    better[position] = fresh
-            if better:
-                bought = [
-                    Purchase(better.get(position, purchase.made), purchase.parts)
-                    for position, purchase in enumerate(bought)
-                ]
-        return bought
+        better = dict(enumerate(bought))
+        for first, positions in _alike(bought):
+            made = first.made
+            for spread in self._strained:
+                made = self._kept_out(spread, made) or made
+            if made is not first.made:
+                better.update((each, Purchase(made, bought[each].parts)) for each in positions)
+        return list(better.values())
 
     def _kept_out(self, spread: tuple[int, Group], made: Bin) -> Bin | None:
         fresh, every = self._fresh(spread, made.pool, made.requirements, made.vector)
@@ -131,10 +124,12 @@ class Openings:
         return every & outside, every
 
 
-def _different(bought: Iterable[Purchase]) -> Iterator[Bin]:
-    """The nodes, once each where alike ones follow one another."""
-    last: Bin | None = None
-    for purchase in bought:
-        if purchase.made is not last:
-            last = purchase.made
-            yield last
+def _alike(bought: Sequence[Purchase]) -> list[tuple[Purchase, list[int]]]:
+    """The nodes, once each where alike ones follow one another, with the positions of all of them."""
+    found: list[tuple[Purchase, list[int]]] = []
+    for position, purchase in enumerate(bought):
+        if found and purchase.made.alike(found[-1][0].made):
+            found[-1][1].append(position)
+        else:
+            found.append((purchase, [position]))
+    return found

@@ -15,7 +15,7 @@ Part = tuple[Item, list[tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """A node to buy, and what it was bought for. Nodes that are alike share one `made`."""
+    """A node to buy, and what it was bought for. The bundles count as `parts`, whatever `made` says."""
 
     made: Bin
     parts: tuple[Part, ...]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from dovetail.model.problem import Problem
-from dovetail.solve.assemble import claim
+from dovetail.solve.assemble import Assembler
 from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Placement, scope_of
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.explain.event import Explainer
 from dovetail.solve.openings import Opened, Openings, merged
-from dovetail.solve.packing.bins import Bin
 from dovetail.solve.packing.choose import choose
 from dovetail.solve.packing.pack import Packing
 from dovetail.solve.placing.assign import Assigner
@@ -202,17 +201,14 @@ class Search:
         )
 
     def _claims(self) -> tuple[PlannedClaim, ...]:
-        """A claim per node; what nodes that are alike have in common is worked out once."""
+        """A claim per node, counted up within its pool."""
+        assembler = Assembler(self.world)
         counts: dict[int, int] = {}
         claims = []
-        last: Bin | None = None
         for purchase in self.bought:
-            if last is None or not purchase.made.alike(last):
-                last = purchase.made
-                common = claim(self.world, last)
-            number = counts.get(last.pool, 0)
-            counts[last.pool] = number + 1
-            claims.append(replace(common, name=f"{common.pool}-{number}", pods=purchase.pods()))
+            number = counts.get(purchase.made.pool, 0)
+            counts[purchase.made.pool] = number + 1
+            claims.append(assembler.claim(purchase, number))
         return tuple(sorted(claims, key=lambda item: item.name))
 
     def _relaxed(self) -> list[tuple[str, tuple[str, ...]]]:

@@ -70,7 +70,9 @@ def make_bin(
     ordered = ground.columns[fits[table.column_type[ground.columns]]]
     if not len(ordered):
         return None
-    return _choose(world, limits, table, ordered, (ground.requirements, vector, counts, reservation))
+    return _choose(
+        world, columns, limits, (table, ordered), (ground.requirements, vector, counts, reservation)
+    )
 
 
 def _ground(
@@ -118,17 +120,21 @@ def narrowed(world: World, made: Bin, extra: Requirement) -> Bin | None:
 
 def _choose(
     world: World,
+    columns: Columns,
     limits: Limits,
-    table: PoolTable,
-    ordered: Amounts,
+    where: tuple[PoolTable, Amounts],
     what: tuple[Requirements, Amounts, tuple[tuple[int, int], ...], str],
 ) -> Bin | None:
+    table, ordered = where
     requirements, vector, counts, reservation = what
     cheapest = int(ordered[0])
     if table.index in limits.remaining and not _minimums(requirements):
         small = limits.no_larger(table.index, int(table.column_type[cheapest]))
         ordered = ordered[small[table.column_type[ordered]]]
-    types = tuple(dict.fromkeys(table.column_type[ordered].tolist()))[:MOST_TYPES]
+    key = (table.index, ordered.tobytes())
+    if key not in columns.types:
+        columns.types[key] = tuple(dict.fromkeys(table.column_type[ordered].tolist()))[:MOST_TYPES]
+    types = columns.types[key]
     relaxed = False
     if not _enough_values(table, types, requirements):
         if world.problem.options.strict_min_values:

@@ -56,6 +56,8 @@ class Columns:
             item.reservation_id: item.reservation_capacity for item in offerings if item.reservation_id
         }
         self.grounds: dict[_GroundKey, Ground] = {}  # known so far
+        # Types of columns of a pool's table, (pool, columns' bytes) -> types, once each: known so far.
+        self.types: dict[tuple[int, bytes], tuple[int, ...]] = {}
 
     def suits(self, world: World, wanted: Requirements, pools: Sequence[int]) -> Mask:
         """Columns of these pools whose labels meet the demands, shape (C,)."""
