@@ -50,6 +50,33 @@ class CostFigures(Figures, frozen=True, kw_only=True):
     estimated: float
 
 
+class ReasonFigures(Figures, frozen=True, kw_only=True):
+    """Nodes that were ended before their time; dollars per hour that commands saved, launches taken off."""
+
+    commands: int
+    nodes: int
+    pods_moved: int
+    saved_hourly: float
+
+
+class DisruptionFigures(ReasonFigures, frozen=True, kw_only=True):
+    failed: int  # commands that were undone
+    by_reason: dict[str, ReasonFigures]
+
+
+class EndedNode(Figures, frozen=True, kw_only=True):
+    """`at` in nanoseconds since the epoch; `saved_hourly` is that of its whole command."""
+
+    at: int
+    node: str
+    pool: str
+    reason: str
+    mode: str
+    pods: int
+    saved_hourly: float
+    replacements: list[str]
+
+
 class PodWait(Figures, frozen=True, kw_only=True):
     pod: str
     owner: str
@@ -106,6 +133,7 @@ class Summary(Figures, frozen=True, kw_only=True):
     pods: PodFigures
     nodes: NodeFigures
     cost: CostFigures
+    disruptions: DisruptionFigures
     waiting: WaitingFigures
     hpa_at_maximum: dict[str, MaximumFigures]
     traffic: dict[str, TrafficFigures]

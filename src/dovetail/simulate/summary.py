@@ -10,6 +10,7 @@ import msgspec
 
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.simulate.disruptions import disruption_figures
 from dovetail.simulate.figures import (
     CostFigures,
     MaximumFigures,
@@ -51,6 +52,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
         pods=_pods(records, found),
         nodes=_nodes(records),
         cost=_cost(records, run.end),
+        disruptions=disruption_figures(records),
         waiting=_waiting([wait for wait in found if wait.waited]),
         hpa_at_maximum=_maximum(records, run.end),
         traffic=_traffic(records),

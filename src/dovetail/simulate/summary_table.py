@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain, repeat
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dovetail.simulate.figures import Quantiles, Summary
+from dovetail.simulate.figures import DisruptionFigures, Quantiles, Summary
 from dovetail.simulate.waiting import PARTS
 
 _OWNERS = 8
@@ -67,6 +68,8 @@ def _figures(summary: Summary) -> Table:
     notes += [f"${cost.estimated:,.2f} of it rests on estimated prices"] if cost.estimated else []
     if notes:
         table.add_row("", f"[dim]{', '.join(notes)}[/]")
+    for label, line in zip(chain(["Disruption"], repeat("")), _disruption(summary.disruptions), strict=False):
+        table.add_row(label, line)
     broken = len(summary.violations)
     table.add_row("Rules", f"[bold red]{broken} broken[/]" if broken else "[green]none broken[/]")
     table.add_row(
@@ -75,6 +78,30 @@ def _figures(summary: Summary) -> Table:
     )
     table.add_row("sha256", summary.event_log_sha256)  # of the event log
     return table
+
+
+def _disruption(figures: DisruptionFigures) -> list[str]:
+    """Nothing where nothing was disrupted."""
+    if not figures.nodes and not figures.commands:
+        return []
+    undone = f", {figures.failed} undone" if figures.failed else ""
+    lines = [
+        f"{_count(figures.nodes, 'node')} ended, {_count(figures.pods_moved, 'pod')} moved, "
+        f"{_saved(figures.saved_hourly)}{undone}"
+    ]
+    for reason, part in figures.by_reason.items():
+        moved = f"{_count(part.nodes, 'node')}, {_count(part.pods_moved, 'pod')} moved"
+        saved = f", {_saved(part.saved_hourly)}" if part.commands else ""
+        lines.append(f"[dim]{reason.replace('_', ' ')}: {moved}{saved}[/]")
+    return lines
+
+
+def _saved(dollars: float) -> str:
+    return f"${dollars:,.3f}/h saved" if dollars >= 0 else f"${-dollars:,.3f}/h more"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _quantiles(values: Quantiles) -> str:

@@ -14,6 +14,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
+from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.disrupt.candidates import NodeView
@@ -184,6 +185,8 @@ class Execution:
             if view.node is not None:
                 text = f"Disrupting Node: {reason}"
                 await recorder.publish(view.node, "Normal", "DisruptionTerminating", text)
+            mode = EVENTUAL if claim.spec.termination_grace_period is not None else GRACEFUL
+            count_disrupted(self._context, claim, reason.lower(), mode)
             try:
                 await self._context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
             except (NotFound, Conflict):

@@ -39,8 +39,11 @@ def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) 
         "consolidation_policy": found.spec.disruption.consolidation_policy if found is not None else "",
         "termination_mode": mode,
     }
-    context.metrics.add(CLAIMS, **series)
     node = context.state.node_of(claim)
-    if node is not None:
-        pods = context.state.pods_on(node.metadata.name)
-        context.metrics.add(PODS, sum(reschedulable(pod) for pod in pods), **series)
+    name = node.metadata.name if node is not None else ""
+    pods = sum(reschedulable(pod) for pod in context.state.pods_on(name)) if name else 0
+    context.metrics.add(CLAIMS, **series)
+    context.metrics.add(PODS, pods, **series)
+    context.log.record(
+        "disrupted", claim=claim.metadata.name, node=name, pool=pool, reason=reason, mode=mode, pods=pods
+    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from dovetail import __version__
 from dovetail.base.clock import SECOND
+from dovetail.simulate.disruptions import ended_nodes
 from dovetail.simulate.figures import PodWait, Summary
 from dovetail.simulate.waiting import PARTS
 from dovetail.views.report.series import Record, chart_series, traffic_series
@@ -83,6 +84,7 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
             }
             for name, figures in summary.hpa_at_maximum.items()
         ],
+        "disruption": _disruption(records, summary),
         "nodes": node_rows(records, period.end),
         "events": event_rows(records),
         "costNote": _cost_note(summary),
@@ -107,6 +109,7 @@ def _tiles(summary: Summary) -> list[dict[str, Any]]:
         _tile(f"${cost.peak_hourly:.2f}", "an hour at the peak"),
         _tile(str(nodes.peak), f"nodes at the peak, {nodes.base} of them managed"),
         _tile(f"{nodes.launched} / {nodes.terminated}", "nodes launched / terminated"),
+        _tile(f"${summary.disruptions.saved_hourly:.2f}", "an hour saved by disruption, summed up"),
         _tile(f"{pending.p50:.0f} s", "median time to a node"),
         _tile(f"{pending.max:.0f} s", "longest time to a node"),
         _tile(str(len(summary.violations)), "promises broken", bad=bool(summary.violations)),
@@ -145,6 +148,35 @@ def _waiting(summary: Summary) -> dict[str, Any]:
         "buckets": buckets,
         "phases": used,
         "rows": [_wait_row(item) for item in _slowest(waits.all)],
+    }
+
+
+def _disruption(records: Sequence[Record], summary: Summary) -> dict[str, Any]:
+    """By reason: nodes, pods, dollars per hour; then each node in order, `t` in Unix seconds."""
+    return {
+        "reasons": [
+            {
+                "reason": reason.replace("_", " "),
+                "commands": part.commands,
+                "nodes": part.nodes,
+                "pods": part.pods_moved,
+                "saved": part.saved_hourly,
+            }
+            for reason, part in summary.disruptions.by_reason.items()
+        ],
+        "rows": [
+            {
+                "t": item.at / SECOND,
+                "node": item.node,
+                "pool": item.pool,
+                "reason": item.reason.replace("_", " "),
+                "mode": item.mode,
+                "pods": item.pods,
+                "saved": item.saved_hourly,
+                "replacements": item.replacements,
+            }
+            for item in ended_nodes(records)
+        ],
     }
 
 

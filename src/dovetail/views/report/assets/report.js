@@ -151,6 +151,25 @@ function autoscalers() {
   byId("hpa-rows").append(make("table", {}, make("thead", {}, make("tr", {}, make("th", {}, "HPA"), make("th", { class: "number" }, "maxReplicas"), make("th", { class: "number" }, "at its maximum, nothing pending"), make("th", { class: "number" }, "pods waiting for a node"))), body));
 }
 
+function table(titles, rows) {
+  const cell = (kind, item) => make(kind, typeof item === "object" ? { class: "number" } : {}, typeof item === "object" ? item.number : item);
+  const head = make("thead", {}, make("tr", {}, ...titles.map((title) => cell("th", title))));
+  return make("table", {}, head, make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((item) => cell("td", item))))));
+}
+
+function disruption() {
+  const { reasons, rows } = data.disruption;
+  if (!rows.length && !reasons.length) { byId("disruption").remove(); return; }
+  const right = (text) => ({ number: String(text) });
+  const dollars = (value) => right(`$${value.toFixed(3)}/h`);
+  byId("disruption-reasons").append(table(
+    ["Reason", right("commands"), right("nodes"), right("pods moved"), right("saved")],
+    reasons.map((row) => [row.reason, right(row.commands), right(row.nodes), right(row.pods), dollars(row.saved)])));
+  byId("disruption-rows").append(table(
+    ["Time", "Node", "Pool", "Why", "How", right("pods"), right("command saved"), "Replaced by"],
+    rows.map((row) => [clock(row.t), short(row.node), row.pool, row.reason, row.mode, right(row.pods), dollars(row.saved), row.replacements.join(", ")])));
+}
+
 // The first part of a host name tells nodes apart; the domain is the same for all.
 function short(name) {
   const host = name.split(".")[0];
@@ -205,5 +224,5 @@ function events() {
   show();
 }
 
-header(); charts(); histogram(); split(); autoscalers(); gantt(); events();
+header(); charts(); histogram(); split(); autoscalers(); disruption(); gantt(); events();
 document.body.dataset.rendered = "true";
