@@ -252,23 +252,24 @@ class Packer:
         return bought or self._take_less(options, left, limits, bins)
 
     def _repeat(self, option: _Option, left: Amounts, limits: Limits, bins: list[Bin]) -> bool:
-        """Buy an option as often as there is demand for it; with limits once."""
+        """Buy an option as often as there is demand for it and limits allow."""
         total = self.cells.total(left)
         number = min(int(total[cell]) // count for cell, count in option.counts)
-        number = min(number, 1) if limits.any else number
-        for done in range(number):
+        done = 0
+        while done < number:
             # Filling up may have taken what the option was to be repeated with.
-            if done and any(int(self.cells.total(left)[cell]) < count for cell, count in option.counts):
-                return True
+            total = self.cells.total(left)
+            if any(int(total[cell]) < count for cell, count in option.counts):
+                break
             load = self._load(option, left)
             made = self.made(limits, option.column, load)
             if made is None:
-                return done > 0
-            if self.cells.trivial and not self.visitors:
-                self._buy(made, number, left, limits, bins)
-                return True
-            self._buy(made, 1, left, limits, bins)
-        return number > 0
+                break
+            alike = min(number - done, *(int(left[lot]) // count for lot, count in load))
+            alike = limits.times(made.pool, made.types, made.reservation, alike)
+            self._buy(made, alike, left, limits, bins)
+            done += alike
+        return done > 0
 
     def _load(self, option: _Option, left: Amounts) -> _Counts:
         """The option in lots; what room is left, by cells too large or for guests, is filled up."""

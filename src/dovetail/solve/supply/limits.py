@@ -93,6 +93,17 @@ class Limits:
         ]
         return np.array(within, dtype=np.bool_)
 
+    def times(self, pool: int, types: Sequence[int], reservation: str, most: int) -> int:
+        """How many nodes of these types, at most that many, may be bought if one may: 1 at least."""
+        remaining = self.remaining.get(pool, {})
+        kinds = [self._world.tables[pool].types[number] for number in types] if remaining else []
+        for name, rest in remaining.items():
+            each = 1 if name == NODES else max(kind.capacity.get(name, 0) for kind in kinds)
+            most = min(most, rest // each) if each else most
+        if reservation:
+            most = min(most, self.reservations[reservation])
+        return max(most, 1)
+
     def take(self, pool: int, types: Sequence[int], reservation: str) -> None:
         """Buy a node of one of these types: the largest of them is what counts."""
         remaining = self.remaining.get(pool)
