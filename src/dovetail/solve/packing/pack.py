@@ -269,6 +269,8 @@ class Packer:
             alike = limits.times(made.pool, made.types, made.reservation, alike)
             self._buy(made, alike, left, limits, bins)
             done += alike
+            if limits.any:  # what is left of them may no longer allow the column
+                break
         return done > 0
 
     def _load(self, option: _Option, left: Amounts) -> _Counts:
