@@ -175,6 +175,43 @@ def test_a_node_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert {item["zone"] for item in found["possible"]} == {"ap-northeast-2a"}
 
 
+CLAIM = """\
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: general-1, labels: {karpenter.sh/nodepool: general}}
+spec:
+  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+  requirements: []
+status: {providerID: "aws:///ap-northeast-2a/i-1", nodeName: old}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: keep, namespace: default}
+spec: {maxUnavailable: 0, selector: {}}
+"""
+
+
+def test_what_keeps_a_node_from_being_disrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text(f"{NODE}---\n{RUNNING}---\n{CLAIM}")
+    found = explained(capsys, "node", "old", *BASE, "-f", str(file))["disruption"]
+    assert found["blockers"] == [
+        "Node isn't initialized",
+        "Pdb prevents pod evictions (PodDisruptionBudget=[default/keep])",
+    ]
+    assert set(found["budgets"]) == {"Empty", "Drifted", "Underutilized"}
+    assert run(["explain", "node", "old", *BASE, "-f", str(file)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "What keeps it from being disrupted" in out
+    assert "Nodes of its pool that budgets allow to be disrupted now:" in out
+
+
+def test_a_node_of_nobody_is_never_disrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text(NODE)
+    assert explained(capsys, "node", "old", *BASE, "-f", str(file))["disruption"] == {"managed": False}
+
+
 def test_what_rules_cost(capsys: pytest.CaptureFixture[str]) -> None:
     found = explained(capsys, "cost", *BASE, "--tries", "3")
     assert found["lowerBound"] <= found["monthly"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import time
 
 from cyclopts import App
-from rich.console import Console
+from rich.console import Console, Group
 from rich.progress import Progress
 
 from dovetail.api.core import Pod
@@ -14,7 +15,9 @@ from dovetail.base.errors import InputError
 from dovetail.cli import explain_cost_output as cost_output
 from dovetail.cli import explain_node_output as node_output
 from dovetail.cli import explain_output
+from dovetail.cli.plan_input import read_cluster
 from dovetail.cli.question import Output, Question, answered, show
+from dovetail.cli.standing import standing, standing_document, standing_lines
 from dovetail.model.problem import Problem
 from dovetail.solve.explain.cost import comparison, cost_story
 from dovetail.solve.explain.node import node_names, node_story
@@ -65,7 +68,8 @@ def node(name: str, /, *, question: Question, output: Output = "table") -> None:
     """Tell who fills a node and how full it is, why it is of this type, and what else there was.
 
     NAME is a node of the manifests, or one to be bought, by its name in `dovetail explain pod` and in
-    `dovetail plan -o json`: general-0. For a node that is there, its pods are taken to stay in its zone.
+    `dovetail plan -o json`: general-0. For a node that is there, its pods are taken to stay in its zone;
+    it is also told what keeps the node from being disrupted now.
 
     Example: `dovetail explain node general-0 -f manifests/ --region us-east-1`.
 
@@ -86,7 +90,12 @@ def node(name: str, /, *, question: Question, output: Output = "table") -> None:
         )
         raise InputError(f"there is no node {name} in the plan or the manifests", remedy=remedy)
     story = node_story(problem, answer, name)
-    show(node_output.node_tables(story), node_output.node_document(story), output)
+    tables, document = node_output.node_tables(story), node_output.node_document(story)
+    if not story.planned:
+        found = standing(read_cluster(question.filename), name, time.time_ns())
+        tables = Group(tables, *standing_lines(found))
+        document["disruption"] = standing_document(found)
+    show(tables, document, output)
 
 
 @explain.command

@@ -65,6 +65,11 @@ def read_problem(paths: Sequence[Path], source: Source, options: Options) -> Pro
     return build(objects, pending, types, settings, require_ready=False, volume_price=volume_price)
 
 
+def read_cluster(paths: Sequence[Path]) -> ClusterObjects:
+    """The objects of the manifests at `paths`, pods that workloads still lack included; raises InputError."""
+    return _objects(load(paths))
+
+
 def _refuse_twins(manifests: tuple[Manifest, ...]) -> None:
     seen: dict[tuple[str, str], Manifest] = {}
     for manifest in manifests:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dovetail.api.core import Node, Pod
@@ -65,54 +66,57 @@ class NodeView:
 
 
 def blocker(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = False) -> str:
-    """Why the node may not be disrupted voluntarily at `now` (ns); "" when nothing stands against it.
+    """The first of `blockers`; "" when nothing stands against disrupting the node."""
+    return next(blockers(view, budgets, now, must_go=must_go), "")
+
+
+def blockers(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = False) -> Iterator[str]:
+    """All that keeps the node from being disrupted voluntarily at `now` (ns), what is asked first in front.
 
     `must_go`: the node has to go in the end, so pods do not block it where they would be deleted once its
     terminationGracePeriod is over.
     """
-    found = _machine_blocker(view) or _pool_blocker(view)
-    if found or (must_go and view.claim.spec.termination_grace_period is not None):
-        return found
-    return _pod_blocker(view, budgets, now)
+    yield from _machine_blockers(view)
+    yield from _pool_blockers(view)
+    if not must_go or view.claim.spec.termination_grace_period is None:
+        yield from _pod_blockers(view, budgets, now)
 
 
-def _machine_blocker(view: NodeView) -> str:
+def _machine_blockers(view: NodeView) -> Iterator[str]:
     node = view.node
     if node is None:
-        return "Nodeclaim does not have an associated node"
+        yield "Nodeclaim does not have an associated node"
+        return
     if view.going or view.queued:
-        return "Node is deleting or marked for deletion"
+        yield "Node is deleting or marked for deletion"
     if not view.initialized:
-        return "Node isn't initialized"
+        yield "Node isn't initialized"
     if view.nominated:
-        return "Node is nominated for a pending pod"
-    for marks in (node.metadata.annotations, view.claim.metadata.annotations):
-        if marks.get(labels.DO_NOT_DISRUPT) == "true":
-            return f'Disruption is blocked through the "{labels.DO_NOT_DISRUPT}" annotation'
-    return ""
+        yield "Node is nominated for a pending pod"
+    marks = (node.metadata.annotations, view.claim.metadata.annotations)
+    if any(one.get(labels.DO_NOT_DISRUPT) == "true" for one in marks):
+        yield f'Disruption is blocked through the "{labels.DO_NOT_DISRUPT}" annotation'
 
 
-def _pool_blocker(view: NodeView) -> str:
+def _pool_blockers(view: NodeView) -> Iterator[str]:
     if not view.pool_name:
-        return f'Node does not have label "{labels.NODEPOOL}"'
-    if view.pool is None:
-        return f"NodePool not found (NodePool={view.pool_name})"
-    if pause_of(view.pool).disruption:
-        return f"Disruption of the NodePool is paused (NodePool={view.pool_name})"
-    return ""
+        yield f'Node does not have label "{labels.NODEPOOL}"'
+    elif view.pool is None:
+        yield f"NodePool not found (NodePool={view.pool_name})"
+    elif pause_of(view.pool).disruption:
+        yield f"Disruption of the NodePool is paused (NodePool={view.pool_name})"
 
 
-def _pod_blocker(view: NodeView, budgets: Budgets, now: int) -> str:
+def _pod_blockers(view: NodeView, budgets: Budgets, now: int) -> Iterator[str]:
     for pod in view.pods:
         if do_not_disrupt(pod, now):
-            return f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
+            yield f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
     for pod in view.pods:
         found = budgets.of(pod)
         if not found or not evictable(pod):
             continue
         names = " ".join(sorted(budget.key for budget in found))
         if len(found) > 1:
-            return f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{names}])"
-        if not budget_allows(found[0], pod):
-            return f"Pdb prevents pod evictions (PodDisruptionBudget=[{names}])"
-    return ""
+            yield f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{names}])"
+        elif not budget_allows(found[0], pod):
+            yield f"Pdb prevents pod evictions (PodDisruptionBudget=[{names}])"
