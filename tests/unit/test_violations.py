@@ -43,6 +43,10 @@ class Story:
     def bind(self, name: str, node: str) -> None:
         self.change("Pod", name, lambda item: item["spec"].update(nodeName=node))
 
+    def taint(self, node: str) -> None:
+        taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+        self.change("Node", node, lambda item: item["spec"]["taints"].append(taint))
+
     def rules(self) -> list[str]:
         return [item.rule for item in self.watchdog.finish()]
 
@@ -149,8 +153,10 @@ def test_a_healthy_life_passes() -> None:
         story.bind(name, place)
     story.watchdog.instances([instance("n1"), instance("n2")])
     story.change("NodeClaim", "n1", disrupt)
+    story.taint("n1")
     story.change("Pod", "a", evict)
     story.remove("Pod", "a")
+    story.watchdog.ended("i-n1")
     story.change("Node", "n1", lambda item: item["metadata"].update(finalizers=[]))
     story.remove("Node", "n1")
     story.remove("NodeClaim", "n1")
@@ -300,6 +306,7 @@ def test_a_protection_that_has_run_out_does_not_count() -> None:
     story.change("Pod", "a", lambda item: item["status"].update(started))
     story.bind("a", "n1")
     story.now += 6 * MINUTE
+    story.taint("n1")
     story.change("Pod", "a", evict)
     assert story.rules() == []
 
@@ -311,6 +318,7 @@ def test_a_node_out_of_time_may_go_with_its_pods() -> None:
     stamp = {"karpenter.sh/nodeclaim-termination-timestamp": to_rfc3339(START)}
     story.change("NodeClaim", "n1", lambda item: item["metadata"].update(annotations=stamp))
     story.now += MINUTE
+    story.watchdog.ended("i-n1")
     story.change("Node", "n1", lambda item: item["metadata"].update(finalizers=[]))
     assert story.rules() == []
 
@@ -318,8 +326,7 @@ def test_a_node_out_of_time_may_go_with_its_pods() -> None:
 def test_a_binding_may_cross_a_taint_that_has_just_come() -> None:
     story = cluster()
     story.put(pod("a"))
-    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
-    story.change("Node", "n1", lambda item: item["spec"]["taints"].append(taint))
+    story.taint("n1")
     story.bind("a", "n1")
     assert story.rules() == []
     story.now += MINUTE

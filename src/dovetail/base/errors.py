@@ -10,7 +10,9 @@ DovetailError
 │   ├── Invalid 422            carries the causes, one per field
 │   ├── BadRequest 400
 │   ├── Forbidden 403          admission found something missing, such as a PriorityClass
-│   └── TooManyRequests 429    an eviction would violate a PodDisruptionBudget: retry later
+│   ├── TooManyRequests 429    too much to do, or an eviction would violate a PodDisruptionBudget: later
+│   ├── Unavailable 503        no server answers now, or a watch was cut off: retry
+│   └── TimedOut 504           no answer in time: it may have been done all the same
 ├── PlannerFailed              no plan could be made, such as when the solver's process died: ask again
 └── CloudError                 the provider said no
     ├── InsufficientCapacity   no offering left: delete the claim, plan again
@@ -127,10 +129,31 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The eviction would violate a PodDisruptionBudget."""
+    """The server has too much to do, or the eviction would violate a PodDisruptionBudget.
+
+    `retry_after` is how long the server wants to be left alone, in nanoseconds; 0 when it does not say.
+    """
 
     status = 429
     reason = "TooManyRequests"
+
+    def __init__(self, message: str, *, retry_after: int = 0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Unavailable(ApiError):
+    """Nobody answers, or the connection was cut off."""
+
+    status = 503
+    reason = "ServiceUnavailable"
+
+
+class TimedOut(ApiError):
+    """No answer in time; what was asked for may have been done all the same."""
+
+    status = 504
+    reason = "Timeout"
 
 
 class PlannerFailed(DovetailError):

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from dovetail.base.errors import InputError
 from dovetail.cli.simulate_live import live_view
+from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import Result
 from dovetail.simulate.run import simulate as run_simulation
 from dovetail.simulate.scenario import Scenario, load
@@ -26,6 +27,7 @@ def simulate(
     seed: int | None = None,
     until: str | None = None,
     trace: Path | None = None,
+    faults: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
     events: Path | None = None,
@@ -40,6 +42,7 @@ def simulate(
 
     - `dovetail simulate examples/evening-rush --report evening.html`
     - `dovetail simulate examples/evening-rush --until 1h --seed 7 -o json`
+    - `dovetail simulate examples/faults --faults examples/faults/faults.yaml --seed 3`
     - `dovetail simulate examples/pod-trace --trace pods.csv.gz --events log.jsonl`
 
     Parameters
@@ -52,6 +55,8 @@ def simulate(
         Stop after this much virtual time, such as 90m. The scenario's own duration by default.
     trace
         The CSV file of pods for a scenario that plays a trace.
+    faults
+        A YAML file of what is to go wrong, and how often: crashes, lost watches, launch failures and more.
     output
         A summary to read, or JSON with every figure.
     report
@@ -62,8 +67,9 @@ def simulate(
     plan = _changed(load(scenario, trace=trace), seed, until)
     _check_target(report, "--report")
     _check_target(events, "--events")
+    trouble = load_faults(faults, plan) if faults is not None else None
     with live_view(plan) as listener:
-        result = run_simulation(plan, events=events, listener=listener)
+        result = run_simulation(plan, faults=trouble, events=events, listener=listener)
     if report is not None:
         write_report(result, report)
     _print(result, output)

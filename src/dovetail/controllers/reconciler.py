@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.base.errors import ApiError, CloudError, Conflict
+from dovetail.base.errors import ApiError, CloudError, Conflict, TooManyRequests
 from dovetail.base.eventlog import EventLog
 
 FIRST_BACKOFF = 5_000_000
@@ -31,8 +31,8 @@ class Reconciler:
     """Runs `reconcile` for every key that was added, with back-off after errors.
 
     A key that is added while its reconcile runs is reconciled once more afterwards. A conflict or another
-    error of the API server or the cloud is retried after 5 ms, doubling up to a minute; other errors are bugs
-    and end `run`.
+    error of the API server or the cloud is retried after 5 ms, doubling up to a minute, or when the
+    server says so; other errors are bugs and end `run`.
 
     A reconcile forgets what was planned for its key: what it answers takes its place.
 
@@ -114,7 +114,8 @@ class Reconciler:
             again = await self._reconcile(key)
             self._failures.pop(key, None)
         except (ApiError, CloudError) as error:
-            again = self._backoff(key)
+            asked = error.retry_after if isinstance(error, TooManyRequests) else 0
+            again = max(self._backoff(key), asked)
             self._report(key, error)
         except Exception as error:
             self._error = error

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from dovetail.api.meta import Object
-from dovetail.base.errors import Expired
+from dovetail.base.errors import ApiError, Expired
 from dovetail.kube.client import Client, EventType
 
 T = TypeVar("T", bound=Object)
+_FIRST_PAUSE = 0.1  # seconds before the server is asked again after it refused, doubled each time
+_LONGEST_PAUSE = 10.0
+_REMEMBERED = 10_000  # deleted objects that are known to be gone
 
 
 class Informer(Generic[T]):
-    """Lists, then watches, and lists again when the watch fell too far behind.
+    """Lists, then watches, and lists again when the watch broke off or fell too far behind.
+
+    A server that refuses is asked again, ever more slowly. Events may come twice or late: what is older than
+    what is known of an object is passed over, so that nothing that was deleted comes back.
 
     `on_event(type, object)` learns of every difference to what it was told before: ADDED, MODIFIED, or
     DELETED with the last state known. It is called with the copy already up to date.
@@ -38,6 +44,7 @@ class Informer(Generic[T]):
         self._labels = labels
         self._fields = fields
         self._listed = asyncio.Event()
+        self._gone: dict[str, int] = {}  # key of a deleted object -> the version of its deletion
 
     @property
     def synced(self) -> bool:
@@ -50,38 +57,59 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keep the copy up to date, for ever."""
+        pause = _FIRST_PAUSE
         while True:
-            version = await self._list()
-            self._listed.set()
             try:
+                version = await self._list()
+                self._listed.set()
+                pause = _FIRST_PAUSE
                 await self._follow(version)
             except Expired:
                 continue
+            except ApiError:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _list(self) -> str:
         listing = await self._client.list(
             self._kind, self._namespace, labels=self._labels, fields=self._fields
         )
-        self._replace(listing.items)
-        return listing.resource_version
-
-    def _replace(self, items: Iterable[T]) -> None:
-        present = {item.key: item for item in items}
+        version = int(listing.resource_version)
+        present = {item.key: item for item in listing.items}
         for key, old in list(self.objects.items()):
             new = present.get(key)
-            # An object that was deleted and made again meanwhile is another one.
-            if new is None or new.metadata.uid != old.metadata.uid:
-                del self.objects[key]
-                self._on_event("DELETED", old)
+            # An object that was deleted and made again meanwhile is another one. One that is newer than the
+            # list is not missing from it: the list is old.
+            if new is None and _version(old) <= version:
+                self._forget(old, version)
+            elif new is not None and new.metadata.uid != old.metadata.uid and _version(old) < _version(new):
+                self._forget(old, _version(old))
         for item in present.values():
             self._take(item)
+        return listing.resource_version
 
     def _take(self, item: T) -> None:
-        old = self.objects.get(item.key)
-        if old is not None and old.metadata.resource_version == item.metadata.resource_version:
+        if self._outdated(item.key, _version(item)):
             return
+        old = self.objects.get(item.key)
+        self._gone.pop(item.key, None)
         self.objects[item.key] = item
         self._on_event("MODIFIED" if old is not None else "ADDED", item)
+
+    def _forget(self, last: T, version: int) -> None:
+        """The object is gone since that version; an informer may learn of it without having known it."""
+        known = self.objects.pop(last.key, None)
+        self._gone[last.key] = version
+        if len(self._gone) > _REMEMBERED:
+            newest = sorted(self._gone.items(), key=lambda item: item[1])[_REMEMBERED // 2 :]
+            self._gone = dict(newest)
+        if known is not None:
+            self._on_event("DELETED", last)
+
+    def _outdated(self, key: str, version: int) -> bool:
+        """True iff the object is known as of that version, or was deleted at it or later."""
+        known = self.objects.get(key)
+        return version <= (_version(known) if known is not None else self._gone.get(key, -1))
 
     async def _follow(self, version: str) -> None:
         watch = self._client.watch(
@@ -94,8 +122,12 @@ class Informer(Generic[T]):
         async for event in watch:
             if event.object is None:
                 continue
-            if event.type == "DELETED":
-                self.objects.pop(event.object.key, None)
-                self._on_event("DELETED", event.object)
-            else:
+            if event.type != "DELETED":
                 self._take(event.object)
+            elif not self._outdated(event.object.key, int(event.resource_version)):
+                self._forget(event.object, int(event.resource_version))
+
+
+def _version(item: Object) -> int:
+    """Versions of one kind are numbers that grow; Kubernetes lets clients compare them."""
+    return int(item.metadata.resource_version)

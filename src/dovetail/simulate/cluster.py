@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any
 
 from dovetail.api.admission import admit
@@ -23,6 +23,9 @@ from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.simulate.apply import apply
+from dovetail.simulate.faults.dice import Dice
+from dovetail.simulate.faults.plan import Faults
+from dovetail.simulate.faults.trouble import Trouble, joins, limits
 from dovetail.simulate.interruptions import interrupt
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
@@ -34,6 +37,7 @@ from dovetail.simulate.scheduler.scheduler import Scheduler
 from dovetail.simulate.surroundings import interruptions, simulated_cloud
 from dovetail.simulate.trace import play
 from dovetail.simulate.violations import Violation, Watchdog
+from dovetail.simulate.violations.audit import AuditedClient
 from dovetail.simulate.volumes import Volumes
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.solve.plan import Plan
@@ -44,35 +48,36 @@ from dovetail.units.duration import parse_duration
 class Cluster:
     """Composes the parts of one scenario. `prepare`, then `run`."""
 
-    def __init__(self, scenario: Scenario, clock: Clock, log: EventLog) -> None:
+    def __init__(
+        self, scenario: Scenario, clock: Clock, log: EventLog, *, faults: Faults | None = None
+    ) -> None:
+        file, seed = scenario.file, scenario.seed
         self._scenario = scenario
         self._clock = clock
         self._log = log
-        self._names = NodeNames(scenario.file.region, scenario.seed)
-        self.cloud = simulated_cloud(scenario, clock, log)
-        self.server = MemoryServer(clock, admit=admit, seed=scenario.seed)
+        self._dice = Dice(faults, seed, clock, log) if faults is not None else None
+        self._names = NodeNames(file.region, seed)
+        short = limits(faults, file.region, seed) if faults is not None else ()
+        self.cloud = simulated_cloud(scenario, clock, log, short)
+        self.server = MemoryServer(clock, admit=admit, seed=seed)
         self.server.observe(Observer(log).observe)
-        self._watchdog = Watchdog(clock.now)
+        self._watchdog = Watchdog(clock.now, quiet_from=faults.over if faults is not None else 0)
         self.server.observe(lambda *change: self._report(self._watchdog.change(*change)))
-        taints = {taint.key: parse_duration(taint.after) for taint in scenario.file.startup_taints}
+        taints = {taint.key: parse_duration(taint.after) for taint in file.startup_taints}
         self._kubelets = Kubelets(
-            self.server.client("kubelet"), clock, NodeOptions(scenario.seed, scenario.latencies, taints)
+            self.server.client("kubelet"), clock, NodeOptions(seed, scenario.latencies, taints)
         )
-        zones = tuple(catalog.zones(scenario.file.region))
-        self._volumes = Volumes(self.server.client("volumes"), zones, scenario.seed)
+        self._volumes = Volumes(self.server.client("volumes"), tuple(catalog.zones(file.region)), seed)
         self._scheduler = Scheduler(
-            self.server.client("scheduler"), clock, scenario.seed, bind_volumes=self._volumes.bind
+            self.server.client("scheduler"), clock, seed, bind_volumes=self._volumes.bind
         )
         self._workloads = Workloads(
-            self.server.client("workloads"), clock, log, seed=scenario.seed, curves=scenario.curves
+            self.server.client("workloads"), clock, log, seed=seed, curves=scenario.curves
         )
-        client = self.server.client("karpenter")
-        planner = InlinePlanner(clock, scenario.file.settings.work_per_second)
-        queue = self.cloud.queue if scenario.file.settings.interruption_queue else None
-        ports = Ports(client, self.cloud, clock, log, planner, MemoryMetrics(), queue)
-        self._operator = Operator(ports, self._settings())
         self.cloud.on_started(self._switch_on)
-        self.cloud.on_terminated(lambda instance: self._kubelets.switch_off(instance.provider_id))
+        self.cloud.on_asked(self._launching)
+        self.cloud.on_terminated(self._switch_off)
+        self._trouble: Trouble | None = None
 
     async def prepare(self) -> None:
         """Everything that is there before the first moment; raises InputError for what cannot be."""
@@ -102,6 +107,7 @@ class Cluster:
         """The end of the simulation: what only shows now, such as pods that were forgotten."""
         known = len(self._watchdog.found)
         self._report(self._watchdog.finish()[known:])
+        self._log.record("checked", invariants=self._watchdog.checks)
 
     def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         yield "garbage collection", self.server.run_gc()
@@ -110,13 +116,31 @@ class Cluster:
         yield "volumes", self._volumes.run()
         yield "scheduler", self._scheduler.run()
         yield "workloads", self._workloads.run()
-        yield "dovetail", self._operator.run()
+        yield from self._dovetail()
         yield "watchdog", self._watch_instances()
         planned = interruptions(self._scenario)
         yield "interruptions", interrupt(self._clock, self.cloud, self._scenario.seed, planned)
         if self._scenario.visits and self._scenario.file.trace is not None:
             namespace = self._scenario.file.trace.namespace
             yield "trace", play(self.server.client("trace"), self._clock, self._scenario.visits, namespace)
+
+    def _dovetail(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """The controllers; with faults, what goes wrong as well."""
+        file, settings = self._scenario.file, self._settings()
+        client = AuditedClient(self.server, "karpenter", self._watchdog, self._report)
+        planner = InlinePlanner(self._clock, file.settings.work_per_second)
+        queue = self.cloud.queue if file.settings.interruption_queue else None
+        ports = Ports(client, self.cloud, self._clock, self._log, planner, MemoryMetrics(), queue)
+        if self._dice is None:
+            yield "dovetail", Operator(ports, settings).run()
+            return
+        self._trouble = Trouble(
+            self._dice, ports, self.server, lambda made: Operator(made, settings), self._process_ended
+        )
+        yield from self._trouble.parts(self.cloud, self._kubelets, file.region)
+
+    def _process_ended(self, why: str) -> None:
+        self._report((Violation("process", "dovetail", f"ended with {why}"),))
 
     def _settings(self) -> Settings:
         given = self._scenario.file.settings
@@ -146,6 +170,7 @@ class Cluster:
 
     def _check_plan(self, problem: Problem, plan: Plan) -> None:
         """Every plan is held against the rules by a checker that knows nothing of the solver."""
+        self._watchdog.planned(left.pod for left in plan.unschedulable)
         self._report(verify(problem, plan))
 
     def _report(self, violations: Iterable[Violation]) -> None:
@@ -157,6 +182,16 @@ class Cluster:
             await self._clock.sleep(MINUTE)
             self._report(self._watchdog.instances(await self.cloud.list()))
 
+    def _launching(self, claim: str, instances: Sequence[Instance]) -> None:
+        if self._trouble is None or not self._trouble.several:
+            self._report(self._watchdog.launch(claim, instances))
+
+    def _switch_off(self, instance: Instance) -> None:
+        self._watchdog.ended(instance.provider_id)
+        self._kubelets.switch_off(instance.provider_id)
+
     def _switch_on(self, instance: Instance, claim: NodeClaim) -> None:
+        if self._dice is not None and not joins(self._dice, instance):
+            return
         name = self._names.draw(instance.provider_id)
         self._kubelets.switch_on(from_claim(instance, claim, name=name, seed=self._scenario.seed))

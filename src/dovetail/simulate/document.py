@@ -88,6 +88,7 @@ def _struct(annotation: Any) -> Any:
 def _plain(message: str) -> str:
     """A message in the words of YAML."""
     message = message.replace("Object missing required field", "missing the required field")
+    message = message.replace(" | null", "")  # what may be left out is not worth a word here
     for word, plain in _PLAIN.items():
         message = message.replace(f"`{word}`", plain)
     return message[:1].lower() + message[1:]

@@ -138,6 +138,8 @@ class Summary(Figures, frozen=True, kw_only=True):
     hpa_at_maximum: dict[str, MaximumFigures]
     traffic: dict[str, TrafficFigures]
     violations: list[Violation]
+    invariants_checked: int
+    faults: dict[str, int]  # how often each kind of fault happened
     event_log_sha256: str = msgspec.field(name="eventLogSha256")
     wall_seconds: float
     simulated_seconds: float

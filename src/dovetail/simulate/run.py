@@ -12,6 +12,7 @@ from pathlib import Path
 from dovetail.base.clock import SECOND
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.cluster import Cluster
+from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.figures import Summary
 from dovetail.simulate.log import JsonlLog, Record
 from dovetail.simulate.progress import Meter, Progress
@@ -37,14 +38,20 @@ class Result:
     summary: Summary
 
 
-def simulate(scenario: Scenario, *, events: Path | None = None, listener: Listener | None = None) -> Result:
-    """Play a scenario; the same scenario and seed give the same records, byte for byte.
+def simulate(
+    scenario: Scenario,
+    *,
+    faults: Faults | None = None,
+    events: Path | None = None,
+    listener: Listener | None = None,
+) -> Result:
+    """Play a scenario; the same scenario, faults and seed give the same records, byte for byte.
 
     `events` is a file for the log as it grows. Raises InputError for what only shows once the cluster is
     put together, such as an instance type that the region does not have.
     """
     begun = time.perf_counter()
-    records, sha256 = run_virtual(partial(_play, scenario, events, listener), start=scenario.start)
+    records, sha256 = run_virtual(partial(_play, scenario, faults, events, listener), start=scenario.start)
     wall = time.perf_counter() - begun
     end = scenario.start + scenario.duration
     run = Run(
@@ -60,12 +67,16 @@ def simulate(scenario: Scenario, *, events: Path | None = None, listener: Listen
 
 
 async def _play(
-    scenario: Scenario, events: Path | None, listener: Listener | None, clock: VirtualClock
+    scenario: Scenario,
+    faults: Faults | None,
+    events: Path | None,
+    listener: Listener | None,
+    clock: VirtualClock,
 ) -> tuple[tuple[Record, ...], str]:
     end = scenario.start + scenario.duration
     meter = Meter(scenario.start, end)
     with JsonlLog(clock, events) as log:
-        cluster = Cluster(scenario, clock, log)
+        cluster = Cluster(scenario, clock, log, faults=faults)
         await cluster.prepare()
         running = asyncio.get_running_loop().create_task(cluster.run(), name="cluster")
         while clock.now() < end:

@@ -26,6 +26,7 @@ from dovetail.simulate.traffic import Curve, curve, second_of_day
 from dovetail.units.duration import parse_duration
 
 FILE_NAME = "scenario.yaml"
+FAULTS_NAME = "faults.yaml"  # may lie in the folder: it is no manifest
 _MANIFESTS = (".yaml", ".yml", ".json")
 _DAY_ONE = "2026-03-02T"  # a Monday; used where `start` is only a time of day
 _LONGEST = 31 * 86_400 * SECOND
@@ -243,7 +244,7 @@ def _manifests(folder: Path) -> tuple[Manifest, ...]:
     paths = sorted(
         path
         for path in folder.iterdir()
-        if path.suffix in _MANIFESTS and path.name != FILE_NAME and path.is_file()
+        if path.suffix in _MANIFESTS and path.name not in (FILE_NAME, FAULTS_NAME) and path.is_file()
     )
     return load_manifests(paths) if paths else ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,11 +62,19 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
             for item in records
             if item["kind"] == "violation"
         ],
+        invariants_checked=sum(item["invariants"] for item in records if item["kind"] == "checked"),
+        faults=_faults(records),
         event_log_sha256=run.sha256,
         wall_seconds=round(run.wall_seconds, 2),
         simulated_seconds=_seconds(run.end - run.start),
         assumptions=list(run.assumptions),
     )
+
+
+def _faults(records: Iterable[Record]) -> dict[str, int]:
+    """By kind, in order of name."""
+    fired = Counter(str(record["fault"]) for record in records if record["kind"] == "fault")
+    return dict(sorted(fired.items()))
 
 
 def _seconds(nanoseconds: float) -> float:

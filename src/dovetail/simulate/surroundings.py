@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -17,15 +18,17 @@ from dovetail.simulate.schema import Shortage
 from dovetail.simulate.traffic import DAY, second_of_day
 
 
-def simulated_cloud(scenario: Scenario, clock: Clock, log: EventLog) -> SimulatedCloud:
-    """Raises InputError for a region or a zone that does not exist."""
+def simulated_cloud(
+    scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Limit] = ()
+) -> SimulatedCloud:
+    """`limits` come on top of the scenario's. Raises InputError for a region or zone that does not exist."""
     return SimulatedCloud(
         clock,
         scenario.seed,
         log,
         region=scenario.file.region,
         account=_account(scenario),
-        limits=[_limit(shortage, scenario) for shortage in scenario.file.shortages],
+        limits=(*(_limit(shortage, scenario) for shortage in scenario.file.shortages), *limits),
         delays=Delays(launch=scenario.latencies["launch"], terminate=scenario.latencies["terminate"]),
     )
 

@@ -16,6 +16,7 @@ from dovetail.cloud.provider import (
     ResolvedSubnet,
 )
 from dovetail.model import labels
+from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirement, Requirements
 
 DISCOVERY = "karpenter.sh/discovery"
@@ -104,6 +105,11 @@ def resolve(node_class: EC2NodeClass, account: Account, taken: Mapping[str, int]
         security_group_tag_keys=_tag_keys(group.tags for group in account.security_groups),
         unsupported_alias=unsupported,
     )
+
+
+def image_for(kind: InstanceType, images: Iterable[ResolvedImage]) -> str:
+    """The id of the first image that boots on the type; "" when none does."""
+    return next((image.id for image in images if not kind.requirements.intersects(image.requirements)), "")
 
 
 def _selects(term: SelectorTerm, identifier: str, name: str, tags: Mapping[str, str]) -> bool:

@@ -10,25 +10,21 @@ from dataclasses import dataclass, replace
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import Clock
-from dovetail.base.errors import (
-    InputError,
-    InstanceNotFound,
-    InsufficientCapacity,
-)
+from dovetail.base.errors import InputError, InstanceNotFound, InsufficientCapacity
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
 from dovetail.cloud.interruption import Impairment, InterruptionKind
-from dovetail.cloud.provider import Instance, NodeClassResolution, ResolvedImage
+from dovetail.cloud.provider import Instance, NodeClassResolution
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
-from dovetail.cloud.simulated.account import Account, resolve
+from dovetail.cloud.simulated.account import Account, image_for, resolve
 from dovetail.cloud.simulated.delays import Delays
 from dovetail.cloud.simulated.drift import Made, class_stamp, drift
 from dovetail.cloud.simulated.fleet import Candidate, Request, attempts, candidates
 from dovetail.cloud.simulated.interruptions import Interrupter, SimulatedQueue
 from dovetail.cloud.simulated.pools import Limit, Pool, Pools, UnavailableOfferings
 from dovetail.cloud.simulated.refusals import check_ready, fleet_errors, reachable
-from dovetail.cloud.simulated.types import TypeView
+from dovetail.cloud.simulated.types import TypeView, single_values
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
@@ -85,10 +81,15 @@ class SimulatedCloud:
         self._machines: dict[str, _Machine] = {}  # by provider id, in order of launch
         self._launches: Counter[str] = Counter()  # calls per claim: a second call is another instance
         self._addresses: Counter[str] = Counter()  # in use, per subnet id
+        self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
         self._started: list[Callable[[Instance, NodeClaim], None]] = []
         self._terminated: list[Callable[[Instance], None]] = []
         self.queue = SimulatedQueue(clock)
         self._interrupter = Interrupter(clock, log, self.queue, self._lose)
+
+    def on_asked(self, callback: Callable[[str, Sequence[Instance]], object]) -> None:
+        """Called with the claim's name and all instances that there are when a launch is asked for."""
+        self._asked.append(callback)
 
     def on_started(self, callback: Callable[[Instance, NodeClaim], None]) -> None:
         """Called right after an instance came into being, before `create` returns."""
@@ -118,6 +119,8 @@ class SimulatedCloud:
         """See the port."""
         check_ready(node_class)
         name = claim.metadata.name
+        for tell in self._asked:
+            tell(name, [machine.instance for machine in self._machines.values()])
         self._launches[name] += 1
         call = f"{name}/{self._launches[name]}"
         request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))
@@ -176,7 +179,7 @@ class SimulatedCloud:
         now = resolve(node_class, self._account, self._addresses)
         kinds = {item.name: item for item in self.instance_types(node_class)}
         kind = kinds.get(machine.instance.instance_type)
-        image = _image(kind, now.images) if kind is not None else ""
+        image = image_for(kind, now.images) if kind is not None else ""
         return drift(claim, node_class, machine.made, now, image)
 
     async def impairments(self) -> Sequence[Impairment]:
@@ -270,13 +273,13 @@ class SimulatedCloud:
             zone=offering.zone,
             capacity_type=offering.capacity_type,
             price=offering.price,
-            image_id=_image(kind, resolution.images),
+            image_id=image_for(kind, resolution.images),
             created=self._clock.now(),
             claim=claim.metadata.name,
             reservation_id=offering.reservation_id,
             labels={
-                **_single(kind.requirements),
-                **_single(offering.requirements),
+                **single_values(kind.requirements),
+                **single_values(offering.requirements),
                 labels.REGION: self._region,
             },
             capacity=kind.capacity,
@@ -292,16 +295,3 @@ class SimulatedCloud:
         subnets = resolve(node_class, self._account, {}).subnets
         zones = {subnet.zone: subnet.zone_id for subnet in subnets}
         return catalog.instance_types(self._region, node_class, zones=zones)
-
-
-def _single(requirements: Requirements) -> dict[str, str]:
-    """Labels that have exactly one possible value, the empty one included."""
-    return {
-        item.key: next(iter(item.values))
-        for item in requirements
-        if not item.complement and len(item.values) == 1
-    }
-
-
-def _image(kind: InstanceType, images: tuple[ResolvedImage, ...]) -> str:
-    return next((image.id for image in images if not kind.requirements.intersects(image.requirements)), "")

@@ -9,6 +9,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.errors import InputError
 from dovetail.cloud.simulated.pools import Pool
 from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirements
 
 # What a class could have if nothing were short. May raise InputError for a class that cannot be read.
 Source = Callable[[EC2NodeClass | None], tuple[InstanceType, ...]]
@@ -52,6 +53,15 @@ class TypeView:
         except InputError:
             # The class's own conditions say what is wrong with it; it has no types until then.
             return ()
+
+
+def single_values(requirements: Requirements) -> dict[str, str]:
+    """Labels that have exactly one possible value, the empty one included."""
+    return {
+        item.key: next(iter(item.values))
+        for item in requirements
+        if not item.complement and len(item.values) == 1
+    }
 
 
 def _without(types: tuple[InstanceType, ...], avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:

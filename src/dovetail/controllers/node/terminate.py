@@ -82,20 +82,22 @@ class NodeTermination:
         try:
             node = await context.client.get(Node, name)
         except NotFound:
-            return None
-        if not node.deleting or labels.TERMINATION_FINALIZER not in node.metadata.finalizers:
+            return self._unless_gone(name)
+        if not node.deleting:
+            return self._unless_gone(name)
+        if labels.TERMINATION_FINALIZER not in node.metadata.finalizers:
             return None
         if not context.state.watch_synced():
             return _UNSYNCED_POLL  # pods that are not known yet must not look like none
         claim = await self._claim(node)
+        if claim is not None and not claim.deleting:
+            await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
+            claim = await self._claim(node)
         if await self._is_dead(node):
             await self._finish(node)
             return None
         if claim is None and await self._guarded():
             return HELD_POLL
-        if claim is not None and not claim.deleting:
-            await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
-            claim = await context.client.get(NodeClaim, claim.metadata.name)
         node = await self._taint(node)
         again, claim = await self._drain(node, claim)
         if again is None:
@@ -112,6 +114,11 @@ class NodeTermination:
         ours = [node for node in state.all(Node) if labels.TERMINATION_FINALIZER in node.metadata.finalizers]
         unclaimed = [node.spec.provider_id for node in ours if state.claim_of(node) is None]
         return await self._guard.holds(unclaimed, len(ours))
+
+    def _unless_gone(self, name: str) -> int | None:
+        """Look again soon if the watch has shown a deletion that a read did not: the read may be old."""
+        known = self._context.state.get(Node, name)
+        return _UNSYNCED_POLL if known is not None and known.deleting else None
 
     async def _claim(self, node: Node) -> NodeClaim | None:
         """The node's claim as the API server has it now."""

@@ -57,12 +57,15 @@ class ClaimCollection:
         self._context = context
 
     async def run(self) -> None:
-        """Look every two minutes, for ever; an error skips one turn."""
+        """Look every two minutes, for ever; soon after the start, and soon again after an error."""
+        pause = _FIRST_PERIOD
         while True:
-            await self._context.clock.sleep(CLAIM_PERIOD)
+            await self._context.clock.sleep(pause)
             try:
                 await self.collect()
+                pause = CLAIM_PERIOD
             except (ApiError, CloudError) as error:
+                pause = _FIRST_PERIOD
                 self._context.log.record(
                     "reconcile.failed", controller="nodeclaim.garbagecollection", key="", message=str(error)
                 )
@@ -90,16 +93,17 @@ class InstanceCollection:
         self._guard = TerminationGuard(context)
 
     async def run(self) -> None:
-        """Look often at first, later every two minutes, for ever; an error skips one turn."""
+        """Look often at first, later every two minutes, for ever; soon again after an error."""
         runs = 0
         while True:
             try:
                 await self.collect()
+                runs += 1
             except (ApiError, CloudError) as error:
+                runs = min(runs, _FIRST_RUNS - 1)
                 self._context.log.record(
                     "reconcile.failed", controller="instance.garbagecollection", key="", message=str(error)
                 )
-            runs += 1
             await self._context.clock.sleep(_FIRST_PERIOD if runs <= _FIRST_RUNS else _PERIOD)
 
     async def collect(self) -> None:

@@ -12,20 +12,23 @@ from dovetail.controllers.nodeclaim.status import LAUNCHED, cut, write
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
-from dovetail.units.timestamp import parse_rfc3339
 
 
 class Launcher:
     """Launches each claim once, whatever fails in between.
 
-    What the cloud answered is remembered until the claim's status holds it; claims that are older than this
-    process may have an instance already, which is then adopted.
+    What the cloud answered is remembered until the claim's status holds it. A claim for which
+    an earlier process may have asked, or this one in vain, may have an instance already: that one is adopted.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._born = context.clock.now()
+        self._untried: set[str] = set()  # uids of claims that nobody has asked an instance for
         self._launched: dict[str, Instance] = {}  # by the claim's uid, until its status is written
+
+    def born(self, claim: NodeClaim) -> None:
+        """The claim was made while this process was there: no other has launched it."""
+        self._untried.add(claim.metadata.uid)
 
     def instance_of(self, claim: NodeClaim) -> str:
         """The provider ID of the claim's instance, even when its status does not hold it yet."""
@@ -35,6 +38,7 @@ class Launcher:
     def forget(self, claim: NodeClaim) -> None:
         """The claim is gone."""
         self._launched.pop(claim.metadata.uid, None)
+        self._untried.discard(claim.metadata.uid)
 
     async def step(self, claim: NodeClaim) -> NodeClaim | None:
         """The claim with its instance; None when it was given up, to be planned again.
@@ -66,11 +70,12 @@ class Launcher:
             node_class = await self._context.client.get(EC2NodeClass, reference.name)
         except NotFound as error:
             raise InsufficientCapacity(f"resolving node class, {error}") from error
+        self._untried.discard(claim.metadata.uid)
         return await self._context.provider.create(claim, node_class)
 
     async def _adopt(self, claim: NodeClaim) -> Instance | None:
-        """An instance that an earlier process launched for this claim before it could write so."""
-        if parse_rfc3339(claim.metadata.creation_timestamp) > self._born:
+        """An instance that was launched for this claim before anybody could write so."""
+        if claim.metadata.uid in self._untried:
             return None
         found = [
             item

@@ -53,11 +53,13 @@ class NodeClaimLifecycle:
     def _notice(
         self,
         kind: type[Object],
-        _change: ChangeType,
+        change: ChangeType,
         old: Object | None,
         new: Object | None,
     ) -> None:
-        if kind is NodeClaim and new is not None:
+        if isinstance(new, NodeClaim):
+            if change == "ADDED" and self._context.state.watch_synced():
+                self._launcher.born(new)
             self._queue.add(new.key)
         elif kind is Node:
             for node in (old, new):
@@ -73,7 +75,8 @@ class NodeClaimLifecycle:
         try:
             claim = await context.client.get(NodeClaim, name)
         except NotFound:
-            return None
+            # A read may be older than what the watch has shown.
+            return _UNSYNCED_POLL if context.state.get(NodeClaim, name) is not None else None
         if not managed(claim.spec.node_class_ref, context.provider.node_class_kinds):
             return None
         if claim.deleting:

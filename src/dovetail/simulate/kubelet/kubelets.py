@@ -52,6 +52,22 @@ class Kubelets:
         self._pods.stop_node(machine.node)
         self._task(self._nodes.instance_gone(machine), f"instance of {machine.node} gone")
 
+    def running(self) -> tuple[str, ...]:
+        """Names of the nodes whose machines are on and that have registered, in order."""
+        return tuple(sorted(item.node for item in self._machines.values() if self._pods.runs_on(item.node)))
+
+    async def silence(self, node: str, lasts: int) -> None:
+        """The kubelet of the node stops reporting for that long (ns); what runs on the node goes on."""
+        machine = next(item for item in self._machines.values() if item.node == node)
+        self._pods.stop_node(node)
+        try:
+            await self._nodes.silent(machine, lasts)
+        except NotFound:
+            return  # the Node object went meanwhile
+        if machine.provider_id in self._machines:
+            self._pods.start_node(node)
+            await self._nodes.heard_again(machine)
+
     async def _boot(self, machine: Machine) -> None:
         try:
             await self._nodes.boot(machine, self._pods.start_node)

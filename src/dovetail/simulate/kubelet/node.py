@@ -78,11 +78,28 @@ class NodeKeeper:
         try:
             await self._clock.sleep(_MONITOR_GRACE)
             await self._set_ready(machine, "Unknown")
-            await self._change_taints(machine, lambda taints: [*taints, UNREACHABLE])
+            await self._change_taints(machine, _unreachable)
             await self._clock.sleep(_CLOUD_CHECK)
             await self._client.delete(Node, machine.node)
         except NotFound:
             return  # the usual end: the Node object went before its instance
+
+    async def silent(self, machine: Machine, lasts: int) -> None:
+        """No heartbeat for that long (ns): the node goes Unknown. Raises NotFound when it is gone."""
+        grace = min(_MONITOR_GRACE, lasts)
+        await self._clock.sleep(grace)
+        if lasts > grace:
+            await self._set_ready(machine, "Unknown")
+            await self._change_taints(machine, _unreachable)
+            await self._clock.sleep(lasts - grace)
+
+    async def heard_again(self, machine: Machine) -> None:
+        """The kubelet reports again."""
+        try:
+            await self._set_ready(machine, "True")
+            await self._change_taints(machine, partial(_without, UNREACHABLE.key))
+        except NotFound:
+            return  # the Node object went meanwhile
 
     async def _wait(self, purpose: str, machine: Machine) -> None:
         latency = self._options.latencies[purpose]
@@ -137,6 +154,10 @@ class NodeKeeper:
 
 def _without(key: str, taints: list[Taint]) -> list[Taint]:
     return [taint for taint in taints if taint.key != key]
+
+
+def _unreachable(taints: list[Taint]) -> list[Taint]:
+    return [*_without(UNREACHABLE.key, taints), UNREACHABLE]
 
 
 def _present(amounts: Resources) -> dict[str, int]:

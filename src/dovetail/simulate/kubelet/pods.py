@@ -59,6 +59,10 @@ class PodRunner:
         for task in list(host.work.values()) if host is not None else []:
             task.cancel()
 
+    def runs_on(self, node: str) -> bool:
+        """True iff the node's kubelet runs."""
+        return node in self._hosts
+
     def pod_changed(self, change: str, pod: Pod) -> None:
         """A watch event of any pod."""
         node, uid = pod.spec.node_name, pod.metadata.uid

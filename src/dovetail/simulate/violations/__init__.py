@@ -2,39 +2,67 @@
 
 It only reads, shares no code with the controllers it watches, and judges each change against the state just
 before it, as the API server held it.
+
+mirror    what the watchdog knows of the cluster
+pods      where pods are bound, how they are made to leave
+machines  nodes, claims and instances
+pools     limits and budgets
+ending    what must have come right some time after the last fault
+audit     what the controllers ask for, beside what comes of it
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Object
 from dovetail.cloud.provider import Instance
-from dovetail.simulate.violations.machines import Pairing, finalized, registered
-from dovetail.simulate.violations.mirror import Mirror, read_change
-from dovetail.simulate.violations.pods import bound, evicted, lost, overcommitted
+from dovetail.simulate.violations.ending import Ending, left_over
+from dovetail.simulate.violations.machines import Pairing, abandoned, finalized, launched_twice, registered
+from dovetail.simulate.violations.mirror import Change, Mirror, read_change
+from dovetail.simulate.violations.pods import bound, deleted, evicted, in_turn, lost, overcommitted, tainted
 from dovetail.simulate.violations.pools import within_budget, within_limits
 from dovetail.solve.verify import Violation
 
 __all__ = ["Violation", "Watchdog"]
 
 _MINUTE = 60 * 1_000_000_000
-_BEFORE = (bound, evicted, finalized, registered, within_budget)
-_AFTER = (overcommitted, within_limits)
+Rule = Callable[[Mirror, Change], Iterator[Violation]]
+_BEFORE: Mapping[type[Object], tuple[Rule, ...]] = {
+    Pod: (bound, evicted, in_turn, tainted),
+    Node: (finalized, abandoned, registered),
+    NodeClaim: (within_budget, abandoned),
+}
+_AFTER: Mapping[type[Object], tuple[Rule, ...]] = {Pod: (overcommitted,), NodeClaim: (within_limits,)}
 
 
 class Watchdog:
-    """Feed it every change and, now and then, the provider's instances; ask for the verdict at the end."""
+    """Feed it every change and, now and then, the provider's instances; ask for the verdict at the end.
+
+    `checks` counts how often a rule was held against a change, a request or the state at the end.
+    """
 
     def __init__(
-        self, clock_now: Callable[[], int], *, pairing: int = 10 * _MINUTE, waiting: int = 6 * _MINUTE
+        self,
+        clock_now: Callable[[], int],
+        *,
+        pairing: int = 10 * _MINUTE,
+        waiting: int = 6 * _MINUTE,
+        quiet_from: int = 0,
     ) -> None:
         """`pairing`: how long (ns) claim and instance may be without each other; longer than any collection
-        takes. `waiting`: how long (ns) a pod may wait beside a node that would take it.
+        takes. `waiting`: how long (ns) a pod may wait beside a node that would take it. `quiet_from`: the
+        instant from which nothing is made to go wrong any more.
         """
+        self.checks = 0
         self._mirror = Mirror(clock_now)
         self._pairing = Pairing(pairing)
         self._waiting = waiting
+        self._quiet_from = quiet_from
+        self._hopeless: frozenset[str] = frozenset()  # pods that the last plan found no place for
         self._found: list[Violation] = []
 
     @property
@@ -48,21 +76,44 @@ class Watchdog:
         """One stored change; `verb` is ADDED, MODIFIED or DELETED. Answers what it broke."""
         mirror = self._mirror
         change = read_change(verb, document, old, mirror.clock_now())
-        if change is None:
+        known = change.new or change.old if change is not None else None
+        if change is None or known is None:
             return ()
-        broken = [item for rule in _BEFORE for item in rule(mirror, change)]
+        before, after = _BEFORE.get(type(known), ()), _AFTER.get(type(known), ())
+        broken = [item for rule in before for item in rule(mirror, change)]
         mirror.apply(change)
-        broken += [item for rule in _AFTER for item in rule(mirror, change)]
-        self._found += broken
-        return tuple(broken)
+        broken += [item for rule in after for item in rule(mirror, change)]
+        return self._keep(broken, len(before) + len(after))
+
+    def pod_deletion(self, key: str) -> tuple[Violation, ...]:
+        """The controllers are about to delete a pod past its budgets; answers what that breaks."""
+        return self._keep(deleted(self._mirror, key, self._mirror.clock_now()))
+
+    def launch(self, claim: str, instances: Sequence[Instance]) -> tuple[Violation, ...]:
+        """A launch for the claim of that name is asked for; answers what that breaks."""
+        return self._keep(launched_twice(claim, instances))
+
+    def ended(self, provider_id: str) -> None:
+        """The instance is gone."""
+        self._mirror.ended.add(provider_id)
+
+    def planned(self, unschedulable: Iterable[str]) -> None:
+        """A plan was made; these pods (keys) it found no place for."""
+        self._hopeless = frozenset(unschedulable)
 
     def instances(self, instances: Sequence[Instance]) -> tuple[Violation, ...]:
         """What the provider runs at this moment; answers whom nobody has claimed for too long."""
-        broken = tuple(self._pairing.look(self._mirror, instances, self._mirror.clock_now()))
-        self._found += broken
-        return broken
+        return self._keep(self._pairing.look(self._mirror, instances, self._mirror.clock_now()))
 
     def finish(self) -> tuple[Violation, ...]:
         """Everything that was found, with the pods that are lost at the end."""
-        self._found += lost(self._mirror, self._waiting, self._mirror.clock_now())
+        now = self._mirror.clock_now()
+        self._keep(lost(self._mirror, self._waiting, now))
+        self._keep(left_over(self._mirror, Ending(now, self._quiet_from, self._hopeless)))
         return self.found
+
+    def _keep(self, broken: Iterable[Violation], checks: int = 1) -> tuple[Violation, ...]:
+        found = tuple(broken)
+        self._found += found
+        self.checks += checks
+        return found

@@ -25,13 +25,27 @@ def finalized(mirror: Mirror, change: Change) -> Iterator[Violation]:
         return
     if node is not None and labels.TERMINATION_FINALIZER in node.metadata.finalizers:
         return
-    if not ready(old) or _out_of_time(mirror, old, change.now):
+    if old.spec.provider_id in mirror.ended or not ready(old) or _out_of_time(mirror, old, change.now):
         return
     view = mirror.view.nodes.get(old.key)
     stay = sorted(key for key, facts in (view.pods if view else {}).items() if left_behind(facts.pod))
     if stay:
         message = f"its finalizer went while {', '.join(stay)} were still there"
         yield Violation("finalizer", old.key, message)
+
+
+def abandoned(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """Nodes and claims are let go only after their instance is. Called before `apply`."""
+    new, old = change.new, change.old
+    if not isinstance(old, Node | NodeClaim) or labels.TERMINATION_FINALIZER not in old.metadata.finalizers:
+        return
+    if new is not None and labels.TERMINATION_FINALIZER in new.metadata.finalizers:
+        return
+    provider_id = old.spec.provider_id if isinstance(old, Node) else old.status.provider_id
+    if provider_id and provider_id not in mirror.ended:
+        yield Violation(
+            "abandoned instance", old.key, f"its finalizer went while {provider_id} was still there"
+        )
 
 
 def registered(mirror: Mirror, change: Change) -> Iterator[Violation]:
@@ -57,6 +71,15 @@ def registered(mirror: Mirror, change: Change) -> Iterator[Violation]:
         if _identity(taint) not in there:
             message = f"lacks the taint {taint.key}:{taint.effect} of its claim"
             yield Violation("registration", node.key, message)
+
+
+def launched_twice(claim: str, instances: Sequence[Instance]) -> Iterator[Violation]:
+    """A claim has one instance: none is launched for it while another of it runs."""
+    there = sorted(item.provider_id for item in instances if item.claim == claim and not item.terminating)
+    if there:
+        yield Violation(
+            "launched twice", claim, f"another instance is asked for while {there[0]} runs for it"
+        )
 
 
 def _identity(taint: Taint) -> tuple[str, str, str]:

@@ -73,6 +73,8 @@ class Mirror:
     view: ClusterView = field(default_factory=ClusterView)
     volume_limits: dict[str, dict[str, int]] = field(default_factory=dict)  # node -> CSI driver -> volumes
     moved: dict[str, int] = field(default_factory=dict)  # node -> when it or its pods last changed
+    ended: set[str] = field(default_factory=set)  # provider ids of instances that are gone
+    bound: dict[str, int] = field(default_factory=dict)  # pod -> when it got its node
 
     marked: dict[str, int] = field(default_factory=dict)  # node -> when its spec or readiness last changed
 
@@ -108,6 +110,12 @@ class Mirror:
         matching = (item for _, item in sorted(self.claims.items()) if item.status.provider_id == provider_id)
         return next(matching, None) if provider_id else None
 
+    def node_of(self, claim: NodeClaim) -> Node | None:
+        """The node of the claim's instance."""
+        provider_id = claim.status.provider_id
+        matching = (item for _, item in sorted(self.nodes.items()) if item.spec.provider_id == provider_id)
+        return next(matching, None) if provider_id else None
+
     def machines(self, pool: str) -> list[tuple[NodeClaim, Node | None]]:
         """The pool's claims by name, each with its node if there is one."""
         by_provider = {node.spec.provider_id: node for node in self.nodes.values()}
@@ -122,10 +130,12 @@ class Mirror:
         was = old if isinstance(old, Pod) else None
         if not isinstance(pod, Pod) or pod.terminal or not pod.spec.node_name:
             if was is not None and was.spec.node_name:
+                self.bound.pop(was.key, None)
                 self.view.remove_pod(was.key)
                 self.moved[was.spec.node_name] = change.now
             return
         if was is None or _placing(pod) != _placing(was):
+            self.bound.setdefault(pod.key, change.now)
             self.view.add_pod(pod)
             self.moved[pod.spec.node_name] = change.now
 

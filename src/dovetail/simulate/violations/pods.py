@@ -19,6 +19,10 @@ from dovetail.units.timestamp import parse_rfc3339
 
 _EVICTED = "DisruptionTarget"
 _RACE = 1_000_000_000  # nanoseconds within which a binding and a change of its node may cross
+_SECOND = 1_000_000_000
+_CLOCKS_APART = 95 * _SECOND  # how far the clock of the controllers may be off
+_STUCK_AFTER = 60 * _SECOND
+_SETTLED = 30 * _SECOND  # a pod that came later may be unknown to who drains the node
 _NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 
 
@@ -75,6 +79,67 @@ def evicted(mirror: Mirror, change: Change) -> Iterator[Violation]:
     for _, budget in sorted(mirror.budgets.items()):
         if budget.spec.selector is not None and budget.metadata.namespace == pod.metadata.namespace:
             yield from _broken(mirror, budget, old)
+
+
+def deleted(mirror: Mirror, key: str, now: int) -> Iterator[Violation]:
+    """Pods are deleted past budgets and annotations only to be gone when their node's time is up."""
+    pod = mirror.pods.get(key)
+    node = mirror.nodes.get(pod.spec.node_name) if pod is not None else None
+    claim = mirror.claim_of(node) if node is not None else None
+    if pod is None or pod.deleting:
+        return
+    text = claim.metadata.annotations.get(labels.TERMINATION_TIMESTAMP, "") if claim is not None else ""
+    if not text:
+        yield Violation("forced deletion", key, "is deleted by force though its node has no deadline")
+        return
+    grace = pod.spec.termination_grace_period_seconds * _SECOND
+    if now + _CLOCKS_APART < parse_rfc3339(text) - grace:
+        yield Violation("forced deletion", key, f"is deleted by force too early: its node has until {text}")
+
+
+def in_turn(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """Of a node that drains, ordinary pods leave before daemons, and both before critical ones."""
+    pod = _leaving(change)
+    view = mirror.view.nodes.get(pod.spec.node_name) if pod is not None else None
+    if pod is None or view is None:
+        return
+    for key, facts in sorted(view.pods.items()):
+        other = facts.pod
+        first = _turn(other) < _turn(pod) and _to_drain(other) and not other.terminal
+        new = change.now - mirror.bound.get(key, 0) < _SETTLED
+        if not first or new or (other.deleting and _stuck(other, change.now)):
+            continue
+        yield Violation("drain order", pod.key, f"is evicted before {key}, whose turn is earlier")
+        return
+
+
+def tainted(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """Pods leave a node only once it is tainted: else they would come back."""
+    pod = _leaving(change)
+    node = mirror.nodes.get(pod.spec.node_name) if pod is not None else None
+    if pod is None or node is None:
+        return
+    if not any(item.key == labels.DISRUPTED_TAINT for item in node.spec.taints):
+        message = f"is evicted from {node.key}, which lacks the taint {labels.DISRUPTED_TAINT}"
+        yield Violation("drain without taint", pod.key, message)
+
+
+def _leaving(change: Change) -> Pod | None:
+    """The pod as it was before its eviction, if the change is one."""
+    found = change.of(Pod)
+    new, old = found if found is not None else (None, None)
+    if new is None or old is None or is_true(old.status.conditions, _EVICTED):
+        return None
+    return old if is_true(new.status.conditions, _EVICTED) else None
+
+
+def _stuck(pod: Pod, now: int) -> bool:
+    return now > parse_rfc3339(pod.metadata.deletion_timestamp) + _STUCK_AFTER - _CLOCKS_APART
+
+
+def _turn(pod: Pod) -> int:
+    critical = pod.spec.priority_class_name in ("system-cluster-critical", "system-node-critical")
+    return 2 * critical + owned_by(pod, "DaemonSet")
 
 
 def _protected(pod: Pod, now: int) -> bool:
@@ -141,6 +206,9 @@ def lost(mirror: Mirror, patience: int, now: int) -> Iterator[Violation]:
 
 def left_behind(pod: Pod) -> bool:
     """True iff draining a node should have moved this pod."""
+    return not pod.terminal and not pod.deleting and _to_drain(pod)
+
+
+def _to_drain(pod: Pod) -> bool:
     disrupted = Taint(key=labels.DISRUPTED_TAINT, effect=HARD_EFFECTS[0])
-    mirrored = owned_by(pod, "Node") or pod.terminal or pod.deleting
-    return not mirrored and bool(untolerated((disrupted,), pod.spec.tolerations))
+    return not owned_by(pod, "Node") and bool(untolerated((disrupted,), pod.spec.tolerations))

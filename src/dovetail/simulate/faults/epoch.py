@@ -1,0 +1,80 @@
+"""One process of the controllers, and the moment of its end."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dovetail.base.clock import Clock
+from dovetail.base.eventlog import EventLog
+
+
+class Epoch:
+    """Every call of the process over a port passes `step` before and after it has its effect.
+
+    A crash is no cancellation: what the process would still do, in handlers and `finally` clauses too, comes
+    to nothing, as each of its calls ends at `step`.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.over = asyncio.Event()  # set iff the process is dead
+        self._left: int | None = None  # steps until the crash; None while none is planned
+
+    def crash_after(self, steps: int) -> None:
+        """Let the process die at that step from now on; 0 is the next one."""
+        self._left = steps
+
+    def kill(self) -> None:
+        """It is dead from now on."""
+        self.over.set()
+
+    def step(self) -> None:
+        """Raises CancelledError in a dead process, and when it dies just here."""
+        if self._left is not None and not self.over.is_set():
+            self._left -= 1
+            if self._left < 0:
+                self.kill()
+        if self.over.is_set():
+            raise asyncio.CancelledError
+
+
+class EpochLog:
+    """The event log of one process: the dead write nothing."""
+
+    def __init__(self, log: EventLog, epoch: Epoch) -> None:
+        self._log = log
+        self._epoch = epoch
+
+    def record(self, kind: str, /, **fields: object) -> None:
+        """See EventLog."""
+        if not self._epoch.over.is_set():
+            self._log.record(kind, **fields)
+
+
+class EpochClock:
+    """A clock that is `offset` nanoseconds off; how long a sleep lasts is always right.
+
+    The offset is shared by all processes: it is the machine's.
+    """
+
+    def __init__(self, clock: Clock, epoch: Epoch, skew: Skew) -> None:
+        self._clock = clock
+        self._epoch = epoch
+        self._skew = skew
+
+    def now(self) -> int:
+        """See Clock."""
+        return self._clock.now() + self._skew.offset
+
+    async def sleep(self, nanoseconds: int) -> None:
+        """See Clock."""
+        self._epoch.step()
+        await self._clock.sleep(nanoseconds)
+        self._epoch.step()
+
+
+class Skew:
+    """How far the clock of the controllers' machine is off now, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.offset = 0

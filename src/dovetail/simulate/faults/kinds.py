@@ -1,0 +1,73 @@
+"""Every kind of fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dovetail.base.clock import MINUTE, SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`by` says what makes it fire: `rate` of the calls that it may happen to, or a number of `times`."""
+
+    name: str
+    by: Literal["rate", "times"]
+    lasts: int | None = None  # the default in nanoseconds; None where the field says nothing
+    share: float | None = None  # likewise
+    zones: bool = False  # whether zones may be named
+
+    def fields(self) -> tuple[str, ...]:
+        """The fields that a section of this kind may have."""
+        optional = (("lasts", self.lasts is not None), ("share", self.share is not None))
+        named = tuple(name for name, valid in (*optional, ("zones", self.zones)) if valid)
+        return ("kind", "from", "until", self.by, *named)
+
+
+API_CONFLICT = "apiConflict"
+API_THROTTLE = "apiThrottle"
+API_ERROR = "apiError"
+API_TIMEOUT = "apiTimeout"
+API_SLOW = "apiSlow"
+STALE_READ = "staleRead"
+WATCH_DROP = "watchDrop"
+WATCH_GONE = "watchGone"
+WATCH_LAG = "watchLag"
+WATCH_DUPLICATE = "watchDuplicate"
+WATCH_REORDER = "watchReorder"
+CRASH = "crash"
+LEADER_CHANGE = "leaderChange"
+CLOCK_JUMP = "clockJump"
+LAUNCH_FAILURE = "launchFailure"
+LAUNCH_TIMEOUT = "launchTimeout"
+CLOUD_THROTTLE = "cloudThrottle"
+ZONE_SHORTAGE = "zoneShortage"
+SPOT_STORM = "spotStorm"
+NEVER_JOINS = "neverJoins"
+KUBELET_DEATH = "kubeletDeath"
+
+_ALL = (
+    Kind(API_CONFLICT, "rate"),
+    Kind(API_THROTTLE, "rate", lasts=SECOND),
+    Kind(API_ERROR, "rate"),
+    Kind(API_TIMEOUT, "rate"),
+    Kind(API_SLOW, "rate", lasts=2 * SECOND),
+    Kind(STALE_READ, "rate", lasts=5 * SECOND),
+    Kind(WATCH_DROP, "rate"),
+    Kind(WATCH_GONE, "rate"),
+    Kind(WATCH_LAG, "rate", lasts=3 * SECOND),
+    Kind(WATCH_DUPLICATE, "rate"),
+    Kind(WATCH_REORDER, "rate"),
+    Kind(CRASH, "times", lasts=10 * SECOND),
+    Kind(LEADER_CHANGE, "times", lasts=5 * SECOND),
+    Kind(CLOCK_JUMP, "times", lasts=5 * MINUTE),
+    Kind(LAUNCH_FAILURE, "rate"),
+    Kind(LAUNCH_TIMEOUT, "rate"),
+    Kind(CLOUD_THROTTLE, "rate"),
+    Kind(ZONE_SHORTAGE, "times", lasts=10 * MINUTE, zones=True),
+    Kind(SPOT_STORM, "times", share=0.3),
+    Kind(NEVER_JOINS, "rate"),
+    Kind(KUBELET_DEATH, "times", lasts=10 * MINUTE),
+)
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

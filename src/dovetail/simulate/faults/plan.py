@@ -1,0 +1,148 @@
+"""A faults file that was read and found sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import InputError
+from dovetail.base.streams import stream
+from dovetail.cloud import catalog
+from dovetail.simulate.document import Document, suggest
+from dovetail.simulate.faults.kinds import KINDS, Kind
+from dovetail.simulate.faults.schema import KIND, FaultSection, FaultsFile
+from dovetail.simulate.scenario import Scenario
+from dovetail.simulate.schema import API_VERSION
+from dovetail.units.duration import parse_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One section. `since` and `until` are instants in nanoseconds, `lasts` a length of time."""
+
+    number: int  # its place in the file, from 0
+    kind: str
+    since: int
+    until: int
+    rate: float = 0.0
+    times: int = 0
+    lasts: int = 0
+    share: float = 0.0
+    zones: tuple[str, ...] = ()
+
+    def instants(self, seed: int) -> tuple[int, ...]:
+        """When it happens, for those that happen a number of times: drawn evenly, to the second."""
+        draws = stream(seed, f"{self.kind} {self.number}", "instants of a fault")
+        length = (self.until - self.since) // SECOND
+        return tuple(sorted(self.since + draws.randrange(length) * SECOND for _ in range(self.times)))
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """All that may go wrong in one simulation."""
+
+    source: str
+    faults: tuple[Fault, ...]
+
+    def of(self, kind: str) -> tuple[Fault, ...]:
+        """The faults of one kind."""
+        return tuple(fault for fault in self.faults if fault.kind == kind)
+
+    @property
+    def over(self) -> int:
+        """The instant from which nothing goes wrong any more; 0 without faults."""
+        return max((fault.until + fault.lasts for fault in self.faults), default=0)
+
+
+def load(path: Path, scenario: Scenario) -> Faults:
+    """Read a faults file for a scenario; raises InputError for anything that is wrong."""
+    document = Document.read(path)
+    if not isinstance(document.value, dict):
+        remedy = f"begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`"
+        raise document.error("a faults file is a map of fields", remedy=remedy)
+    for name, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        given = document.value.get(name)
+        if given != wanted:
+            raise document.error(f"{given!r} is not a faults file's {name}; valid is {wanted}", name)
+    file = document.decode(FaultsFile)
+    if not file.faults:
+        raise document.error("there are no faults in it", "faults", remedy="leave --faults out, or name one")
+    found = [_fault(document, number, section, scenario) for number, section in enumerate(file.faults)]
+    return Faults(str(path), tuple(found))
+
+
+def _fault(document: Document, number: int, section: FaultSection, scenario: Scenario) -> Fault:
+    path = f"faults[{number}]"
+    kind = KINDS.get(section.kind)
+    if kind is None:
+        guess = suggest(section.kind, tuple(KINDS))
+        raise document.error(f"unknown kind of fault {section.kind!r}{guess}", f"{path}.kind")
+    _check_fields(document, path, kind)
+    since = _length(document, f"{path}.from", section.from_)
+    until = _length(document, f"{path}.until", section.until) if section.until else scenario.duration
+    if not since < until <= scenario.duration:
+        text = f"the fault must end after it begins, and at most {scenario.file.duration} after the start"
+        raise document.error(text, f"{path}.until" if section.until else f"{path}.from")
+    if until - since < SECOND:
+        raise document.error("the stretch of time must be 1s at least", f"{path}.until")
+    for name, value in (("rate", section.rate), ("share", section.share)):
+        if value is not None and not 0 < value <= 1:
+            raise document.error(f"{value:g} is not more than 0 and at most 1", f"{path}.{name}")
+    if section.times is not None and section.times < 1:
+        raise document.error(f"{section.times} is less than 1", f"{path}.times")
+    lasts = _length(document, f"{path}.lasts", section.lasts) if section.lasts else kind.lasts or 0
+    return Fault(
+        number=number,
+        kind=kind.name,
+        since=scenario.start + since,
+        until=scenario.start + until,
+        rate=section.rate or 0.0,
+        times=section.times or 0,
+        lasts=lasts,
+        share=section.share or kind.share or 0.0,
+        zones=_zones(document, path, section, scenario),
+    )
+
+
+def _check_fields(document: Document, path: str, kind: Kind) -> None:
+    """Each kind takes its own fields, and must be told how often it happens."""
+    given = document.value["faults"][int(path[len("faults[") : -1])]
+    for name in given:
+        if name not in kind.fields():
+            text = f"a fault of kind {kind.name} has no such field; valid are {', '.join(kind.fields())}"
+            raise document.error(text, f"{path}.{name}")
+    if kind.by not in given:
+        example = "rate: 0.02" if kind.by == "rate" else "times: 3"
+        text = f"a fault of kind {kind.name} needs to say how often it happens"
+        raise document.error(text, path, remedy=f"add `{example}`")
+
+
+def _length(document: Document, path: str, text: str) -> int:
+    try:
+        length = parse_duration(text)
+    except ValueError as error:
+        raise document.error(str(error), path) from None
+    if length < 0:
+        raise document.error(f"{text!r} is less than 0s", path)
+    return length
+
+
+def _zones(document: Document, path: str, section: FaultSection, scenario: Scenario) -> tuple[str, ...]:
+    if KINDS[section.kind].zones:
+        try:
+            known = tuple(catalog.zones(scenario.file.region))
+        except InputError:
+            return section.zones  # the region itself is told about when the cloud is made
+        for i, zone in enumerate(section.zones):
+            if zone not in known:
+                text = f"{scenario.file.region} has no zone {zone!r}{suggest(zone, known)}"
+                raise document.error(text, f"{path}.zones[{i}]")
+    return section.zones
+
+
+def occurrences(faults: Faults, kind: str, seed: int) -> Iterator[tuple[int, Fault]]:
+    """(instant, fault) of every fault of a kind that happens a number of times, in order of time."""
+    found = [(instant, fault) for fault in faults.of(kind) for instant in fault.instants(seed)]
+    yield from sorted(found, key=lambda item: (item[0], item[1].number))

@@ -1,0 +1,45 @@
+"""The API server's port as the controllers have it, watched: deletions of pods are judged by who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from dovetail.api.core import Pod
+from dovetail.api.meta import Object
+from dovetail.kube.memory import MemoryServer
+from dovetail.kube.memory.client import MemoryClient
+from dovetail.simulate.violations import Violation, Watchdog
+
+Report = Callable[[Iterable[Violation]], None]
+
+
+class AuditedClient(MemoryClient):
+    """Shows deletions of pods to the watchdog before they have their effect."""
+
+    def __init__(self, server: MemoryServer, user: str, watchdog: Watchdog, report: Report) -> None:
+        super().__init__(server, user)
+        self._watchdog = watchdog
+        self._report = report
+
+    async def delete(
+        self,
+        kind: type[Object],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_period_seconds: int | None = None,
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> None:
+        """See Client."""
+        if kind is Pod:
+            self._report(self._watchdog.pod_deletion(f"{namespace}/{name}"))
+        await super().delete(
+            kind,
+            name,
+            namespace,
+            uid=uid,
+            grace_period_seconds=grace_period_seconds,
+            propagation=propagation,
+        )
