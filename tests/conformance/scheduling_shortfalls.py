@@ -62,7 +62,7 @@ FAR = _each(
         "rules between pods decide, which the bound knows of on single nodes only": """
             affinity-chain-000 existing-affinity-000 existing-affinity-007 existing-spread-000
             existing-spread-001 existing-spread-004 existing-spread-007 existing-spread-009
-            mixed-000 mixed-001 mixed-003 mixed-004 mixed-006 mixed-009 mixed-010 mixed-012
+            mixed-000 mixed-001 mixed-003 mixed-004 mixed-006 mixed-007 mixed-009 mixed-010 mixed-012
             mixed-013 mixed-015 mixed-016 mixed-018 mixed-019 mixed-021 mixed-022 mixed-024
             mixed-025 mixed-027 mixed-028 mixed-030 mixed-031 mixed-033 mixed-034 mixed-036
             mixed-037 mixed-039 pod-affinity-hostname-000 pod-affinity-hostname-004

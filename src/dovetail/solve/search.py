@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,8 +13,10 @@ from dovetail.solve.assemble import Assembler
 from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Placement, scope_of
+from dovetail.solve.demand.relax_preferences import OTHER_TERM
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.explain.event import Explainer
+from dovetail.solve.latecomers import Latecomers
 from dovetail.solve.openings import Opened, Openings, merged
 from dovetail.solve.packing.choose import choose
 from dovetail.solve.packing.pack import Packing
@@ -23,6 +26,7 @@ from dovetail.solve.placing.items import Assignment, Item, Unit
 from dovetail.solve.placing.policy import Policy
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.purchase import Part, Purchase
+from dovetail.solve.standing import Standing
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.limits import Limits
@@ -39,12 +43,30 @@ class Desk:
     def __init__(self, problem: Problem, work: Work) -> None:
         self.world = World(problem, work)
         self.columns = Columns(self.world)
+        self._room = self.world.nodes.room.copy()  # on existing nodes, before anything is placed
         shapes = self.world.shapes
         rows = [self._held(shape) for shape in shapes]
         self.feasible: Mask = np.array(rows, dtype=np.bool_).reshape(len(shapes), len(self.columns.price))
         self.early = Early.of(self.world, self.columns, self.feasible)
         for shape, value in zip(shapes, self.early.prices.worth.tolist(), strict=True):
             shape.value = value
+
+    def could_place(self, left: Iterable[Unschedulable]) -> bool:
+        """True iff one of these pods would fit somewhere if it were alone."""
+        names = {item.pod for item in left}
+        return any(
+            self.feasible[shape.index].any() or self._on_node(shape)
+            for shape in self.world.shapes
+            if not names.isdisjoint(shape.pods)
+        )
+
+    def _on_node(self, shape: Shape) -> bool:
+        nodes = self.world.nodes
+        fits = np.all((self._room >= shape.vector) | (shape.vector == 0), axis=1)
+        return any(
+            bool((nodes.feasible(wanted, shape.levels[-1].rules) & fits).any())
+            for wanted in (shape.required if shape.levels else ())
+        )
 
     def _held(self, shape: Shape) -> Mask:
         """Columns that could hold a shape if everything that can be given up were, (C,)."""
@@ -70,7 +92,7 @@ class Answer:
     def rank(self) -> tuple[int, int, int, int]:
         """The lower, the better: preferences are not given up to save money."""
         plan = self.plan
-        given_up = sum(len(words) for words in plan.relaxed.values())
+        given_up = sum(word != OTHER_TERM for words in plan.relaxed.values() for word in words)
         return len(self.surprises), len(plan.unschedulable), given_up, plan.cost.hourly
 
 
@@ -91,6 +113,8 @@ class Search:
         self.existing: dict[int, list[Unit]] = {}
         self.bought: list[Purchase] = []
         self.taken_back = False  # True iff nodes for some pods could not be bought
+        self.emptier: list[int] = []  # positions of bought nodes of which pods were taken back
+        self.grown = False  # True iff some pods were put on nodes that were bought for others, or the like
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
 
     def run(self) -> Answer:
@@ -105,6 +129,8 @@ class Search:
             assignment = self.assigner.run(waiting)
         if self.taken_back:
             waiting = sorted([*waiting, *self._even_out()])
+        if waiting:
+            waiting = self._late(waiting)
         openings = Openings(self.world)
         self.bought = openings.kept_out(self.bought)
         return Answer(self._plan(waiting), openings.surprises(self.bought))
@@ -160,6 +186,19 @@ class Search:
             left.extend((unit.shape, unit.pod) for bundle in bundles for unit in item.units(bundle))
         return left
 
+    def _late(self, left: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Try the pods that are left over once more, now that all others have their nodes."""
+        standing = Standing(self.world, self.limits, self.opened)
+        standing.count(self.existing, self.bought)
+        latecomers = Latecomers(standing, self.columns, self.existing)
+        for position in self.emptier:
+            latecomers.shrink(standing.sites[position])
+        still = latecomers.run(left)
+        self.existing = latecomers.existing
+        self.bought = [site.purchase for site in standing.sites]
+        self.grown = len(still) < len(left)
+        return still
+
     def _even_out(self) -> list[tuple[int, str]]:
         """Give up pods that stand too far ahead of those that no node could be bought for."""
         shapes, assigner = self.world.shapes, self.assigner
@@ -175,8 +214,16 @@ class Search:
             row: [unit for unit in units if unit.pod not in out] for row, units in self.existing.items()
         }
         self.existing = {row: units for row, units in staying.items() if units}
-        kept = (purchase.without(out, shapes) for purchase in self.bought)
-        self.bought = [purchase for purchase in kept if purchase]
+        bought, self.bought = self.bought, []
+        for purchase in bought:
+            kept = purchase.without(out, shapes)
+            if kept is not None:
+                if kept is not purchase:
+                    self.emptier.append(len(self.bought))
+                self.bought.append(kept)
+            else:
+                made = purchase.made
+                self.limits.give_back(made.pool, made.types, made.reservation)
         return [(seat.unit.shape, seat.unit.pod) for seat in seats if seat.unit.pod in out]
 
     def _plan(self, left: list[tuple[int, str]]) -> Plan:
@@ -233,7 +280,7 @@ class Search:
         shapes = self.world.shapes
         worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
         found = worth if self.worth else None
-        same = len(self.worth) == len(self.items) == len(scope.shapes)
+        same = not self.grown and len(self.worth) == len(self.items) == len(scope.shapes)
         return prove(Prover(scope, self.world.work, self._early), found, hourly, same=same)
 
 

@@ -8,13 +8,14 @@ from dovetail.model.problem import Budget, Problem
 from dovetail.model.volumes import ignored_reason
 from dovetail.solve.openings import merged
 from dovetail.solve.placing.items import Item
-from dovetail.solve.placing.policy import Policy, others
+from dovetail.solve.placing.policy import Policy, fuller, others
 from dovetail.solve.plan import Plan, Unschedulable
 from dovetail.solve.search import Answer, Desk, Search, by_pod
 from dovetail.solve.work import Stop, Work, never
 
 _NEAR = 0.001  # gap that is not worth another way to pick domains
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried
+_WORTHWHILE = 2  # the same where a way may place more pods
 _PASSES = 3  # a plan is made anew where its nodes open domains that break a spread
 
 
@@ -42,6 +43,11 @@ def _best(desk: Desk) -> Plan:
     work = desk.world.work
     best, items = _settled(desk, Policy())
     each = work.used
+    for policy in fuller(desk.world):
+        if not desk.could_place(best.plan.unschedulable) or each * _WORTHWHILE > work.rest or not work.left:
+            break
+        answer, _ = _settled(desk, policy)
+        best = min(best, answer, key=lambda one: one.rank)
     for policy in others(desk.world, items):
         if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
             break

@@ -10,7 +10,6 @@ import numpy as np
 from dovetail.model.requirement import Requirements
 from dovetail.solve.bounds.node_rules import NodeRules, node_rules
 from dovetail.solve.bounds.sites import Sites, in_states, sites_of
-from dovetail.solve.demand.relax_preferences import OTHER_TERM
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.packing.market import Market, market
 from dovetail.solve.placing.items import Unit
@@ -124,15 +123,10 @@ def _kinds(
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 
 
-def _lost(shape: Shape, level: int) -> int:
-    """Preferences given up at the level. Another alternative of what is required is no loss."""
-    return sum(text != OTHER_TERM for text in shape.levels[level].given_up)
-
-
 def _last_alike(shape: Shape, level: int) -> int:
     """The last level where no more is lost."""
-    most = _lost(shape, level)
-    return max(number for number in range(len(shape.levels)) if _lost(shape, number) <= most)
+    most = shape.levels[level].lost
+    return max(number for number in range(len(shape.levels)) if shape.levels[number].lost <= most)
 
 
 class _Reach:
@@ -157,7 +151,7 @@ class _Reach:
                     ):
                         mask = world.columns(table.index, wanted, known.vector)
                         parts[table.index] |= in_states(sites.states[table.index], wanted, mask)
-            if _lost(known, number) < _lost(known, level):
+            if known.levels[number].lost < known.levels[level].lost:
                 own = [part.copy() for part in parts]
         for index, pools in enumerate(world.tiers):
             for pool in pools:

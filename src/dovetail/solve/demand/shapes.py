@@ -12,7 +12,7 @@ from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY
 from dovetail.model.volumes import VolumeIndex, csi_volumes, volume_alternatives
 from dovetail.solve.demand.asks import Ask, Reader
-from dovetail.solve.demand.relax_preferences import levels
+from dovetail.solve.demand.relax_preferences import OTHER_TERM, levels
 from dovetail.solve.demand.rules import Rules, rules_of
 from dovetail.solve.demand.topology import Topology
 from dovetail.solve.supply.encode import Amounts, Axis
@@ -26,6 +26,11 @@ class Level:
     given_up: tuple[str, ...]
     owned: tuple[int, ...]  # topology groups to obey
     alternatives: tuple[Requirements, ...]  # demands on labels, with each way to reach the pod's volumes
+
+    @property
+    def lost(self) -> int:
+        """Preferences given up. Another alternative of what is required is no loss."""
+        return sum(text != OTHER_TERM for text in self.given_up)
 
 
 @dataclass(slots=True)

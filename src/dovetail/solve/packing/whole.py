@@ -70,7 +70,9 @@ def whole(
         near = cost < limit - known
         patterns.append(_Patterns(extra[near], goods.price[column[near]], np.full(int(near.sum()), -1)))
     if free is not None:
-        more, least_free = _enumerated(free, worth, limit - known, limit, work)
+        # What a free room is charged here may be more than any plan costs.
+        highest = int(free.price.max(initial=0)) + 1
+        more, least_free = _enumerated(free, worth, limit - known, highest, work)
         patterns += [
             _Patterns(each, np.zeros(len(each), dtype=np.int64), np.full(len(each), k)) for k, each in more
         ]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
+from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import AFFINITY, DomainOf
@@ -34,7 +35,7 @@ class Assigner:
         self._policy = policy
         self._survey = Survey(world, self.judge, policy)
         self._used: set[Pins] = set()  # of items
-        self._hosts = Hosts(world, self.judge)
+        self._hosts = Hosts(world, self.judge, policy)
         self._items: dict[_ItemKey, Item] = {}
         self._existing: dict[int, list[Unit]] = {}
 
@@ -56,7 +57,9 @@ class Assigner:
     def forget(self, item: Item, kind: tuple[int, int], number: int) -> None:
         """Take so many pods of one kind out of the counters: no node could be bought for them."""
         ground = self.judge.ground(item.pools, item.wanted, item.pins)
-        self.judge.count(self.world.shapes[kind[0]], kind[1], lookup(item.pins), -number, ground)
+        host = ((HOSTNAME, item.host),) if item.host else ()
+        domain_of = lookup((*item.pins, *host))
+        self.judge.count(self.world.shapes[kind[0]], kind[1], domain_of, -number, ground)
 
     def seat(self, row: int, unit: Unit) -> Seat:
         """The place of a pod on an existing node."""
@@ -144,6 +147,9 @@ class Assigner:
         steps = [
             (number, wanted) for number, level in enumerate(shape.levels) for wanted in level.alternatives
         ]
+        if self._policy.plain:
+            most = shape.levels[-1].lost if shape.levels else 0
+            steps = [step for step in steps if shape.levels[step[0]].lost == most]
         for _, group in groupby(steps, key=lambda step: shape.levels[step[0]].owned):
             stage = list(group)
             if self.judge.stance(shape, stage[0][0]).near:

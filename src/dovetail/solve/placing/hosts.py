@@ -15,6 +15,7 @@ from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import AFFINITY
 from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.placing.judge import Judge, Stance
+from dovetail.solve.placing.policy import Policy
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.world import Pins, World, lookup, pinned
 
@@ -37,9 +38,10 @@ class _Host:
 class Hosts:
     """Nodes that fill up pod by pod. Invariant: some column of their pools holds what is on each of them."""
 
-    def __init__(self, world: World, judge: Judge) -> None:
+    def __init__(self, world: World, judge: Judge, policy: Policy) -> None:
         self._world = world
         self._judge = judge
+        self._apart = policy.apart
         self._made = 0
         self._hosts: dict[str, _Host] = {}
         self._full: dict[tuple[int, int, Requirements], set[str]] = {}
@@ -55,6 +57,7 @@ class Hosts:
                 host.pools,
                 host.vector,
                 host.ports,
+                host.name,
             )
             for host in self._hosts.values()
         ]
@@ -106,6 +109,9 @@ class Hosts:
         shares: dict[int, int] = {}
         for index in shape.matching:
             if index in stance.owned or groups[index].id.kind != AFFINITY or groups[index].id.key != HOSTNAME:
+                continue
+            if self._apart and self._judge.followers(shape).any():
+                shares[index] = 1
                 continue
             near = [other for other in shapes if index in other.matching or _owns(other, index)]
             total = sum((len(other.pods) * other.vector for other in near), np.zeros_like(shape.vector))

@@ -33,6 +33,7 @@ class Item:
     pools: tuple[int, ...]
     vector: Amounts  # requests of one bundle
     ports: tuple[HostPort, ...] = ()
+    host: str = ""  # the name by which its pods are counted on a host of their own; '' if they are not
 
     def units(self, bundle: tuple[str, ...]) -> list[Unit]:
         """The pods of one of the bundles."""

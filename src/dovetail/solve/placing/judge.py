@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from dovetail.api.core import Taint
 from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import AFFINITY, ANTI, APART, SPREAD, DomainOf
+from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.world import Pins, World, pinned
 
 UNLIMITED = 1 << 40
@@ -91,6 +94,22 @@ class Judge:
             elif group.id.kind in (ANTI, APART) or not any(group.matched.values()):
                 most = min(most, 1)
         return most
+
+    def followers(self, shape: Shape) -> Amounts:
+        """What all other pods ask for that have to share a host with such pods."""
+        total = np.zeros_like(shape.vector)
+        for other in self._world.shapes:
+            number = len(other.pods) - (other is shape)
+            owned = other.levels[-1].owned if other.levels else ()
+            if not self._near.isdisjoint(set(owned) & set(shape.matching)):
+                total += number * other.vector
+        return total
+
+    def anchored(self, shape: Shape, host: str) -> bool:
+        """True iff a host has such a pod already that others may share it with."""
+        return any(
+            self._groups[index].matched.get(host, 0) for index in shape.matching if index in self._near
+        )
 
     def count(self, shape: Shape, number: int, domain_of: DomainOf, step: int, ground: Ground) -> None:
         """Register `step` pods with every group that counts or is owned by them; forget them if negative."""

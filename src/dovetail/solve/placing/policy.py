@@ -1,4 +1,4 @@
-"""How domains are picked where rules leave a choice; what comes of it shows only once nodes are chosen."""
+"""How places are picked where rules leave a choice; what comes of it shows only once nodes are chosen."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.model.labels import HOSTNAME
+from dovetail.solve.demand.topology import AFFINITY
 from dovetail.solve.placing.items import Item
 from dovetail.solve.supply.world import World
 
@@ -19,6 +21,22 @@ class Policy:
 
     even: bool = False  # as even as can be, also where only spreads of other pods count them
     favoured: str = ""  # a domain that is picked wherever it may be, '' for none
+    roomy: bool = False  # nodes that exist take whom others must be near only if these fit there as well
+    apart: bool = False  # pods that others must be near go to different hosts as long as there are any
+    plain: bool = False  # all preferences are given up from the start
+
+
+def fuller(world: World) -> Iterator[Policy]:
+    """What is worth a try where pods were left over that could be placed alone."""
+    tied = any(group.id.kind == AFFINITY and group.id.key == HOSTNAME for group in world.topology.groups)
+    soft = any(level.lost for shape in world.shapes for level in shape.levels)
+    if tied:
+        yield Policy(roomy=True)
+        yield Policy(apart=True)
+    if soft:
+        yield Policy(plain=True)
+    if tied and soft:
+        yield Policy(roomy=True, plain=True)
 
 
 def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:

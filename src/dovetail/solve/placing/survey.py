@@ -74,12 +74,18 @@ class Survey:
         nodes = world.nodes
         spreads = [world.topology.groups[index].id.key for index in stance.spreads]
         room: dict[tuple[str, ...], int] = {}  # found so far, by the domains that must be chosen from
-        for row in nodes.candidates(base.wanted, rules, shape.vector):
+        needed = shape.vector
+        apart = self._policy.apart and stance.near and self._judge.followers(shape).any()
+        if self._policy.roomy and stance.near:
+            needed = needed + self._judge.followers(shape)
+        for row in nodes.candidates(base.wanted, rules, needed):
             world.work.spend(1)
             domains = tuple([nodes.domain(row, key) for key in spreads])
             if room.get(domains, 0) >= pods or row in known or not nodes.accepts(row, shape):
                 continue
             most = nodes.holds(row, shape)
+            if apart:
+                most = min(most, 0 if self._judge.anchored(shape, nodes.nodes[row].name) else 1)
             if shape.involved:
                 if not all(domains) or not self._open(shape, stance, row):
                     continue

@@ -106,11 +106,18 @@ class Limits:
 
     def take(self, pool: int, types: Sequence[int], reservation: str) -> None:
         """Buy a node of one of these types: the largest of them is what counts."""
+        self._book(pool, types, reservation, 1)
+
+    def give_back(self, pool: int, types: Sequence[int], reservation: str) -> None:
+        """Undo that."""
+        self._book(pool, types, reservation, -1)
+
+    def _book(self, pool: int, types: Sequence[int], reservation: str, nodes: int) -> None:
         remaining = self.remaining.get(pool)
         if remaining is not None:
             kinds = [self._world.tables[pool].types[number] for number in types]
             for name in remaining:
                 most = 1 if name == NODES else max(kind.capacity.get(name, 0) for kind in kinds)
-                remaining[name] -= most
+                remaining[name] -= nodes * most
         if reservation:
-            self.reservations[reservation] -= 1
+            self.reservations[reservation] -= nodes

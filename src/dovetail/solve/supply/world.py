@@ -80,13 +80,17 @@ class World:
         self._count_existing()
         self._open_universes()
         self._before = [
-            (dict(group.matched), dict(group.owners), dict(group.universe)) for group in self.topology.groups
+            (dict(group.matched), dict(group.owners), dict(group.universe), group.closed)
+            for group in self.topology.groups
         ]
 
     def reset(self, opened: Mapping[GroupKey, tuple[str, ...]]) -> None:
         """As if nothing had been placed; `opened`: domains that other nodes will open, per spread."""
         self.nodes.reset()
-        for group, (matched, owners, universe) in zip(self.topology.groups, self._before, strict=True):
+        for group, (matched, owners, universe, closed) in zip(
+            self.topology.groups, self._before, strict=True
+        ):
+            group.closed = closed
             group.matched, group.owners = dict(matched), dict(owners)
             group.universe = {**universe, **dict.fromkeys(opened.get(group.id, ()))}
 
@@ -143,7 +147,7 @@ class World:
         combined = table.base.add(*wanted)
         found: dict[Pins, float] = {}
         for code in np.flatnonzero(np.isfinite(least)).tolist():
-            for pins in _expand(tuple(zip(keys, values[code], strict=True)), combined):
+            for pins in expanded(tuple(zip(keys, values[code], strict=True)), combined):
                 found[pins] = min(float(least[code]), found.get(pins, np.inf))
         return found
 
@@ -248,7 +252,7 @@ def lookup(pins: Pins) -> DomainOf:
     return lambda key: values.get(key, "")
 
 
-def _expand(pins: Pins, requirements: Requirements) -> list[Pins]:
+def expanded(pins: Pins, requirements: Requirements) -> list[Pins]:
     """Pins with each label that the pool leaves a choice of set to each of its values."""
     ways: list[Pins] = [()]
     for key, value in pins:

@@ -4,6 +4,7 @@ It shares no code with the solver but its checker, which has the last word on wh
 
 places     all nodes that there could be       market    groups of pods and the cheapest nodes for them
 promises   what a plan promised, as rules      search    branch and bound
+addition   one more pod in a plan as it stands
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dovetail.api.core import Pod
 from dovetail.model.filters import PodFacts
 from dovetail.model.problem import Problem
 from dovetail.solve.plan import Plan
+from dovetail.testing.exhaustive.addition import with_one_more
 from dovetail.testing.exhaustive.market import Kind, Market
 from dovetail.testing.exhaustive.promises import Unsupported, hardened, keeps_soft_taints
 from dovetail.testing.exhaustive.search import LEFT_OUT, Search, TooLarge
 
-__all__ = ["TooLarge", "Unsupported", "cheaper", "fuller", "promised"]
+__all__ = ["TooLarge", "Unsupported", "addable", "cheaper", "fuller", "promised"]
 
 EFFORT = 20_000
 
@@ -33,6 +35,17 @@ def fuller(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | None
     _supported(problem)
     market = Market(problem, _kinds(problem, {}, {}))
     return Search(market, LEFT_OUT * len(plan.unschedulable), effort).run()
+
+
+def addable(problem: Problem, plan: Plan) -> Plan | None:
+    """The plan with one left-over pod more and all others in their places; None if no such pod has a place.
+
+    Preferences and weights bind nobody here. Raises Unsupported where it knows no way.
+    """
+    if not plan.unschedulable:
+        return None
+    _supported(problem)
+    return with_one_more(Market(problem, _kinds(problem, {}, {})), plan)
 
 
 def cheaper(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | None:

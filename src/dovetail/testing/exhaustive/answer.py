@@ -35,7 +35,7 @@ def plan_of(market: Market, filled: Sequence[Block], bought: Sequence[Bought]) -
     for node in bought:
         pool = node.option.site.pool.name
         claims.append(
-            _claim(market, f"{pool}-{counts[pool]}", node, tuple(sorted(_take(waiting, node.block))))
+            claim_of(market, f"{pool}-{counts[pool]}", node, tuple(sorted(_take(waiting, node.block))))
         )
         counts[pool] += 1
     left = sorted(pod for names in waiting for pod in names)
@@ -55,7 +55,8 @@ def _take(waiting: list[list[str]], block: Block) -> list[str]:
     return taken
 
 
-def _claim(market: Market, name: str, node: Bought, pods: tuple[str, ...]) -> PlannedClaim:
+def claim_of(market: Market, name: str, node: Bought, pods: tuple[str, ...]) -> PlannedClaim:
+    """A claim that comes up as the node bought, with these pods."""
     site, types = node.option.site, node.option.types
     asked = asked_of(site)
     several = len(types) > 1

@@ -1,0 +1,223 @@
+"""Pods that are left over once all others have their places get another chance, one at a time.
+
+Domains are decided before nodes are bought, so what limits refuse or rules make impossible shows late. Here
+each such pod is tried, with less and less of its preferences, on nodes that exist, on those that are bought
+(which may become larger), and on one more node. It comes last, so no turn of another pod depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.requirement import Requirements
+from dovetail.solve.demand.match import ports_conflict
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.packing.bins import Bin, make_bin
+from dovetail.solve.placing.items import Item, Unit
+from dovetail.solve.purchase import Part, Purchase
+from dovetail.solve.standing import Site, Standing
+from dovetail.solve.supply.columns import Columns
+from dovetail.solve.supply.world import Pins, lookup
+
+_SHARE = 0.3  # of the work that is left
+_LEAST = 10_000  # units that are spent in any case, unless the time is over: nobody is left out to save money
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """One pod with the demands of one level."""
+
+    shape: Shape
+    number: int
+    wanted: Requirements
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A node as it would be with the pod on it."""
+
+    made: Bin
+    pins: Pins
+    item: Item
+    dearer: int  # nano-dollars per hour
+
+
+class Latecomers:
+    """Invariant: the plan in `standing` and `existing` is correct after every pod."""
+
+    def __init__(self, standing: Standing, columns: Columns, existing: Mapping[int, Sequence[Unit]]) -> None:
+        self._standing = standing
+        self._world = standing.world
+        self._columns = columns
+        self.existing = {row: list(units) for row, units in existing.items()}
+
+    def run(self, left: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Place what can be, until nobody can be any more; the rest."""
+        work = self._world.work
+        enough = work.used + max(_LEAST, int(_SHARE * work.rest))
+        waiting, before = list(left), len(left) + 1
+        while len(waiting) < before:
+            before = len(waiting)
+            still: list[tuple[int, str]] = []
+            hopeless: set[int] = set()  # shapes
+            for index, pod in waiting:
+                shape = self._world.shapes[index]
+                if index in hopeless or work.used > enough or work.late:
+                    still.append((index, pod))
+                elif not self._place(shape, pod):
+                    hopeless.add(index)
+                    still.append((index, pod))
+            waiting = still
+        return waiting
+
+    def shrink(self, site: Site) -> None:
+        """Some of a node's pods were taken back: buy what is enough for the others."""
+        made, limits = site.purchase.made, self._standing.limits
+        limits.give_back(made.pool, made.types, made.reservation)
+        items, counts = _load(site.purchase.parts)
+        for column in self._columns_of((made.pool,)):
+            smaller = make_bin(self._world, self._columns, limits, items, (column, counts))
+            if smaller is not None and smaller.price < site.purchase.made.price:
+                site.purchase = Purchase(smaller, site.purchase.parts)
+        limits.take(made.pool, site.purchase.made.types, site.purchase.made.reservation)
+        self._standing.settle(site)
+
+    def _place(self, shape: Shape, pod: str) -> bool:
+        for number, level in enumerate(shape.levels):
+            for wanted in level.alternatives:
+                attempt = _Try(shape, number, wanted, pod)
+                if self._on_node(attempt) or self._on_site(attempt) or self._on_new(attempt):
+                    return True
+        return False
+
+    def _on_node(self, attempt: _Try) -> bool:
+        nodes, judge, shape = self._world.nodes, self._standing.judge, attempt.shape
+        level = shape.levels[attempt.number]
+        for row in nodes.candidates(attempt.wanted, level.rules, shape.vector):
+            self._world.work.spend(1)
+            domain_of = self._standing.domain_of(row)
+            if nodes.accepts(row, shape) and not judge.refused(
+                shape, level.owned, domain_of, skip_hosts=False
+            ):
+                nodes.place(row, shape)
+                self.existing.setdefault(row, []).append(Unit(shape.index, attempt.number, attempt.pod))
+                judge.count(shape, attempt.number, domain_of, 1, judge.node_ground(row))
+                return True
+        return False
+
+    def _on_site(self, attempt: _Try) -> bool:
+        """Put the pod on the bought node that becomes the least dearer by it."""
+        sites = self._standing.sites
+        offers = [
+            (offer, position)
+            for position, site in enumerate(sites)
+            if (offer := self._grown(attempt, site)) is not None
+        ]
+        if not offers:
+            return False
+        offer, position = min(offers, key=lambda each: (each[0].dearer, each[1]))
+        site, limits = sites[position], self._standing.limits
+        limits.give_back(site.purchase.made.pool, site.purchase.made.types, site.purchase.made.reservation)
+        site.purchase = Purchase(offer.made, (*site.purchase.parts, (offer.item, [(attempt.pod,)])))
+        self._settle(attempt, site, offer)
+        return True
+
+    def _grown(self, attempt: _Try, site: Site) -> _Offer | None:
+        """The bought node with the pod on it, None if it cannot be there."""
+        made, shape = site.purchase.made, attempt.shape
+        self._world.work.spend(1)
+        taken = [port for item, _ in site.purchase.parts for port in item.ports]
+        if shape.ports and ports_conflict(shape.ports, tuple(taken)):
+            return None
+        both = Requirements.of((*site.wanted(), *attempt.wanted))
+        rules = shape.levels[attempt.number].rules
+        if not self._world.suits(made.pool, both, rules):
+            return None
+        if not self._world.free_of_ports(made.pool, shape.ports):
+            return None
+        limits = self._standing.limits
+        limits.give_back(made.pool, made.types, made.reservation)
+        found = self._cheapest(attempt, (made.pool,), (both, site))
+        limits.take(made.pool, made.types, made.reservation)
+        return found
+
+    def _on_new(self, attempt: _Try) -> bool:
+        """Buy one more node for the pod, from the heaviest pools that have one."""
+        standing = self._standing
+        for pools in standing.judge.pools(attempt.shape, attempt.number, attempt.wanted):
+            offer = self._cheapest(attempt, pools, (attempt.wanted, None))
+            if offer is not None:
+                site = standing.site(Purchase(offer.made, ((offer.item, [(attempt.pod,)]),)), offer.pins)
+                self._settle(attempt, site, offer)
+                return True
+        return False
+
+    def _settle(self, attempt: _Try, site: Site, offer: _Offer) -> None:
+        standing, made = self._standing, offer.made
+        site.pins = offer.pins
+        standing.limits.take(made.pool, made.types, made.reservation)
+        standing.add(site, offer.item, Unit(attempt.shape.index, attempt.number, attempt.pod))
+        standing.settle(site)
+
+    def _cheapest(
+        self, attempt: _Try, pools: tuple[int, ...], where: tuple[Requirements, Site | None]
+    ) -> _Offer | None:
+        """The cheapest node that a site may become with the pod on it, or that may be bought for the pod."""
+        both, site = where
+        parts: tuple[Part, ...] = site.purchase.parts if site else ()
+        price = site.purchase.made.price if site else 0
+        best: _Offer | None = None
+        for place_pools, pins in self._places(attempt, pools, both, site):
+            shape = attempt.shape
+            kinds = ((shape.index, attempt.number),)
+            item = Item(kinds, [(attempt.pod,)], attempt.wanted, pins, place_pools, shape.vector, shape.ports)
+            items, counts = _load((*parts, (item, item.bundles)))
+            for column in self._columns_of(place_pools):
+                made = make_bin(self._world, self._columns, self._standing.limits, items, (column, counts))
+                if made is not None and (best is None or made.price - price < best.dearer):
+                    best = _Offer(made, pins, replace(item, pools=(made.pool,)), made.price - price)
+        return best
+
+    def _places(
+        self, attempt: _Try, pools: tuple[int, ...], both: Requirements, site: Site | None
+    ) -> Iterator[tuple[tuple[int, ...], Pins]]:
+        """Legal ways to pin the labels that the pod's rules look at, with the pools that allow them."""
+        world, standing, shape = self._world, self._standing, attempt.shape
+        stance = standing.judge.stance(shape, attempt.number)
+        known = dict(site.pins) if site else {}
+        keys = tuple(key for key in stance.keys if key not in known and key != HOSTNAME)
+        name = site.name if site else standing.next_name()
+        vector = shape.vector + site.purchase.made.vector if site else shape.vector
+        for place in world.places(pools, both, vector, keys):
+            world.work.spend(1)
+            pins = tuple(sorted((*known.items(), *place.pins)))
+            domain_of = lookup((*pins, (HOSTNAME, name)))
+            if standing.judge.refused(shape, stance.owned, domain_of, skip_hosts=False):
+                continue
+            if site is None and standing.opens_too_much(pins, attempt.wanted, place.pools[0]):
+                continue
+            yield place.pools, pins
+
+    def _columns_of(self, pools: tuple[int, ...]) -> Iterator[int]:
+        """A column per pool, and one per reservation that is left there: a node's type is picked by price."""
+        columns, left = self._columns, self._standing.limits.reservations
+        for pool in pools:
+            mine = columns.pool == pool
+            yield from np.flatnonzero(mine & ~columns.reserved)[:1].tolist()
+            seen: set[str] = set()
+            for column in np.flatnonzero(mine & columns.reserved).tolist():
+                name = columns.reservation[column]
+                if name not in seen and left.get(name, 0) > 0:
+                    seen.add(name)
+                    yield column
+
+
+def _load(parts: Sequence[Part]) -> tuple[list[Item], tuple[tuple[int, int], ...]]:
+    """The items of a node, and how many bundles of each."""
+    items = [item for item, _ in parts]
+    return items, tuple((index, len(bundles)) for index, (_, bundles) in enumerate(parts))

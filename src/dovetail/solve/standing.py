@@ -1,0 +1,169 @@
+"""The counters once a plan stands: each pod counts on its own node, and open is what can still be bought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.requirement import Requirements
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.demand.topology import SPREAD, DomainOf
+from dovetail.solve.openings import Opened
+from dovetail.solve.placing.items import Item, Unit
+from dovetail.solve.placing.judge import Judge
+from dovetail.solve.purchase import Purchase
+from dovetail.solve.supply.limits import Limits
+from dovetail.solve.supply.world import Pins, World, expanded, lookup, pinned
+
+
+@dataclass(slots=True)
+class Site:
+    """A node that is bought, by the name that it has until the plan is written."""
+
+    name: str
+    purchase: Purchase
+    pins: Pins
+
+    @property
+    def domain_of(self) -> DomainOf:
+        """Where its pods count: all labels that rules about them look at are pinned."""
+        return lookup((*self.pins, (HOSTNAME, self.name)))
+
+    def wanted(self) -> Requirements:
+        """What its pods demand of it."""
+        different = dict.fromkeys(item.wanted for item, _ in self.purchase.parts)
+        return Requirements.of((*(each for wanted in different for each in wanted), *pinned(self.pins)))
+
+
+class Standing:
+    """Invariant: counters hold all pods that have a place; spreads look at what is there or still open."""
+
+    def __init__(self, world: World, limits: Limits, opened: Opened) -> None:
+        self.world = world
+        self.limits = limits
+        self.sites: list[Site] = []
+        world.reset(opened)
+        self.judge = Judge(world)
+        self._spreads = [
+            (index, group) for index, group in enumerate(world.topology.groups) if group.id.kind == SPREAD
+        ]
+        self._owners = {index: self._owners_of(index) for index, _ in self._spreads}
+        # Domains of nodes that count, per spread: they are there, whatever may be bought.
+        self._there = {index: dict.fromkeys(self._on_nodes(index)) for index, _ in self._spreads}
+        self._allowed: list[bytes] = []  # types, per pool, at the last look
+
+    def count(self, existing: Mapping[int, Sequence[Unit]], bought: Iterable[Purchase]) -> None:
+        """Count what has a place, and look what may still be bought."""
+        world = self.world
+        for row, units in existing.items():
+            for unit in units:
+                shape = world.shapes[unit.shape]
+                world.nodes.place(row, shape)
+                self.judge.count(shape, unit.level, self.domain_of(row), 1, self.judge.node_ground(row))
+        for purchase in bought:
+            pins = {pin for item, _ in purchase.parts for pin in item.pins}
+            site = self.site(purchase, tuple(sorted(pins)))
+            for item, unit in purchase.units():
+                self.add(site, item, unit)
+            self._note(site)
+        self.refresh()
+
+    def domain_of(self, row: int) -> DomainOf:
+        """The domains of a node that exists."""
+        return lambda key: self.world.nodes.domain(row, key)
+
+    def site(self, purchase: Purchase, pins: Pins) -> Site:
+        """One more bought node, whose pods are not counted yet."""
+        site = Site(self.next_name(), purchase, pins)
+        self.sites.append(site)
+        return site
+
+    def next_name(self) -> str:
+        """The host name that the next site will have."""
+        return f"bought-{len(self.sites)}"
+
+    def add(self, site: Site, item: Item, unit: Unit) -> None:
+        """Count a pod on a bought node."""
+        ground = self.judge.ground((site.purchase.made.pool,), item.wanted, site.pins)
+        self.judge.count(self.world.shapes[unit.shape], unit.level, site.domain_of, 1, ground)
+
+    def settle(self, site: Site) -> None:
+        """A site is new or became another node: look which domains are there, and which are still open."""
+        self._note(site)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Put the universes right. The judge is a new one: rules over hosts may have closed."""
+        allowed = [self.limits.types(table.index).tobytes() for table in self.world.tables]
+        fresh = allowed != self._allowed
+        self._allowed = allowed
+        for index, group in self._spreads:
+            there = self._there[index]
+            if not fresh:
+                group.universe.update(there)
+                continue
+            found = sorted(
+                {domain for shape in self._owners[index] for domain in self._open(shape, group.id.key)}
+            )
+            if group.id.key == HOSTNAME:
+                group.closed = bool(there) and not found
+                group.universe = dict(there)
+            else:
+                group.universe = {**there, **{domain: None for domain in found if domain}}
+        self.judge = Judge(self.world)
+
+    def opens_too_much(self, pins: Pins, wanted: Requirements, pool: int) -> bool:
+        """True iff a new node would be an empty domain of a spread whose pods stand too far ahead of it."""
+        ground = self.judge.ground((pool,), wanted, pins)
+        domain_of = lookup((*pins, (HOSTNAME, self.next_name())))
+        for _, group in self._spreads:
+            domain = domain_of(group.id.key)
+            if not domain or domain in group.universe or (group.id.key == HOSTNAME and not group.closed):
+                continue
+            ahead = max(group.matched.values(), default=0) > group.id.max_skew
+            if ahead and group.id.node_filter.accepts(*ground, self.world.well_known):
+                return True
+        return False
+
+    def _owners_of(self, index: int) -> list[Shape]:
+        return [shape for shape in self.world.shapes if any(index in level.owned for level in shape.levels)]
+
+    def _on_nodes(self, index: int) -> Iterator[str]:
+        world, key = self.world, self.world.topology.groups[index].id.key
+        for row in range(len(world.problem.nodes)):
+            if world.counts_on(row, index) and (domain := world.nodes.domain(row, key)):
+                yield domain
+
+    def _note(self, site: Site) -> None:
+        """Its domains are there for the spreads that count it, as far as it is certain which these are."""
+        made, world = site.purchase.made, self.world
+        table = world.tables[made.pool]
+        columns: list[int] | None = None
+        ground = table.base.add(*made.requirements), table.pool.taints
+        for index, group in self._spreads:
+            domain = site.domain_of(group.id.key)
+            if not domain:
+                if columns is None:
+                    mask = world.columns(made.pool, made.requirements, made.vector)
+                    columns = np.flatnonzero(mask & np.isin(table.column_type, made.types)).tolist()
+                values = {table.domains(group.id.key)[column] for column in columns}
+                domain = values.pop() if len(values) == 1 else ""
+            if domain and group.id.node_filter.accepts(*ground, world.well_known):
+                self._there[index].setdefault(domain)
+
+    def _open(self, shape: Shape, key: str) -> Iterator[str]:
+        """Domains that the limits still allow a node in for such a pod; '' where the value is not known."""
+        world = self.world
+        for table in world.tables if shape.levels else ():
+            kinds = self.limits.types(table.index)
+            for wanted in shape.required if kinds.any() else ():
+                if not world.suits(table.index, wanted, shape.levels[-1].rules):
+                    continue
+                mask = world.columns(table.index, wanted, shape.vector) & kinds[table.column_type]
+                codes, values = table.combinations((key,))
+                both = table.base.add(*wanted)
+                for code in np.unique(codes[mask]).tolist():
+                    yield from (pins[0][1] for pins in expanded(((key, values[code][0]),), both))
