@@ -14,10 +14,11 @@ from dovetail.controllers.brakes import guard
 from dovetail.controllers.interruption import metrics as interruption
 from dovetail.controllers.nodeclaim import disrupted
 from dovetail.controllers.provisioning import metrics as provisioning
+from dovetail.controllers.provisioning import realised
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 
-EVERY = (*provisioning.ALL, *guard.ALL, *disrupted.ALL, *interruption.ALL)
+EVERY = (*provisioning.ALL, *realised.ALL, *guard.ALL, *disrupted.ALL, *interruption.ALL)
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 COUNTER = Metric("made_total", "counter", "Things made.", ("kind",))

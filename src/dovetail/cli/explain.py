@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import time
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cyclopts import App
 from rich.console import Console, Group
@@ -15,9 +17,11 @@ from dovetail.base.errors import InputError
 from dovetail.cli import explain_cost_output as cost_output
 from dovetail.cli import explain_node_output as node_output
 from dovetail.cli import explain_output
+from dovetail.cli import history as past
 from dovetail.cli.plan_input import read_cluster
 from dovetail.cli.question import Output, Question, answered, show
 from dovetail.cli.standing import standing, standing_document, standing_lines
+from dovetail.cli.tables import add_row, new_table
 from dovetail.model.problem import Problem
 from dovetail.solve.explain.cost import comparison, cost_story
 from dovetail.solve.explain.node import node_names, node_story
@@ -64,22 +68,46 @@ def pod(name: str, /, *, question: Question, output: Output = "table") -> None:
 
 
 @explain.command
-def node(name: str, /, *, question: Question, output: Output = "table") -> None:
+def node(
+    name: str,
+    /,
+    *,
+    question: Question | None = None,
+    history: Path | None = None,
+    timezone: str = "UTC",
+    output: Output = "table",
+) -> None:
     """Tell who fills a node and how full it is, why it is of this type, and what else there was.
 
     NAME is a node of the manifests, or one to be bought, by its name in `dovetail explain pod` and in
     `dovetail plan -o json`: general-0. For a node that is there, its pods are taken to stay in its zone;
     it is also told what keeps the node from being disrupted now.
 
-    Example: `dovetail explain node general-0 -f manifests/ --region us-east-1`.
+    With --history, an event log is asked instead of manifests: why the node was bought, what became of that
+    plan, why the node went, and what that saved.
+
+    Example: `dovetail explain node general-0 -f manifests/ --region us-east-1`,
+    `dovetail explain node ip-10-0-0-7 --history events.jsonl`.
 
     Parameters
     ----------
     name
-        The node.
+        The node, or in a log its NodeClaim.
+    history
+        An event log, such as `dovetail simulate --events FILE` writes.
+    timezone
+        How times of the history are shown, such as Asia/Seoul.
     output
         table for people; json or yaml with every detail for programs.
     """
+    if history is not None:
+        _tell_history(history, name, timezone, output)
+        return
+    if question is None:
+        raise InputError(
+            "neither manifests nor a log is given",
+            remedy="give manifests with -f and --region, or an event log with --history",
+        )
     problem = question.problem()
     answer, _ = answered(problem, question.longest())
     names = node_names(problem, answer)
@@ -96,6 +124,30 @@ def node(name: str, /, *, question: Question, output: Output = "table") -> None:
         tables = Group(tables, *standing_lines(found))
         document["disruption"] = standing_document(found)
     show(tables, document, output)
+
+
+def _tell_history(path: Path, name: str, timezone: str, output: str) -> None:
+    try:
+        zone = ZoneInfo(timezone)
+    except (ValueError, ZoneInfoNotFoundError):
+        remedy = "give an IANA name, such as Asia/Seoul"
+        raise InputError(f"{timezone!r} is no time zone", source="--timezone", remedy=remedy) from None
+    records = past.read_log(path)
+    moments = past.history(records, name)
+    if not moments:
+        known = past.names(records)
+        near = difflib.get_close_matches(name, known, n=3)
+        remedy = (
+            f"did you mean {' or '.join(near)}?" if near else f"it tells of {', '.join(known[:3]) or 'none'}"
+        )
+        raise InputError(f"there is no node {name} in the log", source=str(path), remedy=remedy)
+    table = new_table(f"What happened to {name}")
+    table.add_column("Time", no_wrap=True)
+    table.add_column("What", overflow="fold")
+    for moment in moments:
+        add_row(table, past.shown_time(moment.at, zone), moment.text)
+    rows = [{"t": item.at, "text": item.text, "record": dict(item.record)} for item in moments]
+    show(table, {"node": name, "history": rows}, output)
 
 
 @explain.command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar, cast
@@ -142,6 +143,16 @@ class State:
         )
 
     # Nominations and marks ----------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """Tells this state from others: a digest of every pool, claim, node and pod with its version."""
+        kinds: tuple[type[Object], ...] = (NodePool, NodeClaim, Node, Pod)
+        lines = sorted(
+            f"{kind.KIND} {item.metadata.uid} {item.metadata.resource_version}"
+            for kind in kinds
+            for item in self.all(kind)
+        )
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
     def nominate(self, name: str) -> None:
         """Keep the claim or node of that name from disruption for one window: pods are about to come."""

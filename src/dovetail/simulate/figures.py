@@ -77,6 +77,20 @@ class EndedNode(Figures, frozen=True, kw_only=True):
     replacements: list[str]
 
 
+class PlanFigures(Figures, frozen=True, kw_only=True):
+    """Plans that bought nodes, once all their nodes joined or failed and all their pods are somewhere."""
+
+    settled: int
+    planned_hourly: float
+    realised_hourly: float
+    nodes_joined: int
+    nodes_failed: int
+    pods_here: int
+    pods_elsewhere: int
+    pods_replanned: int
+    pods_gone: int
+
+
 class PodWait(Figures, frozen=True, kw_only=True):
     pod: str
     owner: str
@@ -133,6 +147,7 @@ class Summary(Figures, frozen=True, kw_only=True):
     pods: PodFigures
     nodes: NodeFigures
     cost: CostFigures
+    plans: PlanFigures
     disruptions: DisruptionFigures
     waiting: WaitingFigures
     hpa_at_maximum: dict[str, MaximumFigures]

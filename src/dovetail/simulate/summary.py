@@ -25,6 +25,7 @@ from dovetail.simulate.figures import (
     Violation,
     WaitingFigures,
 )
+from dovetail.simulate.plans import plan_figures
 from dovetail.simulate.waiting import PARTS, Record, Spell, Wait, at_maximum, explain, waits
 
 _WORST = 5
@@ -53,6 +54,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
         pods=_pods(records, found),
         nodes=_nodes(records),
         cost=_cost(records, run.end),
+        plans=plan_figures(records),
         disruptions=disruption_figures(records),
         waiting=_waiting([wait for wait in found if wait.waited]),
         hpa_at_maximum=_maximum(records, run.end),

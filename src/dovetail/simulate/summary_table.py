@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dovetail.simulate.figures import DisruptionFigures, Quantiles, Summary
+from dovetail.simulate.figures import DisruptionFigures, PlanFigures, Quantiles, Summary
 from dovetail.simulate.waiting import PARTS
 
 _OWNERS = 8
@@ -68,6 +68,8 @@ def _figures(summary: Summary) -> Table:
     notes += [f"${cost.estimated:,.2f} of it rests on estimated prices"] if cost.estimated else []
     if notes:
         table.add_row("", f"[dim]{', '.join(notes)}[/]")
+    if summary.plans.settled:
+        table.add_row("Plans", _plans(summary.plans))
     for label, line in zip(chain(["Disruption"], repeat("")), _disruption(summary.disruptions), strict=False):
         table.add_row(label, line)
     broken = len(summary.violations)
@@ -78,6 +80,16 @@ def _figures(summary: Summary) -> Table:
     )
     table.add_row("sha256", summary.event_log_sha256)  # of the event log
     return table
+
+
+def _plans(figures: PlanFigures) -> str:
+    pods = figures.pods_here + figures.pods_elsewhere + figures.pods_replanned + figures.pods_gone
+    share = f", {100 * figures.pods_here / pods:.0f} % of their pods went where planned" if pods else ""
+    failed = f", {_count(figures.nodes_failed, 'node')} failed" if figures.nodes_failed else ""
+    return (
+        f"{figures.settled} that bought: ${figures.realised_hourly:,.3f}/h came of "
+        f"${figures.planned_hourly:,.3f}/h planned{failed}{share}"
+    )
 
 
 def _disruption(figures: DisruptionFigures) -> list[str]:

@@ -9,7 +9,8 @@ from dovetail.base.errors import ApiError, PlannerFailed
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Method
-from dovetail.controllers.disruption.views import Prices, node_views
+from dovetail.controllers.disruption.views import node_views
+from dovetail.controllers.prices import Prices
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, Note, moved_pods
 

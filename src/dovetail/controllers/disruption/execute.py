@@ -18,7 +18,7 @@ from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_d
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import Command
+from dovetail.disrupt.command import Command, moved_pods
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.solve.plan import PlannedClaim
 
@@ -69,6 +69,7 @@ class Execution:
         Raises ApiError when that fails: then nothing was deleted, and `tidy` takes the taints off again.
         """
         state, clock = self._context.state, self._context.clock
+        snapshot = state.fingerprint()
         self._taken.update(dict.fromkeys(_claims(command)))
         try:
             for view in command.candidates:
@@ -88,6 +89,12 @@ class Execution:
             claims=list(_claims(command)),
             replacements=list(names),
             savings=command.savings,
+            snapshot=snapshot,
+            pods=moved_pods(command),
+            bought=[
+                {"claim": name, "instanceType": one.instance_type, "zone": one.zone, "price": one.price}
+                for name, one in zip(names, command.replacements, strict=True)
+            ],
         )
         running = Running(command, names, clock.now())
         if names:

@@ -16,10 +16,12 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.claims import node_claim
+from dovetail.controllers.provisioning.decision import launch_decision
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.pods import opted_out
+from dovetail.controllers.provisioning.realised import Realised
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.model.problem import Options, Pool, Problem
 from dovetail.model.resources import Resources, amounts
@@ -54,6 +56,7 @@ class Provisioner:
         self._offers = Offers()
         self._leftover = Leftover()
         self._metrics = ProvisioningMetrics(context.metrics)
+        self._realised = Realised(context)
 
     async def run(self) -> None:
         """Provision for ever."""
@@ -79,6 +82,7 @@ class Provisioner:
             self._metrics.round(ignored, 0)
             return
         problem = self._intake.problem(pods, places)
+        snapshot = self._context.state.fingerprint()
         plan = self._leftover.recall(problem)
         if plan is None:
             self._context.log.record(
@@ -91,7 +95,7 @@ class Provisioner:
             self._leftover.keep(problem, plan)
         self._metrics.round(ignored, len(plan.unschedulable))
         self._metrics.decided(pods, window.triggers, self._context.clock.now())
-        await self._act(plan)
+        await self._act(problem, plan, snapshot)
 
     async def _synced(self) -> None:
         state = self._context.state
@@ -146,13 +150,20 @@ class Provisioner:
             self._metrics.answered(number, plan, spent)
         return plan, spent
 
-    async def _act(self, plan: Plan) -> None:
+    async def _act(self, problem: Problem, plan: Plan, snapshot: str) -> None:
         for name in sorted(plan.existing):
             await self._nominate(plan.existing[name], name)
         state = self._context.state
         usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
-        for planned in plan.claims:
-            await self._buy(planned, usage.get(planned.pool, {}))
+        bought: list[tuple[str, PlannedClaim]] = []
+        try:
+            for planned in plan.claims:
+                name = await self._buy(planned, usage.get(planned.pool, {}))
+                if name:
+                    bought.append((name, planned))
+        finally:
+            if bought:
+                self._remember(problem, plan, snapshot, bought)
         for left in plan.unschedulable:
             pod = state.get(Pod, left.pod)
             if pod is not None:
@@ -175,21 +186,28 @@ class Provisioner:
             faults.append(f"{pool.metadata.name}: {', '.join(roots) or ready.message}")
         return f" ({'; '.join(faults)})" if faults else ""
 
-    async def _buy(self, planned: PlannedClaim, usage: Resources) -> None:
-        """Create the claim, unless its pool went away or is over its limits by now."""
+    def _remember(
+        self, problem: Problem, plan: Plan, snapshot: str, bought: list[tuple[str, PlannedClaim]]
+    ) -> None:
+        self._context.log.record("decision", **launch_decision(problem, plan, snapshot, bought))
+        self._realised.bought(snapshot, bought)
+
+    async def _buy(self, planned: PlannedClaim, usage: Resources) -> str:
+        """Create the claim, unless its pool went away or is over its limits by now; its name, or ""."""
         state = self._context.state
         pool = state.get(NodePool, planned.pool)
         if pool is None or pool.deleting:
-            return
+            return ""
         over = _over_limits(pool, usage) or self._context.brakes.launch_refused(1)
         if over:
             await self._all_failed(planned, over)
-            return
+            return ""
         claim = await self._context.client.create(node_claim(planned, pool))
         self._metrics.created(planned)
         self._context.brakes.launched(1)
         state.expect(claim)
         await self._nominate(planned.pods, claim.metadata.name)
+        return claim.metadata.name
 
     async def _nominate(self, pods: tuple[str, ...], name: str) -> None:
         """Tell the pods where to expect to run; `name` is a node's or, before it comes up, a claim's."""

@@ -1,0 +1,161 @@
+"""What an event log knows of a node: why it was bought, what became of the plan, why it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import InputError
+from dovetail.model.offering import NANO_DOLLARS
+
+Record = Mapping[str, Any]
+_SHOWN_PODS = 3
+_REMEDY = "give a log of the controller, or what `dovetail simulate --events FILE` wrote"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened to the node; `at` in nanoseconds since the epoch."""
+
+    at: int
+    text: str
+    record: Record
+
+
+def read_log(path: Path) -> list[Record]:
+    """The records of a log, one JSON object a line; others' lines are skipped. Raises InputError."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"cannot read the log: {error.strerror}", source=str(path), remedy=_REMEDY) from None
+    found: list[Record] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            raise InputError("is no JSON object", source=str(path), line=number, remedy=_REMEDY) from None
+        if isinstance(record.get("kind"), str) and isinstance(record.get("t"), int):
+            found.append(record)
+    return found
+
+
+def history(records: Sequence[Record], name: str) -> list[Moment]:
+    """All that happened to a node or claim of that name, in order; nothing for one that is not in the log."""
+    claim = _claim_of(records, name)
+    moments = []
+    plan = ""
+    for record in records:
+        if record["kind"] == "decision" and _bought(record, "claims", claim):
+            plan = record["snapshot"]
+        for text in _texts(record, claim, name, plan):
+            moments.append(Moment(record["t"], text, record))
+    return moments
+
+
+def names(records: Sequence[Record]) -> list[str]:
+    """Every node and claim that has a history."""
+    found: dict[str, None] = {}
+    for record in records:
+        for one in record.get("claims", ()) if record["kind"] == "decision" else ():
+            found[one["claim"]] = None
+        if record["kind"] in ("node.created", "disrupted"):
+            found.update(dict.fromkeys(filter(None, (record.get("node", ""), record.get("claim", "")))))
+    return list(found)
+
+
+def _claim_of(records: Sequence[Record], name: str) -> str:
+    for record in records:
+        if record["kind"] in ("node.created", "disrupted") and record.get("node") == name:
+            return str(record.get("claim") or name)
+    return name
+
+
+def _texts(record: Record, claim: str, name: str, plan: str) -> Iterator[str]:
+    match record["kind"]:
+        case "decision" if one := _bought(record, "claims", claim):
+            yield from _launch(record, one)
+        case "disruption" if one := _bought(record, "bought", claim):
+            yield (
+                f"bought to replace {', '.join(record['nodes'])} ({record['reason'].lower()}): "
+                f"{_offer(one)}; the command saves {_price(record['savings'])}"
+            )
+        case "disruption" if claim in record["claims"]:
+            yield _taken(record)
+        case "disruption.failed" if claim in record["claims"]:
+            yield f"kept after all: {record['message']}"
+        case "disrupted" if record["claim"] == claim:
+            reason = record["reason"].replace("_", " ")
+            yield f"ended ({record['mode']}): {reason}; {_count(record['pods'])} to move"
+        case "instance.started" if record.get("claim") == claim:
+            yield f"the cloud gave {record['instanceType']} in {record['zone']} at {_price(record['price'])}"
+        case "instance.launchFailed" if record.get("claim") == claim:
+            yield f"the cloud gave nothing: {record['message']}"
+        case "node.ready" if record["node"] == name:
+            yield "ready"
+        case "claim.deleted" if record["claim"] == claim:
+            yield "gone"
+        case "plan.realised" if plan and record["plan"] == plan:
+            yield from _realised(record)
+
+
+def _launch(record: Record, one: Record) -> Iterator[str]:
+    others = ", ".join(f"{item['instanceType']} at {_price(item['price'])}" for item in one["alternatives"])
+    more = len(one["pods"]) - _SHOWN_PODS
+    pods = ", ".join(one["pods"][:_SHOWN_PODS]) + (f" and {more} more" if more > 0 else "")
+    best = f"; next best {others}" if others else ""
+    yield f"bought for {_count(len(one['pods']))} ({pods}): {_offer(one)}{best}"
+    nodes = "1 node" if len(record["claims"]) == 1 else f"{len(record['claims'])} nodes"
+    yield (
+        f"the plan for {_count(record['pods'])}: {nodes} for {_price(record['hourly'])}, "
+        f"at least {_price(record['lowerBound'])} is proven necessary; cluster as of {record['snapshot']}"
+    )
+
+
+def _taken(record: Record) -> str:
+    together = len(record["nodes"]) - 1
+    beside = f" together with {together} more" if together else ""
+    made = ", ".join(record["replacements"])
+    how = f"replaced by {made}" if made else "deleted without replacement"
+    return (
+        f"chosen to go{beside}, {record['reason'].lower()}: {how}, {_count(record.get('pods', 0))} to move; "
+        f"saves {_price(record['savings'])}"
+    )
+
+
+def _realised(record: Record) -> Iterator[str]:
+    pods = record["pods"]
+    elsewhere = pods["elsewhere"] + pods["replanned"]
+    yield (
+        f"the plan came to {_price(record['realised'])} instead of {_price(record['planned'])}; "
+        f"{_count(pods['here'])} where planned, {elsewhere} elsewhere, {pods['gone']} deleted before"
+    )
+
+
+def _bought(record: Record, field: str, claim: str) -> Record | None:
+    return next((one for one in record.get(field, ()) if one["claim"] == claim), None)
+
+
+def _offer(one: Record) -> str:
+    return f"{one['instanceType']} in {one['zone']} at {_price(one['price'])}"
+
+
+def _price(nanos: int) -> str:
+    return f"${nanos / NANO_DOLLARS:.4f}/h"
+
+
+def _count(pods: int) -> str:
+    return "1 pod" if pods == 1 else f"{pods} pods"
+
+
+def shown_time(at: int, zone: ZoneInfo) -> str:
+    """Date and time to the second."""
+    moment = datetime.fromtimestamp(at // SECOND, zone)
+    offset = moment.utcoffset() or timedelta()
+    return f"{moment:%Y-%m-%d %H:%M:%S}{'Z' if not offset else ''}"

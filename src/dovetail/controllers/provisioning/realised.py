@@ -1,0 +1,165 @@
+"""What plans promised and what became of it: kube-scheduler places pods by its own mind, clouds by theirs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object, is_true
+from dovetail.base.metrics import Metric
+from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.status import INITIALIZED, LAUNCHED
+from dovetail.controllers.prices import Prices, offer_of
+from dovetail.kube.client import ChangeType
+from dovetail.model import labels
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.plan import PlannedClaim
+
+PODS = Metric(
+    "dovetail_planned_pods_total",
+    "counter",
+    "Pods that plans gave a new node to, by what became of them.",
+    ("outcome",),
+)
+NODES = Metric(
+    "dovetail_planned_nodes_total",
+    "counter",
+    "Nodes that plans bought, by whether they joined the cluster.",
+    ("outcome",),
+)
+COST = Metric(
+    "dovetail_realised_cost_dollars_per_hour_total",
+    "counter",
+    "What the instances that the cloud chose for plans cost, all of them together.",
+)
+ALL = (PODS, NODES, COST)
+
+
+class PodOutcome(StrEnum):
+    """What became of a pod that was promised a new node."""
+
+    HERE = "here"  # it runs on that node
+    ELSEWHERE = "elsewhere"  # on another one
+    REPLANNED = "replanned"  # a later plan gave it another place
+    GONE = "gone"  # it was deleted before it ran anywhere
+
+
+class NodeOutcome(StrEnum):
+    """What became of a node that was bought."""
+
+    JOINED = "joined"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class _Account:
+    """One plan. It is settled once `claims` and `pods`, those that are still open, are empty."""
+
+    plan: str
+    planned: int  # nano-dollars per hour of instances and volumes
+    claims: set[str]
+    pods: set[str]
+    realised: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
+class Realised:
+    """Follows the claims and pods of every plan to their outcomes. A restart forgets plans that are open."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._prices = Prices()
+        self._by_claim: dict[str, _Account] = {}
+        self._by_pod: dict[str, tuple[str, _Account]] = {}  # pod -> the claim it was promised
+        context.state.subscribe(self._notice)
+
+    def bought(self, plan: str, claims: Sequence[tuple[str, PlannedClaim]]) -> None:
+        """These claims, by name, were created for the plan."""
+        planned = sum(one.price - one.surcharge for _, one in claims)
+        pods = {pod for _, one in claims for pod in one.pods}
+        account = _Account(plan, planned, {name for name, _ in claims}, pods)
+        for name, one in claims:
+            self._by_claim[name] = account
+            for pod in one.pods:
+                self._settle_pod(pod, PodOutcome.REPLANNED)
+                self._by_pod[pod] = (name, account)
+
+    def _notice(
+        self, _kind: type[Object], change: ChangeType, old: Object | None, new: Object | None
+    ) -> None:
+        if isinstance(new, NodeClaim):
+            self._follow(old if isinstance(old, NodeClaim) else None, new)
+        elif isinstance(new, Pod):
+            # Pods that are to move are bound already, to the node that they leave.
+            if new.spec.node_name and not (isinstance(old, Pod) and old.spec.node_name):
+                self._bound(new)
+        elif change == "DELETED" and isinstance(old, NodeClaim):
+            self._settle_claim(old.metadata.name, NodeOutcome.FAILED)
+        elif change == "DELETED" and isinstance(old, Pod):
+            self._settle_pod(old.key, PodOutcome.GONE)
+
+    def _follow(self, old: NodeClaim | None, claim: NodeClaim) -> None:
+        account = self._by_claim.get(claim.metadata.name)
+        if account is None:
+            return
+        before = old is not None and is_true(old.status.conditions, LAUNCHED)
+        if is_true(claim.status.conditions, LAUNCHED) and not before:
+            price = self._price(claim)
+            account.realised += price
+            self._context.metrics.add(COST, price / NANO_DOLLARS)
+        if is_true(claim.status.conditions, INITIALIZED):
+            self._settle_claim(claim.metadata.name, NodeOutcome.JOINED)
+
+    def _bound(self, pod: Pod) -> None:
+        known = self._by_pod.get(pod.key)
+        if known is None:
+            return
+        name, _ = known
+        claim = self._context.state.get(NodeClaim, name)
+        node = self._context.state.node_of(claim) if claim is not None else None
+        here = node is not None and node.metadata.name == pod.spec.node_name
+        self._settle_pod(pod.key, PodOutcome.HERE if here else PodOutcome.ELSEWHERE)
+
+    def _settle_claim(self, name: str, outcome: NodeOutcome) -> None:
+        account = self._by_claim.pop(name, None)
+        if account is not None:
+            self._context.metrics.add(NODES, outcome=outcome)
+            account.outcomes[outcome] += 1
+            account.claims.discard(name)
+            self._close(account)
+
+    def _settle_pod(self, key: str, outcome: PodOutcome) -> None:
+        known = self._by_pod.pop(key, None)
+        if known is not None:
+            _, account = known
+            self._context.metrics.add(PODS, outcome=outcome)
+            account.outcomes[outcome] += 1
+            account.pods.discard(key)
+            self._close(account)
+
+    def _close(self, account: _Account) -> None:
+        if account.claims or account.pods:
+            return
+        self._context.log.record(
+            "plan.realised",
+            plan=account.plan,
+            planned=account.planned,
+            realised=account.realised,
+            nodes={str(outcome): account.outcomes[outcome] for outcome in NodeOutcome},
+            pods={str(outcome): account.outcomes[outcome] for outcome in PodOutcome},
+        )
+
+    def _price(self, claim: NodeClaim) -> int:
+        """Nano-dollars per hour of what the cloud chose; 0 if that is not for sale any more."""
+        name = claim.metadata.labels.get(labels.NODEPOOL, "")
+        pool = self._context.state.get(NodePool, name)
+        if pool is None:
+            return 0
+        table = self._prices.of(name, self._context.instance_types(pool))
+        instance = table.get(offer_of(claim))
+        return 0 if instance is None else instance + self._context.volume_price(pool)

@@ -1,0 +1,121 @@
+"""What plans promised and what became of it, and the history that a log tells of a node."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from operated import Operated, node_class, play, pod, pool, replicas
+from stories import apart, inflate, scale
+
+from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.cli.main import run
+from dovetail.controllers.provisioning.realised import COST, NODES, PODS
+from dovetail.simulate.plans import plan_figures
+
+
+def test_pods_that_go_where_they_were_planned() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), replicas("web", 2))
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script)
+    (realised,) = world.records("plan.realised")
+    assert realised["planned"] == realised["realised"] > 0
+    assert realised["nodes"] == {"joined": 1, "failed": 0}
+    assert realised["pods"] == {"here": 2, "elsewhere": 0, "replanned": 0, "gone": 0}
+    assert world.metrics.value(PODS, outcome="here") == 2
+    assert world.metrics.value(NODES, outcome="joined") == 1
+    assert (world.metrics.value(COST) or 0) > 0
+    (decision,) = world.records("decision")
+    assert decision["lowerBound"] <= decision["hourly"] == decision["claims"][0]["price"]
+    assert [one["instanceType"] for one in decision["claims"][0]["alternatives"]] == ["m5.xlarge"]
+
+
+def test_pods_that_are_deleted_or_go_elsewhere() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), inflate(2, affinity=apart()))
+        await world.clock.sleep(10 * SECOND)
+        await scale(world, 1)
+        await world.clock.sleep(5 * MINUTE)
+        assert sum(bool(item.spec.node_name) for item in world.state.all(Pod)) == 1
+
+    figures = plan_figures(play(script).log.records)
+    assert (figures.settled, figures.nodes_joined) == (1, 2)
+    assert figures.pods_here + figures.pods_elsewhere == 1
+    assert figures.pods_gone == 1
+
+
+def test_a_claim_that_comes_to_nothing_is_planned_again() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("web"))
+        await world.clock.sleep(5 * SECOND)
+        (claim,) = world.state.all(NodeClaim)
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(5 * MINUTE)
+
+    figures = plan_figures(play(script).log.records)
+    assert (figures.settled, figures.nodes_joined, figures.nodes_failed) == (2, 1, 1)
+    assert (figures.pods_replanned, figures.pods_here) == (1, 1)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), inflate(2, affinity=apart()))
+        await world.clock.sleep(3 * MINUTE)
+        await scale(world, 0)
+        await world.clock.sleep(10 * MINUTE)
+
+    path = tmp_path_factory.mktemp("log") / "events.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in play(script).log.records))
+    return path
+
+
+def node_names(log: Path) -> list[str]:
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    return [record["node"] for record in records if record["kind"] == "disrupted"]
+
+
+def test_the_log_tells_why_a_node_came_and_went(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "node", node_names(log)[0], "--history", str(log)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    said = [
+        "bought for 1 pod (default/inflate-",
+        "is proven necessary; cluster as of",
+        "the cloud gave m5.large",
+        "the plan came to $",
+        "chosen to go together with 1 more, empty: deleted without replacement, 0 pods to move; saves $",
+        "ended (graceful): empty; 0 pods to move",
+        "gone",
+    ]
+    assert [out.find(text) for text in said] == sorted(out.find(text) for text in said)
+    assert all(text in out for text in said)
+
+
+def test_the_same_for_programs(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "node", node_names(log)[0], "--history", str(log), "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["history"]
+    assert told[0]["record"]["kind"] == "decision"
+    assert [moment["t"] for moment in told] == sorted(moment["t"] for moment in told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nosuch", "--history", "LOG"], "there is no node nosuch in the log it tells of"),
+        (["x"], "neither manifests nor a log is given"),
+        (["x", "--history", "LOG", "--timezone", "Mars"], "'Mars' is no time zone"),
+        (["x", "--history", "missing.jsonl"], "cannot read the log: No such file or directory"),
+        (["x", "--history", __file__], "test_realised_plans.py:1: is no JSON object"),
+    ],
+)
+def test_what_is_wrong_with_the_question(
+    arguments: list[str], complaint: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [str(log) if item == "LOG" else item for item in arguments]
+    assert run(["explain", "node", *given]) == 2
+    assert complaint in " ".join(capsys.readouterr().err.split())
