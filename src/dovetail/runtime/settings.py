@@ -82,7 +82,12 @@ class Settings:
         except ValueError as error:
             remedy = "give --minimum-saving 2%,$0.005, or leave it out"
             raise InputError(str(error), source="--minimum-saving", remedy=remedy) from None
-        return ConsolidationOptions(minimum, self.node_surcharge, self.gates.spot_to_spot_consolidation)
+        return ConsolidationOptions(
+            minimum,
+            self.node_surcharge,
+            self.gates.spot_to_spot_consolidation,
+            self.provisioning().deadline,
+        )
 
     def provisioning(self) -> ProvisioningOptions:
         """What the provisioner needs of all this."""

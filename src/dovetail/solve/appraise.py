@@ -33,14 +33,9 @@ class Appraisal:
     column_room: Amounts  # (C, R)
     price: Amounts  # (C,) nano-dollars per hour
 
-    def value(self, pods: Sequence[str]) -> float:
-        """What these pods are worth together."""
-        return float(self.worth[[self.shape[key] for key in pods]].sum()) if pods else 0.0
-
-    def least(self, pods: Sequence[str]) -> int | None:
-        """The least that one node costs which has room for all of them; None if there is no such offering."""
-        shapes = [self.shape[key] for key in pods]
-        need = self.vectors[shapes].sum(axis=0)
+    def least(self, shapes: Sequence[int]) -> int | None:
+        """The least that a node costs which holds a pod of each of these shapes; None if none is sold."""
+        need = self.vectors[list(shapes)].sum(axis=0)
         fits = self.feasible[np.unique(shapes)].all(axis=0) & np.all(self.column_room >= need, axis=1)
         least = int(np.where(fits, self.price, _NEVER).min(initial=_NEVER))
         return None if least == _NEVER else least

@@ -20,7 +20,7 @@ from dovetail.disrupt.consolidation.movers import closed, movers
 from dovetail.disrupt.consolidation.price import Refused
 from dovetail.disrupt.consolidation.question import Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
-from dovetail.disrupt.consolidation.search import THOROUGH, Asking, search
+from dovetail.disrupt.consolidation.search import QUICK, Asking, search
 from dovetail.disrupt.pods import Budgets
 from dovetail.model.problem import Budget
 from dovetail.solve.work import Work
@@ -30,11 +30,15 @@ _TURN = Budget.within(3 * SECOND)
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationOptions:
-    """`surcharge` is what a node costs by the settings beside its own price, in nano-dollars per hour."""
+    """`surcharge` is what a node costs by the settings beside its own price, in nano-dollars per hour.
+
+    `deadline` is how long the solver may look for the plan that is carried out, in nanoseconds.
+    """
 
     minimum: Minimum = field(default_factory=Minimum)
     surcharge: int = 0
     spot_to_spot: bool = False
+    deadline: int = SECOND
 
 
 class Consolidation:
@@ -74,7 +78,7 @@ class Consolidation:
             return None
         leaving = [by_name[name] for name in names]
         problem = question.without(leaving)
-        plan = await self._planner.plan(problem, THOROUGH)
+        plan = await self._planner.plan(problem, self._options.deadline)
         try:
             move = judged(question, leaving, problem, plan)
         except Refused:
@@ -97,9 +101,9 @@ class Consolidation:
     async def _driven(self, asking: Asking) -> Finding:
         """Answer what the search asks until it has found something, or nothing."""
         try:
-            ask = next(asking)
+            problem = next(asking)
             while True:
-                ask = asking.send(await self._planner.plan(ask.problem, ask.deadline))
+                problem = asking.send(await self._planner.plan(problem, QUICK))
         except StopIteration as end:
             found: Finding = end.value
             return found
@@ -107,4 +111,5 @@ class Consolidation:
 
 def _command(move: Move, views: Sequence[NodeView]) -> Command:
     by_name = {view.name: view for view in views}
-    return Command(UNDERUTILIZED, tuple(by_name[mover.name] for mover in move.movers), move.claims, move.used)
+    leaving = tuple(by_name[mover.name] for mover in move.movers)
+    return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places))

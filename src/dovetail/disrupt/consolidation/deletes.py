@@ -21,7 +21,7 @@ def deletable(
     Pods go to nodes that stay in any case, then to the movers that are last in order. Rules between pods are
     not looked at: the solver has the last word.
     """
-    room = _Room(question, appraisal, movers)
+    room = Room(question, appraisal, movers)
     left = dict(question.allowed)
     gone: list[Mover] = []
     for mover in movers:
@@ -34,7 +34,7 @@ def deletable(
     return tuple(gone)
 
 
-class _Room:
+class Room:
     """What is free on N nodes, those in front that are filled first."""
 
     def __init__(self, question: Question, appraisal: Appraisal, movers: Sequence[Mover]) -> None:
@@ -56,17 +56,43 @@ class _Room:
         if own in self._filled or any(shape in self._hopeless for shape in shapes):
             return False
         taken: list[tuple[int, int]] = []
-        for shape in sorted(shapes, key=lambda shape: (-int(self._vectors[shape].max()), shape)):
-            host = self._host(shape, own)
+        for shape in self._largest_first(shapes):
+            host = self._take(shape, own)
             if host < 0:
-                for row, placed in taken:
-                    self._free[row] += self._vectors[placed]
+                self._give_back(taken)
                 return False
-            self._free[host] -= self._vectors[shape]
             taken.append((host, shape))
         self._open[own] = False
         self._filled.update((host, None) for host, _ in taken)
         return True
+
+    def homeless(self, shapes: Sequence[int], mover: Mover) -> list[int]:
+        """Which of these pods of the node find no room elsewhere, the largest first. Nothing moves."""
+        own = self.names[mover.name]
+        taken: list[tuple[int, int]] = []
+        left = []
+        for shape in self._largest_first(shapes):
+            host = -1 if shape in self._hopeless else self._take(shape, own)
+            if host < 0:
+                left.append(shape)
+            else:
+                taken.append((host, shape))
+        self._give_back(taken)
+        return left
+
+    def _largest_first(self, shapes: Sequence[int]) -> list[int]:
+        return sorted(shapes, key=lambda shape: (-int(self._vectors[shape].max()), shape))
+
+    def _give_back(self, taken: Sequence[tuple[int, int]]) -> None:
+        for host, shape in taken:
+            self._free[host] += self._vectors[shape]
+
+    def _take(self, shape: int, own: int) -> int:
+        """Take room for such a pod elsewhere than on its own node; the node that it is on, or -1."""
+        host = self._host(shape, own)
+        if host >= 0:
+            self._free[host] -= self._vectors[shape]
+        return host
 
     def _host(self, shape: int, own: int) -> int:
         """The first node that takes such a pod, other than its own; -1 if there is none."""

@@ -19,5 +19,9 @@ def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: 
         raise Refused(found)
     claims = [claim for claim in plan.claims if not moved.isdisjoint(claim.pods)]
     bought = affordable(question, movers, claims) if claims else ()
-    used = tuple(name for name, pods in plan.existing.items() if not moved.isdisjoint(pods))
-    return Move(tuple(movers), bought, used)
+    places = {
+        name: tuple(pod for pod in pods if pod in moved)
+        for name, pods in plan.existing.items()
+        if not moved.isdisjoint(pods)
+    }
+    return Move(tuple(movers), bought, places)

@@ -64,11 +64,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """These nodes go; `claims` are bought first, and `used` nodes take pods of theirs."""
+    """These nodes go; `claims` are bought first. `places` says which nodes that stay take which pods."""
 
     movers: tuple[Mover, ...]
     claims: tuple[PlannedClaim, ...] = ()
-    used: tuple[str, ...] = ()
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def saving(self) -> int:

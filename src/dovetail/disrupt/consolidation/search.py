@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dovetail.base.clock import SECOND
-from dovetail.disrupt.consolidation.deletes import deletable
+from dovetail.disrupt.consolidation.deletes import Room, deletable
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused
@@ -16,23 +15,15 @@ from dovetail.model.problem import Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.work import Work
 
-QUICK = SECOND // 10  # for what-ifs whose first plan tells enough
-THOROUGH = SECOND
+QUICK = SECOND // 100  # for what-ifs: their first plan tells enough
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
+_SPARSE = 0.8  # one node is given up for several only if its pods are worth less than this share of its price
 _NEARLY_AS_GOOD = 0.5  # of the best saving per pod: a larger set that reaches so much is preferred
 _NODES_PER_UNIT = 20  # of a what-if, looked at in one unit of work
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A what-if: how are these pods placed best? Nanoseconds tell how long the solver may look."""
-
-    problem: Problem
-    deadline: int
-
-
 # Asks what-ifs, is sent their plans, and returns what it found.
-Asking = Generator[Ask, Plan, Finding]
+Asking = Generator[Problem, Plan, Finding]
 
 
 def search(question: Question, memory: Memory, work: Work, now: int) -> Asking:
@@ -75,29 +66,26 @@ class _Search:
             complete=move is not None or self._work.left,
         )
 
-    def _deleted(self) -> Generator[Ask, Plan, Move | None]:
+    def _deleted(self) -> Generator[Problem, Plan, Move | None]:
         """As many nodes as can go without others in their place, or almost."""
         chosen = deletable(self._question, self._prospects.appraisal, self._movers, self._work)
         while chosen and self._work.left:
-            move = yield from self._tried(chosen, QUICK)
+            move = yield from self._tried(chosen)
             if move is not None:
                 return move
             chosen = chosen[: len(chosen) // 2]
         return None
 
-    def _together(self) -> Generator[Ask, Plan, Move | None]:
+    def _together(self) -> Generator[Problem, Plan, Move | None]:
         """Several nodes whose pods go to new ones: the most promising first, in sets of several sizes."""
         best: list[Move] = []
         promising = self._promising()
         size = len(promising)
         while size > 1 and self._work.left:
-            first = not best and size == len(promising)
-            move = yield from self._tried(tuple(promising[:size]), THOROUGH if first else QUICK)
+            move = yield from self._tried(promising[:size])
             if move is not None:
                 best.append(move)
-            elif first:
-                promising = self._promising()
-            size = min(size // _SHRINK, len(promising))
+            size //= _SHRINK
         if not best:
             return None
         rate = max(move.rate for move in best) * _NEARLY_AS_GOOD
@@ -122,11 +110,12 @@ class _Search:
     def _replaceable(self, mover: Mover) -> bool:
         return self._question.spot_to_spot or not mover.spot
 
-    def _alone(self) -> Generator[Ask, Plan, Move | None]:
+    def _alone(self) -> Generator[Problem, Plan, Move | None]:
         """One node after the other; says of each why it stays."""
         found = []
+        room = Room(self._question, self._prospects.appraisal, self._movers)
         for mover in self._movers:
-            most = max(self._prospects.alone(mover), self._prospects.if_bought(mover))
+            most = self._hope(mover, room)
             if most >= mover.minimum.of(mover.price):
                 found.append((-most / (1 + mover.cost), mover.name, mover))
             else:
@@ -134,26 +123,35 @@ class _Search:
         for _, _, mover in sorted(found, key=lambda entry: entry[:2]):
             if not self._work.left:
                 return None
-            move = yield from self._tried((mover,), QUICK)
+            move = yield from self._tried((mover,))
             if move is not None:
                 return move
         return None
 
-    def _tried(self, movers: Sequence[Mover], deadline: int) -> Generator[Ask, Plan, Move | None]:
+    def _hope(self, mover: Mover, room: Room) -> float:
+        """What taking this node alone should save: by one node for what finds no room, or by several."""
+        self._work.spend(1)
+        prospects = self._prospects
+        shapes = [prospects.appraisal.shape[pod.key] for pod in mover.pods]
+        left = room.homeless(shapes, mover)
+        least = prospects.appraisal.least(left) if left else 0
+        by_one = float("-inf") if least is None else float(mover.price - least)
+        by_many = prospects.if_bought(mover)
+        return max(by_one, by_many) if by_many > (1 - _SPARSE) * mover.price else by_one
+
+    def _tried(self, movers: Sequence[Mover]) -> Generator[Problem, Plan, Move | None]:
         """The move that takes exactly these nodes away, if there is one."""
         chosen = tuple(movers)
         text = self._memory.refused(chosen, self._now)
         if not text:
             problem = self._question.without(chosen)
-            plan = yield Ask(problem, deadline)
+            plan = yield problem
             self._work.spend(plan.work + len(problem.nodes) // _NODES_PER_UNIT)
             try:
                 return judged(self._question, chosen, problem, plan)
             except Refused as refused:
                 text = str(refused)
             self._memory.refuse(chosen, text, self._now)
-            if deadline == THOROUGH:
-                self._prospects.sharpen(plan)
         if len(chosen) == 1:
             self._stay[chosen[0].name] = text
         return None
