@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.solve.packing.improve import Improver
+from dovetail.solve.packing.join import joined
 from dovetail.solve.packing.lots import Lots, lots
 from dovetail.solve.packing.pack import Packer, Packing, rank
 from dovetail.solve.packing.refine import Refined, refine
@@ -86,6 +87,7 @@ def _improved(
             break
         better, _ = improver.run(each, tastes[number % len(tastes)], bound)
         best = min(best, settled(packer, better, start), key=rank)
+    best = joined(packer, best, start)
     return best, _left(start, best)
 
 

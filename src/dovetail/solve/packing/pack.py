@@ -93,6 +93,11 @@ class Packer:
         self._stale = _STALE if many <= _MANY else _STALE_MANY
         self._active = max(4, min(_ACTIVE, _CELLS // max(1, many)))
 
+    @property
+    def open_columns(self) -> int:
+        """How many columns there are for as many nodes as one likes."""
+        return len(self._open)
+
     @cached_property
     def conflict(self) -> Mask:
         """Which items cannot share a node, (I, I); the diagonal: at most one bundle per node."""
