@@ -57,6 +57,8 @@ def make_bin(
     column, counts = trial
     table = world.tables[int(columns.pool[column])]
     reservation = columns.reservation[column] if columns.reserved[column] else ""
+    if reservation and not limits.reservations[reservation]:
+        return None
     wanted = tuple(dict.fromkeys((items[index].wanted, items[index].pins) for index, _ in counts))
     key = (table.index, reservation, wanted)
     ground = columns.grounds.get(key)

@@ -54,20 +54,23 @@ def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> 
 def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     """Greedy packings, the best first: one at least, more while they take but a small part of the work.
 
-    Where limits let one place all pods, it is enough that some of the opinions were tried.
+    Where limits let one place all pods, it is enough that some of the opinions were tried. Once the time is
+    over, one that spares what is limited is tried if pods were left over.
     """
     work = packer.world.work
     enough = work.after(_SHARE)
     found: list[Packing] = []
+    spared = False
     for values, charge, only_if_left in _opinions(packer, start):
-        if found and work.late:
-            break
+        if found and work.late and (spared or not only_if_left):
+            continue
         if found and (only_if_left or work.used > enough or not work.left):
             if not any(packing.left.any() for packing in found):
                 break
             if not only_if_left:
                 continue
         found.append(settled(packer, packer.pack(values, charge, start.copy()), start))
+        spared |= only_if_left
     return sorted(found, key=rank)
 
 

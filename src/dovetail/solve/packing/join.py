@@ -41,7 +41,7 @@ class _Groups:
         for made in bins:
             groups.setdefault((made.counts, made.pool, made.column, made.reservation), []).append(made)
         ordered = sorted(groups.values(), key=lambda group: (bool(group[0].reservation), -len(group)))
-        most = max(_FEW_GROUPS, min(_GROUPS, _CELLS // max(1, packer.open_columns)))
+        most = max(_FEW_GROUPS, min(_GROUPS, _CELLS // max(1, len(packer.sold))))
         chosen = [group for group in ordered[:most] if not group[0].reservation]
         self._others = [made for group in ordered[len(chosen) :] for made in group]
         size = len(chosen) + _STEPS

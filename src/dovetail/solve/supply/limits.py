@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
 from dovetail.solve.supply.columns import Columns, Floats
-from dovetail.solve.supply.encode import Mask
+from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import World
 
 NODES = "nodes"
+_MOST = 2**62  # as good as no limit
 
 
 class Limits:
@@ -20,18 +22,22 @@ class Limits:
         self._world = world
         self._columns = columns
         self.remaining: dict[int, dict[str, int]] = {}
+        self._takes: dict[int, Amounts] = {}  # per limited pool what each type takes of what remains, (T, L)
         for table in world.tables:
             limits = table.pool.limits
             if limits is not None:
-                used = table.pool.usage
-                self.remaining[table.index] = {
-                    name: limits[name] - used.get(name, 0) for name in sorted(limits)
-                }
+                used, names = table.pool.usage, sorted(limits)
+                self.remaining[table.index] = {name: limits[name] - used.get(name, 0) for name in names}
+                takes = [
+                    [1 if name == NODES else kind.capacity.get(name, 0) for name in names]
+                    for kind in table.types
+                ]
+                self._takes[table.index] = np.array(takes, dtype=np.int64).reshape(-1, len(names))
         self.reservations = dict(columns.left)
 
     def copy(self) -> Limits:
         """An independent copy, for a trial."""
-        twin = Limits(self._world, self._columns)
+        twin = copy(self)
         twin.remaining = {pool: dict(rest) for pool, rest in self.remaining.items()}
         twin.reservations = dict(self.reservations)
         return twin
@@ -45,17 +51,10 @@ class Limits:
         """The largest share of what remains of a limit that one node of each column takes, shape (C,)."""
         columns = self._columns
         result = np.zeros(len(columns.price), dtype=np.float64)
-        for pool, remaining in self.remaining.items():
-            kinds = self._world.tables[pool].types
-            share = [
-                max(
-                    (1 if name == NODES else kind.capacity.get(name, 0)) / max(rest, 1)
-                    for name, rest in remaining.items()
-                )
-                for kind in kinds
-            ]
+        for pool in self.remaining:
             mine = columns.pool == pool
-            result[mine] = np.array(share, dtype=np.float64)[columns.type[mine]]
+            share = self._takes[pool] / np.maximum(self._rest(pool), 1)
+            result[mine] = share.max(axis=1, initial=0.0)[columns.type[mine]]
         return result
 
     def allowed(self) -> Mask:
@@ -71,53 +70,40 @@ class Limits:
 
     def types(self, pool: int) -> Mask:
         """Types of a pool whose capacity is within what remains, shape (T,)."""
-        table = self._world.tables[pool]
-        remaining = self.remaining.get(pool)
-        if remaining is None:
-            return np.ones(len(table.types), dtype=np.bool_)
-        if remaining.get(NODES, 1) < 1:
-            return np.zeros(len(table.types), dtype=np.bool_)
-        within = [
-            all(kind.capacity.get(name, 0) <= rest for name, rest in remaining.items() if name != NODES)
-            for kind in table.types
-        ]
-        return np.array(within, dtype=np.bool_)
+        if pool not in self.remaining:
+            return np.ones(len(self._world.tables[pool].types), dtype=np.bool_)
+        within: Mask = np.all(self._takes[pool] <= self._rest(pool), axis=1)
+        return within
 
     def no_larger(self, pool: int, chosen: int) -> Mask:
         """Types that use no more of what is limited than the chosen one, shape (T,)."""
-        table = self._world.tables[pool]
-        names = [name for name in self.remaining.get(pool, {}) if name != NODES]
-        most = table.types[chosen].capacity
-        within = [
-            all(kind.capacity.get(name, 0) <= most.get(name, 0) for name in names) for kind in table.types
-        ]
-        return np.array(within, dtype=np.bool_)
+        takes = self._takes[pool]
+        within: Mask = np.all(takes <= takes[chosen], axis=1)
+        return within
 
     def times(self, pool: int, types: Sequence[int], reservation: str, most: int) -> int:
         """How many nodes of these types, at most that many, may be bought if one may: 1 at least."""
-        remaining = self.remaining.get(pool, {})
-        kinds = [self._world.tables[pool].types[number] for number in types] if remaining else []
-        for name, rest in remaining.items():
-            each = 1 if name == NODES else max(kind.capacity.get(name, 0) for kind in kinds)
-            most = min(most, rest // each) if each else most
+        if pool in self.remaining:
+            each = self._takes[pool][list(types)].max(axis=0)
+            most = min([most, *(self._rest(pool)[each > 0] // each[each > 0]).tolist()])
         if reservation:
             most = min(most, self.reservations[reservation])
         return max(most, 1)
 
-    def take(self, pool: int, types: Sequence[int], reservation: str) -> None:
-        """Buy a node of one of these types: the largest of them is what counts."""
-        self._book(pool, types, reservation, 1)
-
-    def give_back(self, pool: int, types: Sequence[int], reservation: str) -> None:
-        """Undo that."""
-        self._book(pool, types, reservation, -1)
-
-    def _book(self, pool: int, types: Sequence[int], reservation: str, nodes: int) -> None:
+    def take(self, pool: int, types: Sequence[int], reservation: str, number: int = 1) -> None:
+        """Buy nodes of one of these types: the largest of them is what counts."""
         remaining = self.remaining.get(pool)
         if remaining is not None:
-            kinds = [self._world.tables[pool].types[number] for number in types]
-            for name in remaining:
-                most = 1 if name == NODES else max(kind.capacity.get(name, 0) for kind in kinds)
-                remaining[name] -= nodes * most
+            most = self._takes[pool][list(types)].max(axis=0)
+            for name, each in zip(remaining, most.tolist(), strict=True):
+                remaining[name] -= number * each
         if reservation:
-            self.reservations[reservation] -= nodes
+            self.reservations[reservation] -= number
+
+    def give_back(self, pool: int, types: Sequence[int], reservation: str) -> None:
+        """Undo the purchase of one."""
+        self.take(pool, types, reservation, -1)
+
+    def _rest(self, pool: int) -> Amounts:
+        rest = [max(-_MOST, min(amount, _MOST)) for amount in self.remaining[pool].values()]
+        return np.array(rest, dtype=np.int64)
