@@ -155,10 +155,14 @@ class Operated:
         self._tasks = [loop.create_task(part) for part in parts]
         self._operating = loop.create_task(self.operator.run())
 
-    async def restart(self) -> None:
-        """Stop the operator's process, and start another that knows nothing."""
+    async def stop(self) -> None:
+        """Stop the operator's process."""
         self._operating.cancel()
         await self.clock.sleep(SECOND)
+
+    async def restart(self) -> None:
+        """Stop the operator's process, and start another that knows nothing."""
+        await self.stop()
         self.operator = self._operator()
         self._operating = asyncio.get_running_loop().create_task(self.operator.run())
 
