@@ -11,6 +11,7 @@ from stories import inflate, scale
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE
+from dovetail.controllers.disruption import metrics
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
@@ -153,3 +154,23 @@ def test_a_cluster_that_does_not_change_is_left_alone() -> None:
     world = play(script)
     (settled,) = world.records("test.settled")
     assert all(record["t"] < settled["t"] for record in world.records("disruption"))
+
+
+def test_what_is_decided_is_exported() -> None:
+    async def script(world: Operated) -> None:
+        await halved(world, express("on-demand", "4", "8"))
+
+    world = play(script)
+    kinds = [
+        metrics.consolidation_type(record["reason"], len(record["nodes"]))
+        for record in world.records("disruption")
+    ]
+    for kind in set(kinds):
+        series = {"decision": "replace", "reason": "underutilized", "consolidation_type": kind}
+        assert world.metrics.value(metrics.DECISIONS, **series) == kinds.count(kind)
+        assert world.metrics.value(metrics.BY_POOL, nodepool="general", **series) == kinds.count(kind)
+    nodes = len(world.state.all(Node))
+    assert world.metrics.value(metrics.ALLOWED, nodepool="general", reason="Underutilized") == nodes
+    assert world.metrics.value(metrics.CONSUMING, nodepool="general", reason="Underutilized") == 0
+    assert world.metrics.value(metrics.ELIGIBLE, reason="underutilized") == nodes
+    assert world.metrics.observed(metrics.EVALUATION, reason="drifted", consolidation_type="")

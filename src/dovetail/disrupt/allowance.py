@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
@@ -13,18 +14,30 @@ from dovetail.disrupt.command import Note
 
 def allowances(pools: Iterable[NodePool], views: Sequence[NodeView], reason: str, now: int) -> dict[str, int]:
     """Pool name -> nodes that may be disrupted for the reason at `now`, on top of those that are."""
-    counted = [
-        view
-        for view in views
-        if view.initialized and not is_true(view.claim.status.conditions, "InstanceTerminating")
-    ]
+    counted, used = _counted(views), consuming(pools, views)
     answer = {}
     for pool in pools:
-        own = [view for view in counted if view.pool_name == pool.metadata.name]
-        used = sum(not view.ready or view.going or view.queued for view in own)
+        name = pool.metadata.name
         budgets = pool.spec.disruption.budgets
-        answer[pool.metadata.name] = allowed_disruptions(budgets, reason, len(own), used, now)
+        answer[name] = allowed_disruptions(budgets, reason, counted[name], used[name], now)
     return answer
+
+
+def consuming(pools: Iterable[NodePool], views: Sequence[NodeView]) -> dict[str, int]:
+    """Pool name -> nodes that use up its budgets: not ready, or on their way out."""
+    idle = (view for view in _countable(views) if not view.ready or view.going or view.queued)
+    used = Counter(view.pool_name for view in idle)
+    return {pool.metadata.name: used[pool.metadata.name] for pool in pools}
+
+
+def _counted(views: Sequence[NodeView]) -> Counter[str]:
+    return Counter(view.pool_name for view in _countable(views))
+
+
+def _countable(views: Sequence[NodeView]) -> Iterator[NodeView]:
+    for view in views:
+        if view.initialized and not is_true(view.claim.status.conditions, "InstanceTerminating"):
+            yield view
 
 
 def within(

@@ -44,6 +44,7 @@ class ConsolidationOptions:
 class Consolidation:
     """Moves pods of underused and dear nodes to fewer or cheaper ones."""
 
+    reason = UNDERUTILIZED
     quiet = 15 * SECOND
 
     def __init__(

@@ -9,6 +9,7 @@ from dovetail.base.errors import ApiError, PlannerFailed
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Method
+from dovetail.controllers.disruption.metrics import DisruptionMetrics
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.prices import Prices
 from dovetail.disrupt.candidates import NodeView
@@ -28,6 +29,7 @@ class Disruption:
         self._execution = execution
         self._methods = methods
         self._prices = Prices()
+        self._metrics = DisruptionMetrics(context.metrics)
 
     async def run(self) -> None:
         """Disrupt for ever."""
@@ -47,15 +49,23 @@ class Disruption:
         await self._execution.tidy()
         if self._context.brakes.disruption_paused(None):
             return False
+        state, clock = self._context.state, self._context.clock
+        self._metrics.budgets(state.all(NodePool), self._views(), clock.now())
         for method in self._methods:
-            decision = await method.decide(self._views())
+            views, asked = self._views(), clock.now()
+            decision = await method.decide(views)
+            eligible = sum(view.initialized and not view.going for view in views)
+            self._metrics.decided(method.reason, eligible, decision.command, clock.now() - asked)
             for note in decision.notes:
                 await self._tell(note)
             if decision.command is None:
                 continue
-            await self._context.clock.sleep(method.quiet)
+            await clock.sleep(method.quiet)
             command = await method.validate(decision.command, self._views())
-            if command is not None and not self._refused(command):
+            if command is None:
+                self._metrics.invalid(decision.command)
+            elif not self._refused(command):
+                self._metrics.begun(command)
                 await self._execution.start(command)
                 return True
         return False

@@ -14,6 +14,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
+from dovetail.controllers.disruption.metrics import count_failure
 from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
@@ -148,6 +149,7 @@ class Execution:
     def _fail(self, running: Running, why: str) -> None:
         """Give up: the candidates stay. Replacements that are up stay as well, until they are found empty."""
         self._running.remove(running)
+        count_failure(self._context.metrics, running.command)
         self._release(running.command)
         self._context.state.unmark(running.command.names())
         self._context.log.record(

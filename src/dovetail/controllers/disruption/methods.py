@@ -11,7 +11,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.disrupt import emptiness
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import DRIFTED, EXPIRED, Command, Decision, Note
+from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, Command, Decision, Note
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.pods import Budgets
@@ -21,6 +21,7 @@ from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
 class Method(Protocol):
     """One way. The controller asks them in order; the first that proposes a command acts."""
 
+    reason: str  # as budgets name it
     quiet: int  # nanoseconds that a command waits before it is validated
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
@@ -33,6 +34,7 @@ class Method(Protocol):
 class Emptiness:
     """Deletes nodes that nothing would have to leave."""
 
+    reason = EMPTY
     quiet = 15 * SECOND
 
     def __init__(self, context: Context) -> None:
@@ -68,17 +70,17 @@ class Replacement:
     def __init__(self, context: Context, what_if: WhatIf, reason: str, due: Due) -> None:
         self._context = context
         self._what_if = what_if
-        self._reason = reason
+        self.reason = reason
         self._due = due
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
         turn = self._turn(views)
         if turn.empty:
-            return Decision(Command(self._reason, turn.empty), turn.notes)
+            return Decision(Command(self.reason, turn.empty), turn.notes)
         notes = list(turn.notes)
         for view in turn.loaded:
-            outcome = await self._what_if.without((view,), self._reason)
+            outcome = await self._what_if.without((view,), self.reason)
             if outcome.command is not None:
                 return Decision(outcome.command, tuple(notes))
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
@@ -93,7 +95,7 @@ class Replacement:
     def _turn(self, views: tuple[NodeView, ...]) -> Rollout:
         state, now = self._context.state, self._context.clock.now()
         rules = Rules(state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), now)
-        return rollout(views, self._due, self._reason, rules)
+        return rollout(views, self._due, self.reason, rules)
 
 
 def drift(context: Context, what_if: WhatIf) -> Replacement:

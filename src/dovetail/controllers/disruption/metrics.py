@@ -1,0 +1,128 @@
+"""What voluntary disruption exports, by Karpenter's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.clock import SECOND
+from dovetail.base.metrics import Metric, Metrics
+from dovetail.disrupt.allowance import allowances, consuming
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import DRIFTED, EMPTY, UNDERUTILIZED, Command
+
+_REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0)
+
+EVALUATION = Metric(
+    "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
+    "histogram",
+    "How long a method of disruption took to decide.",
+    ("reason", "consolidation_type"),
+    _SECONDS,
+)
+DECISIONS = Metric(
+    "karpenter_voluntary_disruption_decisions_total",
+    "counter",
+    "Commands that were begun.",
+    ("decision", "reason", "consolidation_type"),
+)
+BY_POOL = Metric(
+    "karpenter_voluntary_disruption_decisions_by_nodepool_total",
+    "counter",
+    "Commands that were begun, once for each NodePool with a node in it.",
+    ("decision", "reason", "consolidation_type", "nodepool"),
+)
+FAILED_VALIDATIONS = Metric(
+    "karpenter_voluntary_disruption_failed_validations_total",
+    "counter",
+    "Commands that no longer held when they were looked at again.",
+    ("consolidation_type",),
+)
+QUEUE_FAILURES = Metric(
+    "karpenter_voluntary_disruption_queue_failures_total",
+    "counter",
+    "Commands that were undone because a replacement did not come up.",
+    ("decision", "reason", "consolidation_type"),
+)
+ELIGIBLE = Metric(
+    "karpenter_voluntary_disruption_eligible_nodes",
+    "gauge",
+    "Nodes that the last decision might have chosen as far as their kind goes.",
+    ("reason",),
+)
+ALLOWED = Metric(
+    "karpenter_nodepools_allowed_disruptions",
+    "gauge",
+    "Nodes of the NodePool that its budgets allow to be disrupted now.",
+    ("nodepool", "reason"),
+)
+CONSUMING = Metric(
+    "karpenter_nodes_consuming_budgets",
+    "gauge",
+    "Nodes of the NodePool that use up its budgets now: not ready, or on their way out.",
+    ("nodepool", "reason"),
+)
+ALL = (
+    *(EVALUATION, DECISIONS, BY_POOL, FAILED_VALIDATIONS, QUEUE_FAILURES),
+    *(ELIGIBLE, ALLOWED, CONSUMING),
+)
+
+
+def consolidation_type(reason: str, nodes: int) -> str:
+    """As Karpenter tells its methods apart; "" for those that do not consolidate."""
+    if reason == EMPTY:
+        return "empty"
+    if reason == UNDERUTILIZED:
+        return "multi" if nodes > 1 else "single"
+    return ""
+
+
+class DisruptionMetrics:
+    """Tells a Metrics what the disruption loop does. Reasons are in lower case there, budgets' as written."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def budgets(self, pools: Sequence[NodePool], views: Sequence[NodeView], now: int) -> None:
+        """What the pools' budgets come to at the beginning of a turn."""
+        for reason in _REASONS:
+            allowed = allowances(pools, views, reason, now)
+            for pool, count in allowed.items():
+                self._metrics.set(ALLOWED, count, nodepool=pool, reason=reason)
+        for pool, used in consuming(pools, views).items():
+            for reason in _REASONS:
+                self._metrics.set(CONSUMING, used, nodepool=pool, reason=reason)
+
+    def decided(self, reason: str, eligible: int, command: Command | None, nanoseconds: int) -> None:
+        """A method has answered."""
+        kind = consolidation_type(reason, len(command.candidates) if command is not None else 1)
+        self._metrics.observe(
+            EVALUATION, nanoseconds / SECOND, reason=reason.lower(), consolidation_type=kind
+        )
+        self._metrics.set(ELIGIBLE, eligible, reason=reason.lower())
+
+    def invalid(self, command: Command) -> None:
+        """A command did not hold any more."""
+        kind = consolidation_type(command.reason, len(command.candidates))
+        self._metrics.add(FAILED_VALIDATIONS, consolidation_type=kind)
+
+    def begun(self, command: Command) -> None:
+        """A command is carried out from now on."""
+        labels = _labels(command)
+        self._metrics.add(DECISIONS, **labels)
+        for pool in dict.fromkeys(view.pool_name for view in command.candidates):
+            self._metrics.add(BY_POOL, nodepool=pool, **labels)
+
+
+def count_failure(metrics: Metrics, command: Command) -> None:
+    """A command was undone."""
+    metrics.add(QUEUE_FAILURES, **_labels(command))
+
+
+def _labels(command: Command) -> dict[str, str]:
+    return {
+        "decision": command.decision,
+        "reason": command.reason.lower(),
+        "consolidation_type": consolidation_type(command.reason, len(command.candidates)),
+    }
