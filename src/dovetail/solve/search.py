@@ -26,6 +26,7 @@ from dovetail.solve.placing.items import Assignment, Item, Unit
 from dovetail.solve.placing.policy import Policy
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.purchase import Part, Purchase
+from dovetail.solve.recast import Recast, recast
 from dovetail.solve.standing import Standing
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Mask
@@ -102,7 +103,7 @@ class Search:
     def __init__(self, desk: Desk, opened: Opened, policy: Policy) -> None:
         self.world = desk.world
         self.columns = desk.columns
-        self._early = desk.early
+        self._desk = desk
         self.world.reset(opened)
         self.opened = opened
         self.free = self.world.nodes.room.copy()
@@ -116,6 +117,7 @@ class Search:
         self.emptier: list[int] = []  # positions of bought nodes of which pods were taken back
         self.grown = False  # True iff some pods were put on nodes that were bought for others, or the like
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
+        self._better: Recast | None = None  # a cheaper plan that the search for a proof came upon
 
     def run(self) -> Answer:
         assignment = self._first_assignment()
@@ -228,15 +230,20 @@ class Search:
 
     def _plan(self, left: list[tuple[int, str]]) -> Plan:
         world = self.world
+        claims = self._claims()
+        hourly = sum(item.price for item in claims)
+        proof = self._proof(hourly) if hourly else Proof()
+        # Other nodes might have room for pods that are left over.
+        stuck = not left or not (world.nodes.nodes or any(self._desk.feasible[at].any() for at, _ in left))
+        if (better := self._better) is not None and stuck:
+            self.bought, self.existing, self.limits = better.bought, better.existing, better.limits
+            claims, hourly = self._claims(), better.price
         explainer = Explainer(world, self.limits)
         existing = {
             world.problem.nodes[row].name: tuple(sorted(unit.pod for unit in units))
             for row, units in self.existing.items()
         }
         missed = [explainer.explain(world.shapes[shape], pod) for shape, pod in left]
-        claims = self._claims()
-        hourly = sum(item.price for item in claims)
-        proof = self._proof(hourly) if hourly else Proof()
         return Plan(
             claims=claims,
             existing=dict(sorted(existing.items())),
@@ -260,10 +267,10 @@ class Search:
 
     def _relaxed(self) -> list[tuple[str, tuple[str, ...]]]:
         shapes = self.world.shapes
-        parts = [part for purchase in self.bought for part in purchase.parts]
         units = [
             unit
-            for item, bundles in parts
+            for purchase in self.bought
+            for item, bundles in purchase.parts
             if any(shapes[shape].levels[level].given_up for shape, level in item.kinds)
             for bundle in bundles
             for unit in item.units(bundle)
@@ -281,7 +288,12 @@ class Search:
         worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
         found = worth if self.worth else None
         same = not self.grown and len(self.worth) == len(self.items) == len(scope.shapes)
-        return prove(Prover(scope, self.world.work, self._early), found, hourly, same=same)
+        prover = Prover(scope, self.world.work, self._desk.early)
+        proof = prove(prover, found, hourly, same=same)
+        if prover.better:
+            start = Limits(self.world, self.columns)
+            self._better = recast((self.world, self.columns, start), scope, prover.better, hourly)
+        return proof
 
 
 def by_pod(item: Unschedulable) -> str:

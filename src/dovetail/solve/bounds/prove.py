@@ -15,8 +15,9 @@ from dovetail.solve.bounds.scope import Scope
 from dovetail.solve.packing.compact import Free, whole_nodes
 from dovetail.solve.packing.generate import Generator
 from dovetail.solve.packing.knapsack import Knapsacks
+from dovetail.solve.packing.loads import Loads
 from dovetail.solve.packing.market import Market, cliques
-from dovetail.solve.packing.whole import whole
+from dovetail.solve.packing.whole import Load, whole
 from dovetail.solve.plan import COLUMNS, DEAREST_POD, RELAXATION, WHOLE_NUMBERS, NodeRule, Proof, Worth
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
@@ -44,6 +45,8 @@ class Prover:
         scope's own, and where that would take long and the time is over."""
         self._scope = scope
         self._work = work
+        # Of a plan for less, if one was come upon; by columns of the scope.
+        self.better: tuple[Load, ...] = ()
         self.hurried = early is not None and scope.feasible.size > _LARGE and work.late
         known = early.duals(scope) if early and (self.hurried or early.same(scope)) else None
         self._stock = scope.unthinned() if known else self.goods
@@ -101,7 +104,7 @@ class Prover:
         return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
 
     def _patterns(self, linear: Proof, hourly: int) -> int:
-        """The same, by all patterns that a cheaper plan could use."""
+        """The same, by all patterns that a cheaper plan could use; such a plan is kept as well."""
         scope, rooms = self._scope, np.flatnonzero((self._copies > 0).any(axis=0))
         if len(scope.pods) > _FEW or len(rooms) > _FEW_ROOMS or not linear.worth or not self._work.left:
             return 0
@@ -115,8 +118,14 @@ class Prover:
             room=self.free[rooms],
             price=self._taken(worth)[rooms],
             feasible=scope.allowed[:, rooms].T,
+            own=scope.allowed[:, rooms].T,
         )
-        return whole(self.goods, worth, (linear.bound, hourly), self._work, free=free).bound
+        found = whole(self.goods, worth, (linear.bound, hourly), self._work, free=free)
+        self.better = tuple(
+            replace(load, column=int((free if load.free else self.goods).column[load.column]))
+            for load in found.plan
+        )
+        return found.bound
 
     def dearest(self) -> Proof:
         """One pod that no free room holds by itself has to be on a node that is bought.
@@ -186,10 +195,17 @@ def highest_ratio(
     None if that cannot be told within the work, or once the multiple is `hopeless`.
     """
     knapsacks = Knapsacks(goods, work)
+    loads = Loads(goods, worth, work) if len(worth) <= _FEW else None
     highest = 1.0
     for column, price in enumerate(goods.price.tolist()):
         if price <= 0 or hopeless(highest):
             return None
+        if loads is not None and work.left:
+            found = loads.of(column, price * highest, _WIDEST)
+            if found.others <= price * highest:
+                best = float(np.max(found.counts @ worth, initial=0.0)) * (1 + _SLACK)
+                highest = max(highest, best / price)
+                continue
         most, wide = float("inf"), min(_WIDEST, _WIDE // len(worth))
         # What is a little too much is easier to rule out than what is just too much.
         for width, much in ((_NARROW, 1.0), *((wide, much) for much in _MUCH)):

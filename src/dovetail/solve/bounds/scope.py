@@ -22,6 +22,17 @@ Placement = tuple[Unit, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a scope's kinds, offerings and free rooms are in the world."""
+
+    kinds: tuple[tuple[int, int], ...]  # (shape, the last level of it that keeps the promises)
+    sites: Sites
+    site: Amounts  # (C,)
+    own: Mask  # (S, C): whether a node may be bought there for the kind's sake
+    reserved: Amounts  # (N,) column of the reservation; -1 for an existing node, which come first
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """S kinds of pods that are all placed, C offerings that are sold without end, N rooms that are free.
 
@@ -42,6 +53,7 @@ class Scope:
     free_names: tuple[str, ...]  # node or reservation; a reservation's machines have one name
     rules: tuple[str, ...]  # names of the last resources, which are rules
     most: Amounts  # of those resources on every node
+    origin: Origin | None = None
 
     @property
     def demand(self) -> Amounts:
@@ -50,13 +62,15 @@ class Scope:
 
     def market(self) -> Market:
         """What is for sale, thinned out."""
-        return market(self.feasible, self.room, self.price, self.vectors, self.conflict, self.demand)
+        own = None if self.origin is None else self.origin.own
+        return market(self.feasible, self.room, self.price, self.vectors, self.conflict, self.demand, own=own)
 
     def unthinned(self) -> Market:
         """All that is for sale, in any order; pairs that cannot share a node are no resources."""
         every = np.arange(len(self.price))
-        room = np.maximum(self.room, 0)
-        return Market(every, room, self.price, self.feasible.T, self.vectors, self.conflict, self.demand)
+        room, takes = np.maximum(self.room, 0), self.feasible.T
+        own = takes if self.origin is None else self.origin.own.T
+        return Market(every, room, self.price, takes, self.vectors, self.conflict, self.demand, own)
 
 
 def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Placement]) -> Scope:
@@ -101,6 +115,13 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
         ),
         rules=rules.names,
         most=rules.most,
+        origin=Origin(
+            kinds=tuple((shape, level) for shape, level, _ in kinds),
+            sites=sites,
+            site=bought,
+            own=own[:, bought],
+            reserved=np.array([column for _, _, column in rooms], dtype=np.int64),
+        ),
     )
 
 

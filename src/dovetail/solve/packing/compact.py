@@ -15,6 +15,7 @@ from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
 _MOST_CELLS = 800  # offerings times kinds; in whole numbers more take too long
+_QUESTION, _PER_VARIABLE = 250, 4  # units of work between two questions of the integer program
 _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 
 
@@ -46,7 +47,7 @@ def whole_nodes(goods: Market, work: Work, free: Free | None = None) -> int:
         feasible, goods.vectors / scale, room / scale, (price, most), goods.demand.astype(float)
     )
     model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
-    bound = minimum(model, work).bound
+    bound = minimum(model, work, check=_QUESTION + _PER_VARIABLE * model.num_col_).bound
     return int(bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(bound) else 0
 
 

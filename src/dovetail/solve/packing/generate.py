@@ -86,9 +86,9 @@ class Generator:
         found = whole(self._goods, self.worth, prices, self._work, extra=self._master.counts)
         rest = self._goods.demand.copy()
         bought: list[Purchase] = []
-        for counts, number in found.plan:
-            for _ in range(number):
-                rest = self._buy(np.minimum(counts, rest), 1, rest, bought)
+        for load in found.plan:
+            for _ in range(load.number):
+                rest = self._buy(np.minimum(load.counts, rest), 1, rest, bought)
         return bought
 
     def _alone(self) -> Amounts:

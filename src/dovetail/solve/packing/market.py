@@ -23,6 +23,7 @@ class Market:
     vectors: Amounts  # (I, R)
     conflict: Mask  # (I, I): cannot share a node; on the diagonal: one at most
     demand: Amounts  # (I,) of items that some column can hold, else 0
+    own: Mask  # (K, I): feasible, and a node may be bought for the item's sake
 
     def copies(self) -> Amounts:
         """How many of each item alone a node of each column holds, at most the demand, (K, I)."""
@@ -33,8 +34,11 @@ class Market:
             result[:, asked] = np.minimum(result[:, asked], self.room[:, row][:, None] // need[asked])
         return np.where(np.diagonal(self.conflict), np.minimum(result, 1), result)
 
-    def cheapest(self, counts: Amounts) -> Amounts:
-        """The cheapest column that holds each of the loads (N, I), as a position in K; -1 if none does."""
+    def cheapest(self, counts: Amounts, *, owned: bool = False) -> Amounts:
+        """The cheapest column that holds each of the loads (N, I), as a position in K; -1 if none does.
+
+        If `owned`, only columns count that may be bought for one of the load's items.
+        """
         # Most loads hold few of the items: what is about the others need not be looked at.
         some = np.flatnonzero(counts.any(axis=0))
         counts = counts[:, some]
@@ -48,14 +52,23 @@ class Market:
             alone = np.diagonal(conflict)
             broken: Mask = np.asarray((clashes & present) | ((counts > 1) & alone), dtype=np.bool_)
             held &= ~broken.any(axis=1, keepdims=True)
+        if owned:
+            held &= present.astype(np.float32) @ self.own[:, some].T.astype(np.float32) > 0
         found: Amounts = np.where(held.any(axis=1), held.argmax(axis=1), -1)
         return found
 
 
 def market(
-    feasible: Mask, room: Amounts, price: Amounts, vectors: Amounts, conflict: Mask, demand: Amounts
+    feasible: Mask,
+    room: Amounts,
+    price: Amounts,
+    vectors: Amounts,
+    conflict: Mask,
+    demand: Amounts,
+    *,
+    own: Mask | None = None,
 ) -> Market:
-    """A market of all columns that are given: `feasible` (I, C), `room` (C, R), `price` (C,).
+    """A market of all columns that are given: `feasible` and `own` (I, C), `room` (C, R), `price` (C,).
 
     Items of which a node holds only one get one more resource, of which every node has one.
     """
@@ -65,7 +78,8 @@ def market(
         takes[group, row] = 1
     vectors = np.concatenate([vectors, takes], axis=1)
     room = np.concatenate([room, np.ones((len(room), len(groups)), dtype=np.int64)], axis=1)
-    kept = _undominated(feasible.T, room, price)
+    own = feasible if own is None else own
+    kept = _undominated(np.concatenate([feasible, own]).T, room, price)
     return Market(
         column=kept,
         room=np.maximum(room[kept], 0),
@@ -74,6 +88,7 @@ def market(
         vectors=vectors,
         conflict=conflict,
         demand=np.where(feasible.any(axis=1), demand, 0),
+        own=own.T[kept],
     )
 
 

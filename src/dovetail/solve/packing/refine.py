@@ -50,7 +50,9 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     assembler = _Assembler(packer, goods, limits)
     packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=rank)
     least = generator.cost
-    if len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
+    # Where no rule is about several pods, the search for a proof does the same, without domains decided.
+    decided = any(shape.involved for shape in packer.world.shapes)
+    if decided and len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
         least = max(least, whole_nodes(goods, packer.world.work))
         if packing.price > least * _OPTIMAL:
             better = assembler.run(generator.whole(packing.price), generator.worth)

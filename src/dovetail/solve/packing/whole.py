@@ -14,35 +14,52 @@ import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.packing.integer import minimum
-from dovetail.solve.packing.knapsack import Knapsacks
+from dovetail.solve.packing.loads import Loads
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
-from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
-_WIDTH = 3_000  # partial loads that are followed at most
-_PATTERNS = 600  # more are not solved
-_MOST_FOUND = 5_000  # patterns; then no more are looked for
-_SHARE = 0.1  # of the work left, for finding patterns
+_WIDTH = 20_000  # partial loads that are followed at most
+_PATTERNS = 1_500  # more are not solved
+_MOST_FOUND = 40_000  # patterns; then no more are looked for
+_FIND = 0.2  # of the work left, for finding patterns
+_SOLVE = 0.6  # of the work left, for choosing among them
 _PATTERN = 10  # units of work for each pattern
+_QUESTION, _PER_PATTERN = 250, 3  # units of work between two questions of the integer program
 _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """So many nodes of a column with one pattern, or a free room with it."""
+
+    counts: Amounts  # (I,), all together perhaps more than the demand
+    column: int  # of the market; of `free` if it costs nothing
+    number: int
+    free: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
-    """No plan costs less than `bound`; the best one found as (pattern, nodes), if it beats the limit."""
+    """No plan costs less than `bound`; the best one found, if it beats the limit."""
 
     bound: int  # nano-dollars per hour
-    plan: tuple[tuple[Amounts, int], ...] = ()
+    plan: tuple[Load, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Patterns:
-    """Patterns (M, I), what each costs (M,), and the free room that it is for (M,), -1 if it is bought."""
+    """Patterns (M, I), what each costs (M,), its column (M,), and whether that is a free room (M,)."""
 
     counts: Amounts
     price: Amounts
-    room: Amounts
+    column: Amounts
+    free: Mask
+
+    def some(self, rows: Amounts) -> _Patterns:
+        """Those in these rows."""
+        return _Patterns(self.counts[rows], self.price[rows], self.column[rows], self.free[rows])
 
 
 def whole(
@@ -57,48 +74,66 @@ def whole(
     """The optimum of a market if it is below `limit`, a price that is known to do; or what is proven of it.
 
     `known` is the worth of all pods, at most, at worths (I,) which no column's price exceeds; less what the
-    free rooms can take, if there are any: columns of `free` at its price, each there once.
+    free rooms can take, if there are any: columns of `free` at its price, each there once. A node needs an
+    item that it may be bought for.
     """
     known, limit = prices
     found, least = _enumerated(goods, worth, limit - known, limit, work)
-    patterns = [
-        _Patterns(each, np.full(len(each), goods.price[k]), np.full(len(each), -1)) for k, each in found
-    ]
+    parts = [_patterns(each, k, int(goods.price[k]), free=False) for k, each in found]
     if extra is not None and len(extra):
         column = goods.cheapest(extra)
-        cost = goods.price[column] - extra @ worth
-        near = cost < limit - known
-        patterns.append(_Patterns(extra[near], goods.price[column[near]], np.full(int(near.sum()), -1)))
+        parts.append(_Patterns(extra, goods.price[column], column, np.zeros(len(extra), dtype=np.bool_)))
     if free is not None:
         # What a free room is charged here may be more than any plan costs.
         highest = int(free.price.max(initial=0)) + 1
         more, least_free = _enumerated(free, worth, limit - known, highest, work)
-        patterns += [
-            _Patterns(each, np.zeros(len(each), dtype=np.int64), np.full(len(each), k)) for k, each in more
-        ]
+        parts += [_patterns(each, k, 0, free=True) for k, each in more]
         least = min(least, least_free)
-    bound = max(known, min(limit, known + max(0, least)))
-    if not sum(len(each.price) for each in patterns) or not work.left:
-        return Whole(known if patterns else bound)
-    every = _Patterns(
-        np.concatenate([each.counts for each in patterns]),
-        np.concatenate([each.price for each in patterns]),
-        np.concatenate([each.room for each in patterns]),
-    )
-    if len(every.price) > _PATTERNS:
-        cost = every.price - every.counts @ worth
-        best = np.argsort(cost, kind="stable")[:_PATTERNS]
-        every, bound = _Patterns(every.counts[best], every.price[best], every.room[best]), known
+    if not parts or not work.left:
+        return Whole(known if parts else min(limit, known + max(0, least)))
+    every = _useful(_joined(parts), goods)
+    cost = every.price - every.counts @ worth
+    order = np.argsort(cost, kind="stable")
+    if len(order) > _PATTERNS:
+        # A plan with one of those that are left out pays at least so much beyond the worth of its pods.
+        least = min(least, int(cost[order[_PATTERNS]]))
+    order = order[:_PATTERNS]
+    every = every.some(order[cost[order] < limit - known])
+    bound = max(known, min(limit, known + least))
+    if not len(every.price):
+        return Whole(bound)
     work.spend(len(every.price) * _PATTERN)
-    return _solved(every, np.where(worth > 0, goods.demand, 0), bound, known, work)
+    return _solved(every, np.where(worth > 0, goods.demand, 0), (known, bound), work)
+
+
+def _joined(parts: list[_Patterns]) -> _Patterns:
+    return _Patterns(
+        np.concatenate([each.counts for each in parts]),
+        np.concatenate([each.price for each in parts]),
+        np.concatenate([each.column for each in parts]),
+        np.concatenate([each.free for each in parts]),
+    )
+
+
+def _useful(every: _Patterns, goods: Market) -> _Patterns:
+    """Without patterns that a cheaper column holds as well, and those that no node may be bought for."""
+    fine: Mask = every.free.copy()
+    bought = np.flatnonzero(~every.free)
+    fine[bought] = goods.cheapest(every.counts[bought], owned=True) == every.column[bought]
+    return every.some(np.flatnonzero(fine))
+
+
+def _patterns(counts: Amounts, column: int, price: int, *, free: bool) -> _Patterns:
+    size = len(counts)
+    return _Patterns(counts, np.full(size, price), np.full(size, column), np.full(size, free))
 
 
 def _enumerated(
     some: Market, worth: Floats, slack: int, limit: int, work: Work
 ) -> tuple[list[tuple[int, Amounts]], int]:
     """(column, its patterns that are not dearer than their worth by `slack`), and how much the others are."""
-    knapsacks = Knapsacks(some, work)
-    enough = work.after(_SHARE)
+    loads = Loads(some, worth, work)
+    enough = work.after(_FIND)
     result: list[tuple[int, Amounts]] = []
     least = slack
     total = 0
@@ -108,32 +143,25 @@ def _enumerated(
         if work.used > enough or not work.left or total > _MOST_FOUND:
             return result, 0
         above = max(0.0, float(price - slack))
-        best = knapsacks.run(column, worth, above, _WIDTH)
-        counts = best.counts[_largest(some, column, best.counts, worth)]
-        if best.others > above * (1 + _SLACK):
-            least = min(least, int(price - best.others * (1 + _SLACK)))
-        total += len(counts)
-        if len(counts):
-            result.append((column, counts))
+        found = loads.of(column, above, _WIDTH)
+        if found.others > above * (1 + _SLACK):
+            least = min(least, int(price - found.others * (1 + _SLACK)))
+        total += len(found.counts)
+        if len(found.counts):
+            result.append((column, found.counts))
     return result, least
 
 
-def _largest(some: Market, column: int, counts: Amounts, worth: Floats) -> Amounts:
-    """Rows of patterns that no further item of worth fits into: the others are not needed."""
-    left = some.room[column] - counts @ some.vectors
-    open_to = (counts < some.demand) & some.feasible[column] & (worth > 0)
-    for row in range(left.shape[1]):
-        open_to &= (some.vectors[:, row][None, :] <= left[:, row][:, None]) | (some.vectors[:, row] == 0)
-    if some.conflict.any():
-        open_to &= (counts > 0).astype(np.float32) @ some.conflict.astype(np.float32) == 0
-    return np.flatnonzero(~open_to.any(axis=1))
+def _solved(every: _Patterns, demand: Amounts, proven: tuple[int, int], work: Work) -> Whole:
+    """The integer program over the patterns: cover the demand, use each free room once.
 
-
-def _solved(every: _Patterns, demand: Amounts, bound: int, known: int, work: Work) -> Whole:
-    """The integer program over the patterns: cover the demand, use each free room once."""
-    rooms = np.unique(every.room[every.room >= 0])
+    Proven are a bound on all plans, and one on those that use other patterns.
+    """
+    known, others = proven
+    rooms = np.unique(every.column[every.free])
     counts = np.minimum(every.counts, demand)
-    matrix = np.concatenate([counts, -(every.room[:, None] == rooms[None, :]).astype(np.int64)], axis=1)
+    taken = every.free[:, None] & (every.column[:, None] == rooms[None, :])
+    matrix = np.concatenate([counts, -taken.astype(np.int64)], axis=1)
     size, rows = matrix.shape
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = size, rows
@@ -147,11 +175,13 @@ def _solved(every: _Patterns, demand: Amounts, bound: int, known: int, work: Wor
     model.a_matrix_.start_ = np.searchsorted(pattern, np.arange(size + 1)).astype(np.int32)
     model.a_matrix_.index_ = row.astype(np.int32)
     model.a_matrix_.value_ = matrix[pattern, row].astype(np.float64)
-    answer = minimum(model, work)
-    proven = int(min(max(answer.bound * NANO_DOLLARS * (1 - _SLACK), known), bound))
+    answer = minimum(model, work, check=_QUESTION + _PER_PATTERN * size, share=_SOLVE)
+    bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - _SLACK), known), others))
     if answer.values is None:
-        return Whole(proven)
+        return Whole(bound)
     nodes = np.rint(answer.values).astype(np.int64)
-    bought = np.flatnonzero((nodes > 0) & (every.room < 0))
-    plan = tuple((every.counts[index], int(nodes[index])) for index in bought.tolist())
-    return Whole(proven, plan)
+    plan = tuple(
+        Load(every.counts[index], int(every.column[index]), int(nodes[index]), bool(every.free[index]))
+        for index in np.flatnonzero(nodes > 0).tolist()
+    )
+    return Whole(bound, plan)
