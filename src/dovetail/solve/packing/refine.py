@@ -16,6 +16,7 @@ from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
 
 _FEW = 64  # items; with more there are too many patterns to try them all
+_PODS = 150  # bundles; with fewer the search for a proof goes through all loads
 _LITTLE = 0.05  # of all bundles: packing them takes next to no time
 _OPTIMAL = 1.0005  # times what any packing costs: near enough
 
@@ -50,9 +51,9 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     assembler = _Assembler(packer, goods, limits)
     packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=rank)
     least = generator.cost
-    # Where no rule is about several pods, the search for a proof does the same, without domains decided.
-    decided = any(shape.involved for shape in packer.world.shapes)
-    if decided and len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
+    # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
+    again = int(packer.demand.sum()) > _PODS or any(shape.involved for shape in packer.world.shapes)
+    if again and len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
         least = max(least, whole_nodes(goods, packer.world.work))
         if packing.price > least * _OPTIMAL:
             better = assembler.run(generator.whole(packing.price), generator.worth)
