@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from dovetail.base.clock import MINUTE
+from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.errors import InputError
+from dovetail.simulate.disruptions import ended_nodes
 from dovetail.simulate.run import Result, simulate
 from dovetail.simulate.scenario import load
 
@@ -49,6 +52,42 @@ def test_partners_meet_the_maximum_of_their_autoscaler(evening: Result) -> None:
     figures = evening.summary.hpa_at_maximum["shop/partner-api"]
     assert figures.nothing_pending_seconds > 10 * figures.waiting_for_nodes_seconds
     assert evening.summary.traffic["partner-api"].over_capacity > 0
+
+
+def test_a_rotation_renews_every_node_and_nobody_notices() -> None:
+    scenario = load(EXAMPLES / "rotation")
+    result = simulate(scenario)
+    assert result.summary.violations == []
+    ended = ended_nodes(result.records)
+    by_reason = {reason: part.nodes for reason, part in result.summary.disruptions.by_reason.items()}
+    assert by_reason == {"drifted": 4, "expired": 2}
+    # The budget holds drifted nodes until 11:00, and the job holds its node until it is done at 12:30.
+    hours = [(item.at - scenario.start) / HOUR for item in ended]
+    assert hours == sorted(hours)
+    assert 3 <= hours[0] < hours[3] < 3.2
+    assert 4 <= hours[4] < 4.1
+    assert 4.5 <= hours[5] < 4.6
+    # One pod of the twelve is missing at a time, for seconds.
+    assert result.summary.pods.unbound == 0
+    assert result.summary.nodes.launched == 12
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ('{at: "10:00", file: nosuch.yaml}', "there is no file 'nosuch.yaml'"),
+        ('{at: "10:00", file: 01-node-pools.yaml}', "manifests beside the scenario are applied at the start"),
+        ('{at: "25:00", file: changes/new-image.yaml}', "'25:00' is not a time of day"),
+        ('{at: "10:00", files: x}', "unknown field 'files'; did you mean 'file'?"),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_named(change: str, complaint: str, tmp_path: Path) -> None:
+    folder = tmp_path / "rotation"
+    shutil.copytree(EXAMPLES / "rotation", folder)
+    file = folder / "scenario.yaml"
+    file.write_text(re.sub(r"  - \{ at: .*", f"  - {change}", file.read_text()))
+    with pytest.raises(InputError, match=re.escape(complaint)):
+        load(folder)
 
 
 TRACE = """name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time

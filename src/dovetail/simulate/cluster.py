@@ -23,6 +23,7 @@ from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.simulate.apply import apply
+from dovetail.simulate.changes import make_changes
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.trouble import Trouble, joins, limits
@@ -120,6 +121,7 @@ class Cluster:
         yield "watchdog", self._watch_instances()
         planned = interruptions(self._scenario)
         yield "interruptions", interrupt(self._clock, self.cloud, self._scenario.seed, planned)
+        yield "changes", make_changes(self._clock, self.server, self._log, self._scenario.changes)
         if self._scenario.visits and self._scenario.file.trace is not None:
             namespace = self._scenario.file.trace.namespace
             yield "trace", play(self.server.client("trace"), self._clock, self._scenario.visits, namespace)

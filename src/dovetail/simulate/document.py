@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import InputError
 
 T = TypeVar("T")
+V = TypeVar("V")
 _ERROR = re.compile(r"(?P<message>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`")
 _PLAIN = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
@@ -52,6 +54,13 @@ class Document:
             field = unknown["field"]
             place = f"{path}.{field}" if path else field
             raise self.error(f"unknown field {field!r}{_guess(field, kind, path)}", place) from None
+
+    def parse(self, path: str, reader: Callable[[str], V], text: str) -> V:
+        """What the field at that path means; raises InputError for a text that the reader refuses."""
+        try:
+            return reader(text)
+        except ValueError as error:
+            raise self.error(str(error), path) from None
 
     def error(self, message: str, path: str = "", *, remedy: str = "") -> InputError:
         """An InputError that points at a field of this document."""

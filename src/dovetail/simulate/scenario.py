@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,15 +13,13 @@ from dovetail.api.manifest import Manifest
 from dovetail.api.manifest import load as load_manifests
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
-from dovetail.controllers.brakes.rate import Rate
-from dovetail.disrupt.pause import PAUSES
-from dovetail.model.offering import parse_dollars
+from dovetail.simulate.changes import Change
 from dovetail.simulate.document import Document, suggest
-from dovetail.simulate.interruptions import KINDS
 from dovetail.simulate.latency import Distribution
+from dovetail.simulate.rules import check
 from dovetail.simulate.schema import API_VERSION, KIND, ScenarioFile
 from dovetail.simulate.trace import Visit, read_trace, visits
-from dovetail.simulate.traffic import Curve, curve, second_of_day
+from dovetail.simulate.traffic import Curve, curve, next_time, second_of_day
 from dovetail.units.duration import parse_duration
 
 FILE_NAME = "scenario.yaml"
@@ -30,7 +27,6 @@ FAULTS_NAME = "faults.yaml"  # may lie in the folder: it is no manifest
 _MANIFESTS = (".yaml", ".yml", ".json")
 _DAY_ONE = "2026-03-02T"  # a Monday; used where `start` is only a time of day
 _LONGEST = 31 * 86_400 * SECOND
-_CAPACITY_TYPES = ("on-demand", "spot", "reserved")
 
 T = TypeVar("T")
 
@@ -61,6 +57,7 @@ class Scenario:
     curves: tuple[Curve, ...] = ()
     manifests: tuple[Manifest, ...] = ()
     visits: tuple[Visit, ...] = ()  # pods of the trace
+    changes: tuple[Change, ...] = ()
     assumptions: tuple[Assumption, ...] = field(default=())
 
     @property
@@ -87,8 +84,7 @@ def load(path: Path, *, trace: Path | None = None) -> Scenario:
     _check_head(document)
     file = document.decode(ScenarioFile)
     start = _start(document, file)
-    _check_groups(document, file)
-    _check_times(document, file)
+    check(document, file)
     scenario = Scenario(
         file=file,
         folder=folder,
@@ -99,6 +95,7 @@ def load(path: Path, *, trace: Path | None = None) -> Scenario:
         curves=_curves(document, file),
         manifests=_manifests(folder),
         visits=_visits(document, file, trace),
+        changes=_changes(document, file, folder, start),
     )
     return replace(scenario, assumptions=_assumptions(scenario, document))
 
@@ -127,13 +124,6 @@ def _check_head(document: Document) -> None:
             raise document.error(f"{given!r} is not a scenario's {name}; valid is {wanted}", name)
 
 
-def _read(document: Document, path: str, reader: Callable[[str], T], text: str) -> T:
-    try:
-        return reader(text)
-    except ValueError as error:
-        raise document.error(str(error), path) from None
-
-
 def _start(document: Document, file: ScenarioFile) -> int:
     zones = available_timezones()
     if file.timezone not in zones:
@@ -153,70 +143,10 @@ def _start(document: Document, file: ScenarioFile) -> int:
 
 
 def _duration(document: Document, file: ScenarioFile) -> int:
-    duration = _read(document, "duration", parse_duration, file.duration)
+    duration = document.parse("duration", parse_duration, file.duration)
     if not 0 < duration <= _LONGEST:
         raise document.error(f"{file.duration!r} is not between 1ns and 744h", "duration")
     return duration
-
-
-def _check_groups(document: Document, file: ScenarioFile) -> None:
-    for i, group in enumerate(file.node_groups):
-        path = f"nodeGroups[{i}]"
-        if group.count < 0:
-            raise document.error("a node group cannot have fewer than 0 nodes", f"{path}.count")
-        if not group.zones:
-            raise document.error("a node group needs at least one zone", f"{path}.zones")
-        if group.capacity_type not in _CAPACITY_TYPES:
-            guess = suggest(group.capacity_type, _CAPACITY_TYPES)
-            raise document.error(
-                f"unknown capacity type {group.capacity_type!r}{guess}", f"{path}.capacityType"
-            )
-
-
-def _check_times(document: Document, file: ScenarioFile) -> None:
-    for i, shortage in enumerate(file.shortages):
-        _read(document, f"shortages[{i}].from", second_of_day, shortage.from_)
-        _read(document, f"shortages[{i}].until", second_of_day, shortage.until)
-    for i, item in enumerate(file.interruptions):
-        _read(document, f"interruptions[{i}].at", second_of_day, item.at)
-        if item.kind not in KINDS:
-            guess = suggest(item.kind, KINDS)
-            raise document.error(f"{item.kind!r} is no interruption{guess}", f"interruptions[{i}].kind")
-        if not 0 < item.share <= 1:
-            raise document.error(f"{item.share} is not above 0 and at most 1", f"interruptions[{i}].share")
-    for i, taint in enumerate(file.startup_taints):
-        _read(document, f"startupTaints[{i}].after", parse_duration, taint.after)
-    for name, text in (
-        ("batchIdleDuration", file.settings.batch_idle_duration),
-        ("batchMaxDuration", file.settings.batch_max_duration),
-        ("solveDeadline", file.settings.solve_deadline),
-    ):
-        if text is not None:
-            _read(document, f"settings.{name}", parse_duration, text)
-    for name, given, valid in (
-        ("preferencePolicy", file.settings.preference_policy, ("Respect", "Ignore")),
-        ("minValuesPolicy", file.settings.min_values_policy, ("Strict", "BestEffort")),
-        ("pause", file.settings.pause, ("", *PAUSES)),
-    ):
-        if given not in valid:
-            raise document.error(f"{given!r} is no policy{suggest(given, valid)}", f"settings.{name}")
-    for name, rate in (("launchLimit", file.settings.launch_limit), ("moveLimit", file.settings.move_limit)):
-        if rate:
-            _read(document, f"settings.{name}", Rate.parse, rate)
-    budget = file.settings.forceful_budget
-    if budget and not re.fullmatch(r"(100|\d{1,2})%|\d+", budget):
-        raise document.error(
-            f"{budget!r} is no number of nodes; valid are 3 and 10%", "settings.forcefulBudget"
-        )
-    _read(document, "settings.nodeSurcharge", parse_dollars, repr(file.settings.node_surcharge))
-    for name, number, least in (
-        ("spotDiversity", file.settings.spot_diversity, 1),
-        ("spotTolerance", file.settings.spot_tolerance, 0),
-    ):
-        if number < least:
-            raise document.error(f"{number} is less than {least}", f"settings.{name}")
-    if file.settings.work_per_second <= 0:
-        raise document.error("work per second must be more than 0", "settings.workPerSecond")
 
 
 def _latencies(document: Document, file: ScenarioFile) -> dict[str, Distribution]:
@@ -247,6 +177,22 @@ def _manifests(folder: Path) -> tuple[Manifest, ...]:
         if path.suffix in _MANIFESTS and path.name not in (FILE_NAME, FAULTS_NAME) and path.is_file()
     )
     return load_manifests(paths) if paths else ()
+
+
+def _changes(document: Document, file: ScenarioFile, folder: Path, start: int) -> tuple[Change, ...]:
+    found = []
+    for i, change in enumerate(file.changes):
+        path = folder / change.file
+        if not path.is_file():
+            remedy = "give a path relative to the folder; keep it in a folder of its own, such as changes/"
+            raise document.error(f"there is no file {change.file!r}", f"changes[{i}].file", remedy=remedy)
+        if path.parent == folder:
+            remedy = "move it into a folder of its own, such as changes/"
+            complaint = "manifests beside the scenario are applied at the start"
+            raise document.error(complaint, f"changes[{i}].file", remedy=remedy)
+        at = next_time(start, second_of_day(change.at), file.timezone)
+        found.append(Change(at, load_manifests([path])))
+    return tuple(found)
 
 
 def _visits(document: Document, file: ScenarioFile, given: Path | None) -> tuple[Visit, ...]:

@@ -76,6 +76,13 @@ class Shortage(Section, frozen=True, kw_only=True):
     capacity_types: tuple[str, ...] = ()
 
 
+class ManifestChange(Section, frozen=True, kw_only=True):
+    """Manifests that somebody applies at a time of day; a path relative to the scenario's folder."""
+
+    at: str
+    file: str
+
+
 class Interruption(Section, frozen=True, kw_only=True):
     """Something that the cloud does to running instances at a time of day. Empty lists mean: all."""
 
@@ -142,6 +149,7 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     latencies: Latencies = Latencies()
     shortages: tuple[Shortage, ...] = ()
     interruptions: tuple[Interruption, ...] = ()
+    changes: tuple[ManifestChange, ...] = ()
     startup_taints: tuple[StartupTaint, ...] = ()
     settings: Settings = Settings()
     trace: Trace | None = None

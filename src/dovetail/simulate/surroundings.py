@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import InputError
@@ -15,7 +13,7 @@ from dovetail.simulate.document import suggest
 from dovetail.simulate.interruptions import PlannedInterruption
 from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.schema import Shortage
-from dovetail.simulate.traffic import DAY, second_of_day
+from dovetail.simulate.traffic import DAY, midnight_before, next_time, second_of_day
 
 
 def simulated_cloud(
@@ -64,7 +62,7 @@ def _account(scenario: Scenario) -> Account:
 
 def _limit(shortage: Shortage, scenario: Scenario) -> Limit:
     """The first time that the window is open after the start: one that ended before is tomorrow's."""
-    midnight = _midnight(scenario)
+    midnight = midnight_before(scenario.start, scenario.file.timezone)
     since, until = second_of_day(shortage.from_), second_of_day(shortage.until)
     length = (until - since) % DAY or DAY
     begin = midnight + since * SECOND
@@ -81,22 +79,14 @@ def _limit(shortage: Shortage, scenario: Scenario) -> Limit:
 
 def interruptions(scenario: Scenario) -> tuple[PlannedInterruption, ...]:
     """The scenario's interruptions, each at the first such time of day after the start."""
-    midnight, planned = _midnight(scenario), []
-    for item in scenario.file.interruptions:
-        at = midnight + second_of_day(item.at) * SECOND
-        planned.append(
-            PlannedInterruption(
-                at if at >= scenario.start else at + DAY * SECOND,
-                item.kind,
-                item.share,
-                item.instance_types,
-                item.zones,
-                item.capacity_types,
-            )
+    return tuple(
+        PlannedInterruption(
+            next_time(scenario.start, second_of_day(item.at), scenario.file.timezone),
+            item.kind,
+            item.share,
+            item.instance_types,
+            item.zones,
+            item.capacity_types,
         )
-    return tuple(planned)
-
-
-def _midnight(scenario: Scenario) -> int:
-    local = datetime.fromtimestamp(scenario.start // SECOND, ZoneInfo(scenario.file.timezone))
-    return scenario.start - (local.hour * 3600 + local.minute * 60 + local.second) * SECOND
+        for item in scenario.file.interruptions
+    )

@@ -171,6 +171,18 @@ def second_of_day(text: str) -> int:
     raise ValueError(f"{text!r} is not a time of day; valid is HH:MM, such as 21:05 (quote it in YAML)")
 
 
+def midnight_before(instant: int, zone: str) -> int:
+    """The last midnight of that time zone (nanoseconds since the epoch)."""
+    local = datetime.fromtimestamp(instant // SECOND, ZoneInfo(zone))
+    return instant - (local.hour * 3600 + local.minute * 60 + local.second) * SECOND
+
+
+def next_time(start: int, second: int, zone: str) -> int:
+    """The first instant from `start` on at which it is that second of the day."""
+    at = midnight_before(start, zone) + second * SECOND
+    return at if at >= start else at + DAY * SECOND
+
+
 def _seconds(text: str) -> int:
     return parse_duration(text) // SECOND
 

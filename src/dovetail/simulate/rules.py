@@ -1,0 +1,92 @@
+"""Rules of scenario files that types alone do not say."""
+
+from __future__ import annotations
+
+import re
+
+from dovetail.controllers.brakes.rate import Rate
+from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
+from dovetail.disrupt.pause import PAUSES
+from dovetail.model.offering import parse_dollars
+from dovetail.simulate.document import Document, suggest
+from dovetail.simulate.interruptions import KINDS
+from dovetail.simulate.schema import ScenarioFile, Settings
+from dovetail.simulate.traffic import second_of_day
+from dovetail.units.duration import parse_duration
+
+_CAPACITY_TYPES = ("on-demand", "spot", "reserved")
+
+
+def check(document: Document, file: ScenarioFile) -> None:
+    """Raises InputError for the first rule that is broken."""
+    _groups(document, file)
+    _events(document, file)
+    _settings(document, file.settings)
+
+
+def _groups(document: Document, file: ScenarioFile) -> None:
+    for i, group in enumerate(file.node_groups):
+        path = f"nodeGroups[{i}]"
+        if group.count < 0:
+            raise document.error("a node group cannot have fewer than 0 nodes", f"{path}.count")
+        if not group.zones:
+            raise document.error("a node group needs at least one zone", f"{path}.zones")
+        if group.capacity_type not in _CAPACITY_TYPES:
+            guess = suggest(group.capacity_type, _CAPACITY_TYPES)
+            raise document.error(
+                f"unknown capacity type {group.capacity_type!r}{guess}", f"{path}.capacityType"
+            )
+
+
+def _events(document: Document, file: ScenarioFile) -> None:
+    for i, shortage in enumerate(file.shortages):
+        document.parse(f"shortages[{i}].from", second_of_day, shortage.from_)
+        document.parse(f"shortages[{i}].until", second_of_day, shortage.until)
+    for i, change in enumerate(file.changes):
+        document.parse(f"changes[{i}].at", second_of_day, change.at)
+    for i, item in enumerate(file.interruptions):
+        document.parse(f"interruptions[{i}].at", second_of_day, item.at)
+        if item.kind not in KINDS:
+            guess = suggest(item.kind, KINDS)
+            raise document.error(f"{item.kind!r} is no interruption{guess}", f"interruptions[{i}].kind")
+        if not 0 < item.share <= 1:
+            raise document.error(f"{item.share} is not above 0 and at most 1", f"interruptions[{i}].share")
+    for i, taint in enumerate(file.startup_taints):
+        document.parse(f"startupTaints[{i}].after", parse_duration, taint.after)
+
+
+def _settings(document: Document, settings: Settings) -> None:
+    for name, text in (
+        ("batchIdleDuration", settings.batch_idle_duration),
+        ("batchMaxDuration", settings.batch_max_duration),
+        ("solveDeadline", settings.solve_deadline),
+    ):
+        if text is not None:
+            document.parse(f"settings.{name}", parse_duration, text)
+    for name, given, valid in (
+        ("preferencePolicy", settings.preference_policy, ("Respect", "Ignore")),
+        ("minValuesPolicy", settings.min_values_policy, ("Strict", "BestEffort")),
+        ("pause", settings.pause, ("", *PAUSES)),
+    ):
+        if given not in valid:
+            raise document.error(f"{given!r} is no policy{suggest(given, valid)}", f"settings.{name}")
+    for name, rate in (("launchLimit", settings.launch_limit), ("moveLimit", settings.move_limit)):
+        if rate:
+            document.parse(f"settings.{name}", Rate.parse, rate)
+    budget = settings.forceful_budget
+    if budget and not re.fullmatch(r"(100|\d{1,2})%|\d+", budget):
+        complaint = f"{budget!r} is no number of nodes; valid are 3 and 10%"
+        raise document.error(complaint, "settings.forcefulBudget")
+    if settings.minimum_saving:
+        document.parse(
+            "settings.minimumSaving", lambda text: parse_minimum(text, Minimum()), settings.minimum_saving
+        )
+    document.parse("settings.nodeSurcharge", parse_dollars, repr(settings.node_surcharge))
+    for name, number, least in (
+        ("spotDiversity", settings.spot_diversity, 1),
+        ("spotTolerance", settings.spot_tolerance, 0),
+    ):
+        if number < least:
+            raise document.error(f"{number} is less than {least}", f"settings.{name}")
+    if settings.work_per_second <= 0:
+        raise document.error("work per second must be more than 0", "settings.workPerSecond")
