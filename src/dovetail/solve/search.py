@@ -52,13 +52,13 @@ class Desk:
         for shape, value in zip(shapes, self.early.prices.worth.tolist(), strict=True):
             shape.value = value
 
-    def could_place(self, left: Iterable[Unschedulable]) -> bool:
-        """True iff one of these pods would fit somewhere if it were alone."""
+    def stranded(self, left: Iterable[Unschedulable]) -> tuple[int, ...]:
+        """The shapes of those of these pods that would fit somewhere if they were alone."""
         names = {item.pod for item in left}
-        return any(
-            self.feasible[shape.index].any() or self._on_node(shape)
-            for shape in self.world.shapes
-            if not names.isdisjoint(shape.pods)
+        return tuple(
+            shape.index
+            for shape in (self.world.shapes if names else ())
+            if not names.isdisjoint(shape.pods) and (self.feasible[shape.index].any() or self._on_node(shape))
         )
 
     def _on_node(self, shape: Shape) -> bool:

@@ -15,7 +15,7 @@ from dovetail.solve.work import Stop, Work, never
 
 _NEAR = 0.001  # gap that is not worth another way to pick domains
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried
-_WORTHWHILE = 2  # the same where a way may place more pods
+_CHEAP = 100_000  # units: so much is spent in any case before pods are left out that had a place alone
 _PASSES = 3  # a plan is made anew where its nodes open domains that break a spread
 
 
@@ -43,11 +43,15 @@ def _best(desk: Desk) -> Plan:
     work = desk.world.work
     best, items = _settled(desk, Policy())
     each = work.used
-    for policy in fuller(desk.world):
-        if not desk.could_place(best.plan.unschedulable) or each * _WORTHWHILE > work.rest or not work.left:
+    left = desk.stranded(best.plan.unschedulable)
+    enough = work.used + max(_CHEAP, work.rest // 2)
+    for policy in fuller(desk.world, left) if left else ():
+        if work.late or work.used + each > enough:
             break
         answer, _ = _settled(desk, policy)
         best = min(best, answer, key=lambda one: one.rank)
+        if not desk.stranded(best.plan.unschedulable):
+            break
     for policy in others(desk.world, items):
         if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
             break

@@ -76,6 +76,7 @@ class Assigner:
         shapes = [self.world.shapes[index] for index in sorted(by_shape)]
         shapes.sort(
             key=lambda shape: (
+                shape.index not in self._policy.first,
                 not shape.involved,
                 depth.get(shape.index, 0),
                 -self._strictness(shape),

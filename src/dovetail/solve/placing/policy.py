@@ -24,10 +24,12 @@ class Policy:
     roomy: bool = False  # nodes that exist take whom others must be near only if these fit there as well
     apart: bool = False  # pods that others must be near go to different hosts as long as there are any
     plain: bool = False  # all preferences are given up from the start
+    first: tuple[int, ...] = ()  # shapes whose turn comes before all others
 
 
-def fuller(world: World) -> Iterator[Policy]:
-    """What is worth a try where pods were left over that could be placed alone."""
+def fuller(world: World, left: tuple[int, ...]) -> Iterator[Policy]:
+    """What is worth a try where pods of these shapes were left over that could be placed alone."""
+    yield Policy(first=left)
     tied = any(group.id.kind == AFFINITY and group.id.key == HOSTNAME for group in world.topology.groups)
     soft = any(level.lost for shape in world.shapes for level in shape.levels)
     if tied:
@@ -37,6 +39,14 @@ def fuller(world: World) -> Iterator[Policy]:
         yield Policy(plain=True)
     if tied and soft:
         yield Policy(roomy=True, plain=True)
+    for key in sorted({group.id.key for group in world.topology.groups} - {HOSTNAME}):
+        values = {world.nodes.domain(row, key) for row in range(len(world.nodes.nodes))}
+        for table in world.tables:
+            every = table.domains(key)
+            values.update(every[column] for column in np.flatnonzero(table.own).tolist())
+        for value in sorted(values - {""})[:_FAVOURED]:
+            yield Policy(favoured=value)
+            yield Policy(favoured=value, first=left)
 
 
 def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:

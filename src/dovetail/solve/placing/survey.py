@@ -12,6 +12,7 @@ from dovetail.solve.placing.slots import Slot
 from dovetail.solve.supply.world import Pins, World, lookup
 
 _UNFAVOURED = 4  # times the price that a domain seems to cost which is not favoured
+_LAST = 1 << 40  # what nodes cost in domains that are not favoured: more than any number of a node
 _RANK = 50  # bits of a slot's cost that are below the order of preference
 # Levels that obey the same topology rules, each with one of its demands on labels; the first is preferred.
 Stage = list[tuple[int, Requirements]]
@@ -94,7 +95,9 @@ class Survey:
                 room[domains] = room.get(domains, 0) + most
                 pins = tuple([(key, nodes.domain(row, key)) for key in stance.keys])
                 most = 1 if stance.lonely else most
-                yield Slot(base.cost + row, most, base.level, base.wanted, pins, row=row)
+                favoured = self._policy.favoured
+                last = bool(favoured) and all(value != favoured for _, value in pins)
+                yield Slot(base.cost + row + last * _LAST, most, base.level, base.wanted, pins, row=row)
 
     def _open(self, shape: Shape, stance: Stance, row: int) -> bool:
         nodes = self._world.nodes
