@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from dovetail.api.codec import decode
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.cloud.provider import Instance
 from dovetail.controllers.brakes.backoff import LaunchBackoff
 from dovetail.controllers.brakes.guard import token, too_many
 from dovetail.controllers.brakes.rate import Rate, Window
+from dovetail.controllers.nodeclaim.collect import leftover
 from dovetail.disrupt.pause import Pause, read_pause
+
+REFERENCE = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 
 
 @pytest.mark.parametrize(
@@ -103,3 +109,19 @@ def test_how_many_may_end_unasked(unclaimed: int, fleet: int, guarded: bool) -> 
 
 def test_a_token_is_about_a_set_of_instances() -> None:
     assert token(["a", "b"]) == token(["b", "a"]) != token(["a", "c"])
+
+
+@pytest.mark.parametrize(
+    ("claim", "age", "joined", "explained"),
+    [
+        ("other", 10 * MINUTE, False, True),
+        ("other", 16 * MINUTE, False, False),
+        ("other", MINUTE, True, False),
+        ("web-1", 16 * MINUTE, True, True),
+    ],
+)
+def test_strays_that_a_launch_explains(claim: str, age: int, joined: bool, explained: bool) -> None:
+    instance = Instance("aws:///a/i-1", "m5.large", "a", "spot", 1, "", HOUR - age, claim)
+    known = decode({"metadata": {"name": "web-1"}, "spec": {"nodeClassRef": REFERENCE}}, NodeClaim)
+    there = {instance.provider_id} if joined else set()
+    assert leftover(instance, [known], there, HOUR) == explained

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -13,6 +13,7 @@ from dovetail.cloud.provider import Instance
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.brakes.guard import TerminationGuard
 from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.liveness import REGISTRATION_TIMEOUT
 from dovetail.controllers.nodeclaim.status import REGISTERED
 
 CLAIM_PERIOD = 2 * MINUTE
@@ -48,6 +49,18 @@ def stray(claims: Sequence[NodeClaim], instances: Sequence[Instance], now: int) 
         and item.claim not in awaited
         and now - item.created > INSTANCE_GRACE
     ]
+
+
+def leftover(instance: Instance, claims: Sequence[NodeClaim], joined: Collection[str], now: int) -> bool:
+    """True iff a launch that was interrupted or given up explains a stray instance; `joined` have a Node.
+
+    Either its claim goes on with another instance, or it never joined and is not old enough to have joined
+    anywhere. Any other one may be somebody's running node.
+    """
+    if any(claim.metadata.name == instance.claim for claim in claims):
+        return True
+    young = now - instance.created <= REGISTRATION_TIMEOUT
+    return young and instance.provider_id not in joined
 
 
 class ClaimCollection:
@@ -111,10 +124,14 @@ class InstanceCollection:
         context = self._context
         instances = await context.provider.list()
         claims = await _claims(context)
-        found = stray(claims, instances, context.clock.now())
-        if await self._guard.holds([item.provider_id for item in found], len(instances)):
-            return
+        now = context.clock.now()
+        found = stray(claims, instances, now)
+        joined = {node.spec.provider_id for node in context.state.all(Node)}
+        doubtful = [item.provider_id for item in found if not leftover(item, claims, joined, now)]
+        held = set(doubtful) if await self._guard.holds(doubtful, len(instances)) else set()
         for instance in found:
+            if instance.provider_id in held:
+                continue
             try:
                 await context.provider.delete(instance.provider_id)
             except InstanceNotFound:
