@@ -190,6 +190,7 @@ def test_the_bound_is_below_the_cost_and_every_other_answer(answers: Answers) ->
         assert plan.cost.lower_bound <= plan.cost.hourly
         least = optimum(scenario, plan)
         assert least is None or plan.cost.lower_bound <= least, scenario.name
-        if comparable(scenario, plan):
+        # A recorded answer that gives up more preferences than the plan may cost less than the bound.
+        if comparable(scenario, plan) and scenario.name not in shortfalls.DEARER:
             cheapest = min(run["totalPrice"] for run in scenario.expected["runs"])
             assert plan.cost.lower_bound <= cheapest * NANO_DOLLARS + 1, scenario.name

@@ -66,6 +66,7 @@ DEAREST_POD = "dearest pod"  # some node has to hold one particular pod
 RELAXATION = "relaxation"  # worths of pods by the resources that they take
 COLUMNS = "columns"  # worths of pods by what whole nodes can hold
 WHOLE_NUMBERS = "whole numbers"  # an integer program: no whole nodes do for less
+BETWEEN_PODS = "rules between pods"  # the same, domain by domain, with what pods ask of each other
 
 
 @dataclass(frozen=True, slots=True)

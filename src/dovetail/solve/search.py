@@ -10,6 +10,7 @@ import numpy as np
 
 from dovetail.model.problem import Problem
 from dovetail.solve.assemble import Assembler
+from dovetail.solve.bounds.between.program import Between
 from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Placement, scope_of
@@ -45,6 +46,7 @@ class Desk:
         self.world = World(problem, work)
         self.columns = Columns(self.world)
         self._room = self.world.nodes.room.copy()  # on existing nodes, before anything is placed
+        self.between = Between(self.world, self.columns)
         shapes = self.world.shapes
         rows = [self._held(shape) for shape in shapes]
         self.feasible: Mask = np.array(rows, dtype=np.bool_).reshape(len(shapes), len(self.columns.price))
@@ -286,10 +288,10 @@ class Search:
         scope = scope_of(self.world, self.columns, self.free, placements)
         shapes = self.world.shapes
         worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
-        found = worth if self.worth else None
         same = not self.grown and len(self.worth) == len(self.items) == len(scope.shapes)
         prover = Prover(scope, self.world.work, self._desk.early)
-        proof = prove(prover, found, hourly, same=same)
+        ruled = partial(self._desk.between.bound, self.free, placements)
+        proof = prove(prover, worth if self.worth else None, hourly, same=same, ruled=ruled)
         if prover.better:
             start = Limits(self.world, self.columns)
             self._better = recast((self.world, self.columns, start), scope, prover.better, hourly)

@@ -42,7 +42,7 @@ def _best(desk: Desk) -> Plan:
     """The best plan of several ways to pick domains, which share one budget."""
     work = desk.world.work
     best, items = _settled(desk, Policy())
-    each = work.used
+    each = work.used - desk.between.spent
     left = desk.stranded(best.plan.unschedulable)
     enough = work.used + max(_CHEAP, work.rest // 2)
     for policy in fuller(desk.world, left) if left else ():
@@ -52,6 +52,9 @@ def _best(desk: Desk) -> Plan:
         best = min(best, answer, key=lambda one: one.rank)
         if not desk.stranded(best.plan.unschedulable):
             break
+    if desk.between.targets and best.plan.cost.gap >= _NEAR and work.left:
+        answer, _ = _settled(desk, Policy(targets=desk.between.targets))
+        best = min(best, answer, key=lambda one: one.rank)
     for policy in others(desk.world, items):
         if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
             break

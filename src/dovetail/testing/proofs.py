@@ -17,7 +17,7 @@ from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import WHOLE_NUMBERS, Plan
+from dovetail.solve.plan import BETWEEN_PODS, WHOLE_NUMBERS, Plan
 from dovetail.testing.exhaustive import promised
 from dovetail.testing.exhaustive.market import Kind, Market, repulsion
 from dovetail.testing.exhaustive.places import free_room, holds
@@ -78,7 +78,9 @@ class _Check:
         total = sum(item.each * len(item.pods) for item in self.proof.worth)
         total -= sum(self.proof.absorbed.values())
         # What an integer program proves beyond the worths is tried out elsewhere: by exhaustive search.
-        claimed = self.proof.linear if self.proof.method == WHOLE_NUMBERS else self.proof.bound
+        claimed = (
+            self.proof.linear if self.proof.method in (BETWEEN_PODS, WHOLE_NUMBERS) else self.proof.bound
+        )
         if total < claimed:
             yield f"the worths less what free room absorbs are {total}, not {claimed}"
         yield from self._promised()

@@ -31,7 +31,7 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
     nobody asks. A required anti-affinity works in both directions, so there either is enough.
     """
     groups = world.topology.groups
-    owned = [_owned(world, shape, level) for shape, level in kinds]
+    owned = [owned_by(world, shape, level) for shape, level in kinds]
     matching = [frozenset(world.shapes[shape].matching) for shape, _ in kinds]
     both = [mine & matched for mine, matched in zip(owned, matching, strict=True)]
     # Where limits allow no further node, hosts may be filled beyond `maxSkew` as long as they are alike.
@@ -53,7 +53,7 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
     )
 
 
-def _owned(world: World, shape: int, level: int) -> frozenset[int]:
+def owned_by(world: World, shape: int, level: int) -> frozenset[int]:
     """The groups whose rules the shape obeys at that level and at all before it."""
     levels = world.shapes[shape].levels[: level + 1]
     return frozenset.intersection(*(frozenset(each.owned) for each in levels))

@@ -18,7 +18,16 @@ from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.loads import Loads
 from dovetail.solve.packing.market import Market, cliques
 from dovetail.solve.packing.whole import Load, whole
-from dovetail.solve.plan import COLUMNS, DEAREST_POD, RELAXATION, WHOLE_NUMBERS, NodeRule, Proof, Worth
+from dovetail.solve.plan import (
+    BETWEEN_PODS,
+    COLUMNS,
+    DEAREST_POD,
+    RELAXATION,
+    WHOLE_NUMBERS,
+    NodeRule,
+    Proof,
+    Worth,
+)
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
@@ -169,21 +178,28 @@ class Prover:
         return Proof(total, total, method, worths, names, rules, apart)
 
 
-def prove(prover: Prover, found: Floats | None, hourly: int, *, same: bool) -> Proof:
+def prove(
+    prover: Prover, found: Floats | None, hourly: int, *, same: bool, ruled: Callable[[], int] | None = None
+) -> Proof:
     """The best proof for a plan of that price.
 
     `found` (S,) are worths from column generation, if there was any; `same` is True iff it was about the
-    scope's kinds and not about pods whose domains had been decided.
+    scope's kinds and not about pods whose domains had been decided. `ruled` tells a bound that knows the
+    rules between pods.
     """
     dearest, best = prover.dearest(), prover.relaxation()
     if prover.hurried:
         return max(best, dearest, key=_bound)
     if found is not None and max(dearest.bound, best.bound) < hourly:
         best = max(best, prover.columns(found, best.bound), key=_bound)
-    if not same and max(dearest.bound, best.bound) < hourly * _CLOSE:
-        best = max(best, prover.searched(best.bound), key=_bound)
-    if max(dearest.bound, best.bound) < hourly * _CLOSE:
-        best = prover.whole(best, hourly)
+    between = ruled() if ruled and max(dearest.bound, best.bound) < hourly * _CLOSE else 0
+    if not between:
+        if not same and max(dearest.bound, best.bound) < hourly * _CLOSE:
+            best = max(best, prover.searched(best.bound), key=_bound)
+        if max(dearest.bound, best.bound) < hourly * _CLOSE:
+            best = prover.whole(best, hourly)
+    if between > max(dearest.bound, best.bound):
+        return replace(best, bound=between, method=BETWEEN_PODS)
     return max(best, dearest, key=_bound)
 
 

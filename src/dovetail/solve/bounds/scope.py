@@ -81,10 +81,10 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
     is paid for already: as much of it as there is counts as free.
     """
     limited = any(table.pool.limits is not None for table in world.tables)
-    kinds = _kinds(world, placed, limited=limited)
-    sites = sites_of(world, columns, _asked(world, kinds))
+    kinds = kinds_placed(world, placed, limited=limited)
+    sites = sites_of(world, columns, asked_by(world, kinds))
     sold = ~columns.reserved[sites.column]
-    reach = [_Reach(world, sites, *kind) for kind in kinds]
+    reach = [Reach(world, sites, *kind) for kind in kinds]
     own = _rows([each.own & sold for each in reach], len(sold))
     some = np.flatnonzero(own.any(axis=1))
     kinds = {kind: pods for index, (kind, pods) in enumerate(kinds.items()) if own[index].any()}
@@ -125,7 +125,7 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
     )
 
 
-def _kinds(
+def kinds_placed(
     world: World, placed: Iterable[Placement], *, limited: bool
 ) -> dict[tuple[int, int, int], list[str]]:
     """(shape, level, tier) -> pods. The tier is the last whose pools count, -1 where that is not known yet.
@@ -150,7 +150,7 @@ def _last_alike(shape: Shape, level: int) -> int:
     return max(number for number in range(len(shape.levels)) if shape.levels[number].lost <= most)
 
 
-class _Reach:
+class Reach:
     """Where one kind may go: nodes bought for it `own` (T,), or for others `anywhere` (T,), `nodes` (N,)."""
 
     def __init__(self, world: World, sites: Sites, shape: int, level: int, tier: int) -> None:
@@ -206,7 +206,7 @@ def _names(world: World, columns: Columns, some: Amounts) -> tuple[str, ...]:
     )
 
 
-def _asked(world: World, kinds: Iterable[tuple[int, int, int]]) -> Iterator[Requirements]:
+def asked_by(world: World, kinds: Iterable[tuple[int, int, int]]) -> Iterator[Requirements]:
     """All demands on labels that one of the kinds may have."""
     for shape, level, _ in kinds:
         for step in world.shapes[shape].levels[: level + 1]:

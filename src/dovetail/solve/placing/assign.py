@@ -167,11 +167,12 @@ class Assigner:
         if len(spreads) > 1:
             self.world.work.spend(len(slots) * len(names))
         uniform = all(index in self.world.uniform for index in stance.spreads)
-        cheapest = uniform and not self._policy.even
+        cheapest = (uniform or shape.index in self._policy.targets) and not self._policy.even
         placed = 0
         for slot, number in share_out(spreads, slots, len(names), self._used, cheapest=cheapest):
             some = names[placed : placed + number]
             placed += number
+            self._survey.taken(shape, slot, number)
             if slot.row < 0:
                 self._buy_for(shape, slot, some)
             else:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.demand.topology import AFFINITY
 from dovetail.solve.placing.items import Item
-from dovetail.solve.supply.world import World
+from dovetail.solve.supply.world import Pins, World
 
 _FAVOURED = 4  # domains that are tried
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """So many pods of a shape are best on one existing node (`row`), or on new ones with these labels."""
+
+    pods: int
+    row: int = -1
+    domains: Pins = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,7 @@ class Policy:
     apart: bool = False  # pods that others must be near go to different hosts as long as there are any
     plain: bool = False  # all preferences are given up from the start
     first: tuple[int, ...] = ()  # shapes whose turn comes before all others
+    targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape; followed if legal
 
 
 def fuller(world: World, left: tuple[int, ...]) -> Iterator[Policy]:

@@ -22,6 +22,7 @@ class Slot:
     pins: Pins  # the values of the labels that rules look at
     pools: tuple[int, ...] = ()
     row: int = -1
+    beyond: bool = False  # True iff more pods than are best there
 
 
 def share_out(
@@ -86,6 +87,7 @@ def _one_by_one(
     for _ in range(pods):
         legal = [
             (
+                ordered[index].beyond,
                 sum(group.matched.get(name, 0) for group, name in zip(trial, names, strict=True)),
                 fresh[index] and not taken[index],
                 index,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.shapes import Shape
@@ -13,6 +14,7 @@ from dovetail.solve.supply.world import Pins, World, lookup
 
 _UNFAVOURED = 4  # times the price that a domain seems to cost which is not favoured
 _LAST = 1 << 40  # what nodes cost in domains that are not favoured: more than any number of a node
+_BEYOND = 1 << 49  # more than any domain seems to cost: added where more pods than are best would go
 _RANK = 50  # bits of a slot's cost that are below the order of preference
 # Levels that obey the same topology rules, each with one of its demands on labels; the first is preferred.
 Stage = list[tuple[int, Requirements]]
@@ -25,6 +27,13 @@ class Survey:
         self._world = world
         self._policy = policy
         self._judge = judge
+        self._placed: dict[tuple[int, int, Pins], int] = {}  # (shape, row, pins) -> pods, where targets count
+
+    def taken(self, shape: Shape, slot: Slot, pods: int) -> None:
+        """So many pods went there."""
+        if shape.index in self._policy.targets:
+            key = (shape.index, slot.row, () if slot.row >= 0 else slot.pins)
+            self._placed[key] = self._placed.get(key, 0) + pods
 
     def slots(self, shape: Shape, stance: Stance, stage: Stage, pods: int) -> list[Slot]:
         """All of them where a spread must choose, else as many as the pods need, the preferred ones first."""
@@ -35,14 +44,14 @@ class Survey:
         for number, wanted in stage:
             tiers = [] if stance.near else self._judge.pools(shape, number, wanted)
             for tier in ((), *tiers):
-                if not stance.spreads and room >= pods:
+                if not stance.spreads and room >= pods and shape.index not in self._policy.targets:
                     return found
                 base = Slot(rank << _RANK, 0, number, wanted, (), tier)
                 if tier:
-                    fresh = list(self._on_new(shape, stance, base, pins))
+                    fresh = list(self._aimed(shape, self._on_new(shape, stance, base, pins)))
                     pins.update(slot.pins for slot in fresh)
                 else:
-                    fresh = list(self._on_nodes(shape, stance, base, pods, rows))
+                    fresh = list(self._aimed(shape, self._on_nodes(shape, stance, base, pods, rows)))
                     rows.update(slot.row for slot in fresh)
                 found += fresh
                 room += sum(slot.room for slot in fresh)
@@ -58,6 +67,27 @@ class Survey:
             favoured = any(value == self._policy.favoured for _, value in place.pins)
             cost = int(place.estimate * (1 if favoured or not self._policy.favoured else _UNFAVOURED))
             yield Slot(base.cost + cost, room, base.level, base.wanted, place.pins, place.pools)
+
+    def _aimed(self, shape: Shape, slots: Iterator[Slot]) -> Iterator[Slot]:
+        """The slots, each as far as pods of the shape are best there, and dearer what is beyond that."""
+        targets = self._policy.targets.get(shape.index)
+        if targets is None:
+            yield from slots
+            return
+        for slot in slots:
+            pins = dict(slot.pins)
+            best = sum(
+                target.pods
+                for target in targets
+                if target.row == slot.row
+                and all(pins.get(key, value) == value for key, value in target.domains)
+            )
+            best -= self._placed.get((shape.index, slot.row, () if slot.row >= 0 else slot.pins), 0)
+            if best > 0:
+                yield replace(slot, room=min(slot.room, best))
+            if slot.room > best:
+                rest = slot.room - max(0, best)
+                yield replace(slot, cost=slot.cost + _BEYOND, room=rest, beyond=True)
 
     def _legal(self, shape: Shape, stance: Stance, pins: Pins) -> bool:
         if not shape.involved:
@@ -82,7 +112,8 @@ class Survey:
         for row in nodes.candidates(base.wanted, rules, needed):
             world.work.spend(1)
             domains = tuple([nodes.domain(row, key) for key in spreads])
-            if room.get(domains, 0) >= pods or row in known or not nodes.accepts(row, shape):
+            enough = room.get(domains, 0) >= pods and shape.index not in self._policy.targets
+            if enough or row in known or not nodes.accepts(row, shape):
                 continue
             most = nodes.holds(row, shape)
             if apart:

@@ -79,7 +79,7 @@ class World:
         self.buying = [pool for pool in range(len(self.tables)) if self._may_buy(pool)]
         self._count_existing()
         self._open_universes()
-        self._before = [
+        self.before = [
             (dict(group.matched), dict(group.owners), dict(group.universe), group.closed)
             for group in self.topology.groups
         ]
@@ -87,9 +87,7 @@ class World:
     def reset(self, opened: Mapping[GroupKey, tuple[str, ...]]) -> None:
         """As if nothing had been placed; `opened`: domains that other nodes will open, per spread."""
         self.nodes.reset()
-        for group, (matched, owners, universe, closed) in zip(
-            self.topology.groups, self._before, strict=True
-        ):
+        for group, (matched, owners, universe, closed) in zip(self.topology.groups, self.before, strict=True):
             group.closed = closed
             group.matched, group.owners = dict(matched), dict(owners)
             group.universe = {**universe, **dict.fromkeys(opened.get(group.id, ()))}

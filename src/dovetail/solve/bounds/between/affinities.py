@@ -1,0 +1,122 @@
+"""Affinity and anti-affinity between pods, as rows that hold in the end in whichever order pods come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.solve.bounds.between.rows import Rows
+from dovetail.solve.demand.topology import ANTI
+from dovetail.solve.packing.market import cliques
+from dovetail.solve.supply.world import World
+
+
+def apart(world: World, rows: Rows, index: int) -> None:
+    """Pods that repel each other share no domain; those that merely prefer so, if both do."""
+    group, terrain = world.topology.groups[index], rows.terrain
+    owners = [number for number, kind in enumerate(terrain.kinds) if index in kind.owned]
+    matched = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+    strict = group.id.kind == ANTI
+    held, holders, *_ = world.before[index]
+    at = _domains(world, rows, group.id.key)
+    for domain, sites in at.items():
+        if held.get(domain):
+            for number in owners:
+                rows.close(number, sites)
+        if holders.get(domain):
+            for number in matched:
+                rows.close(number, sites)
+    if group.id.key == HOSTNAME:
+        return
+    clash = np.zeros((len(terrain.kinds), len(terrain.kinds)), dtype=np.bool_)
+    for number in owners:
+        for mate in matched:
+            if strict or (mate in owners and number in matched):
+                clash[number, mate] = clash[mate, number] = True
+    alone = cliques(clash)
+    pairs = np.triu(clash, 1)
+    for some in alone:
+        pairs[np.ix_(some, some)] = False
+    for domain, sites in at.items():
+        for some in alone:
+            rows.at_most(rows.count(some, sites), 1)
+        for one, other in np.argwhere(pairs).tolist():
+            if rows.count((one,), sites) and rows.count((other,), sites):
+                flags = [rows.present(number, group.id.key, domain) for number in (one, other)]
+                rows.at_most(dict.fromkeys(flags, 1.0), 1)
+
+
+def together(world: World, rows: Rows, index: int) -> None:
+    """Who wants to be near others is where one of them is, or where the first of themselves went."""
+    group, terrain = world.topology.groups[index], rows.terrain
+    owners = [number for number, kind in enumerate(terrain.kinds) if index in kind.owned]
+    matched = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+    if not owners:
+        return
+    held = world.before[index][0]
+    at = _domains(world, rows, group.id.key)
+    listed = {site for sites in at.values() for site in sites}
+    for number in owners:
+        rows.close(number, (site for site in range(len(terrain.price)) if site not in listed))
+    first: dict[str, int] = {}
+    if not any(held.values()) and any(number in matched for number in owners):
+        first = {domain: rows.flag() for domain in at}
+        rows.at_most(dict.fromkeys(first.values(), 1.0), 1)
+    others = [number for number in matched if number not in owners]
+    for domain, sites in at.items():
+        if held.get(domain):
+            continue
+        if group.id.key == HOSTNAME:
+            _on_node(rows, sites[0], (owners, matched, others), first.get(domain))
+            continue
+        for number in owners:
+            if not rows.count((number,), sites):
+                continue
+            there = rows.present(number, group.id.key, domain)
+            own = number in matched
+            mates = rows.count(others if own else matched, sites, -1.0)
+            start = {first[domain]: -1.0} if own and first else {}
+            rows.at_most({there: 1.0, **mates, **start}, 0)
+
+
+def _on_node(
+    rows: Rows, site: int, kinds: tuple[Sequence[int], Sequence[int], Sequence[int]], first: int | None
+) -> None:
+    """The same on each node of a site: so many nodes as hold one to be near at most."""
+    terrain = rows.terrain
+    owners, matched, others = kinds
+    start = [first] if first is not None else []
+    for number in owners:
+        own = number in matched
+        most = float(rows.copies[number, site])
+        mine = rows.count((number,), (site,))
+        if mine:
+            mates = rows.count(others if own else matched, (site,), -most)
+            extra = dict.fromkeys(start, -most) if own else {}
+            rows.at_most({**mates, **extra, **mine}, 0)
+    scale = np.maximum(terrain.vectors.max(axis=0, initial=1), 1)
+    for resource in range(terrain.vectors.shape[1]):
+        used = {
+            rows.pods[number][site]: terrain.vectors[number, resource] / scale[resource]
+            for number in owners
+            if site in rows.pods[number] and terrain.vectors[number, resource] > 0
+        }
+        room = terrain.room[site, resource] / scale[resource]
+        free = [number for number in matched if number in others or number not in used]
+        if used and all(number in others or number in owners for number in free):
+            nodes = rows.count(others, (site,), -room)
+            rows.at_most({**used, **nodes, **dict.fromkeys(start, -room)}, 0)
+
+
+def _domains(world: World, rows: Rows, key: str) -> dict[str, list[int]]:
+    """Sites by domain; where that is the node, each offering is one, which stands for all its nodes."""
+    terrain = rows.terrain
+    if key != HOSTNAME:
+        return terrain.at(key)
+    first = terrain.bought
+    return {
+        **{f"new {site}": [site] for site in range(first)},
+        **{node.name: [first + row] for row, node in enumerate(world.nodes.nodes)},
+    }

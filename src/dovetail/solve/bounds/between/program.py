@@ -1,0 +1,113 @@
+"""The integer program of a plan with rules between pods, and what it proves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.bounds.between.affinities import apart, together
+from dovetail.solve.bounds.between.rows import Rows
+from dovetail.solve.bounds.between.spreads import Spreads
+from dovetail.solve.bounds.between.terrain import Terrain, terrain_of
+from dovetail.solve.bounds.scope import Placement
+from dovetail.solve.demand.topology import AFFINITY, SPREAD
+from dovetail.solve.packing.integer import minimum
+from dovetail.solve.placing.policy import Target
+from dovetail.solve.supply.columns import Columns, Floats
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.world import World
+
+_SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
+_MOST_CELLS = 2_500  # kinds times sites where they may be; larger programs take too long
+_MOST_SIZE = 40_000  # shapes times offerings
+_UNITS = 4  # of work per factor of a program, to write it down
+_FEWEST = 500  # units of work between two questions of the solver: as many as factors, but no fewer
+_SHARE = 0.4  # of the work left, for solving one
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """What no plan costs less than, in nano-dollars per hour, and where pods are in the best answer found."""
+
+    bound: int = 0
+    targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape
+
+
+class Between:
+    """Solves the programs of one solve's plans. Plans that place as many pods alike share one."""
+
+    def __init__(self, world: World, columns: Columns) -> None:
+        self._world = world
+        self._columns = columns
+        self._known: dict[tuple[tuple[int, int, int, int], ...], Ruled] = {}
+        self.spent = 0  # units of work
+        # Per shape, where pods are best, once that is known.
+        self.targets: Mapping[int, tuple[Target, ...]] = {}
+
+    def bound(self, free: Amounts, placed: Sequence[Placement]) -> int:
+        """For all plans that keep the promises of this one; `free` (nodes, R) is the room before them."""
+        work = self._world.work
+        shapes = [self._world.shapes[index] for index in sorted({unit.shape for unit, _ in placed})]
+        size = len(shapes) * len(self._columns.price)
+        if size > _MOST_SIZE or not work.left or not any(shape.involved for shape in shapes):
+            return 0
+        begun = work.used
+        terrain = terrain_of(self._world, self._columns, free, placed)
+        key = tuple((kind.shape, kind.level, kind.tier, len(kind.pods)) for kind in terrain.kinds)
+        work.spend(terrain.feasible.size)
+        if key not in self._known:
+            self._known[key] = found = self._solved(terrain)
+            self.targets = found.targets or self.targets
+        self.spent += work.used - begun
+        return self._known[key].bound
+
+    def _solved(self, terrain: Terrain) -> Ruled:
+        work = self._world.work
+        if np.count_nonzero(terrain.feasible) > _MOST_CELLS:
+            return Ruled()
+        rows = program(self._world, terrain)
+        work.spend(rows.size * _UNITS)
+        if not work.left:
+            return Ruled()
+        answer = minimum(rows.model(), work, check=max(_FEWEST, rows.size), share=_SHARE)
+        bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
+        targets = {} if answer.values is None else _targets(rows, answer.values)
+        return Ruled(max(0, bound), targets)
+
+
+def program(world: World, terrain: Terrain) -> Rows:
+    """All rows."""
+    rows = Rows(terrain)
+    rows.basic()
+    spreads = Spreads(world, rows)
+    for index in sorted({index for kind in terrain.kinds for index in kind.owned | kind.matching}):
+        group = world.topology.groups[index]
+        if group.id.key != HOSTNAME and group.id.key not in terrain.domains:
+            continue
+        if group.id.kind == AFFINITY:
+            together(world, rows, index)
+        elif group.id.kind != SPREAD:
+            apart(world, rows, index)
+        elif group.id.key != HOSTNAME:
+            spreads.add(index)
+    return rows
+
+
+def _targets(rows: Rows, values: Floats) -> dict[int, tuple[Target, ...]]:
+    """Where an answer has pods, per shape."""
+    terrain = rows.terrain
+    found: dict[int, list[Target]] = {}
+    for kind, row in zip(terrain.kinds, rows.pods, strict=True):
+        targets = found.setdefault(kind.shape, [])
+        for site, variable in row.items():
+            pods = round(values[variable])
+            if pods and site < terrain.bought:
+                domains = tuple((key, some[site]) for key, some in terrain.domains.items())
+                targets.append(Target(pods, domains=domains))
+            elif pods:
+                targets.append(Target(pods, row=site - terrain.bought))
+    return {shape: tuple(targets) for shape, targets in found.items()}

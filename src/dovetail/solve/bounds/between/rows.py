@@ -1,0 +1,171 @@
+"""An integer program under construction: pods per kind and site, nodes per site, and what rules add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import highspy
+import numpy as np
+
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.bounds.between.terrain import Terrain
+
+_INFINITE = highspy.kHighsInf
+_STEPS = 8  # dual feasible functions that are tried per resource
+# Variable -> factor.
+Terms = Mapping[int, float]
+
+
+class Rows:
+    """Variables are numbers: `nodes[site]`, `pods[kind][site]` where the kind may be, then yes or no."""
+
+    def __init__(self, terrain: Terrain) -> None:
+        self.terrain = terrain
+        self.copies = terrain.copies()
+        self._lower: list[float] = []
+        self._upper: list[float] = []
+        self._price: list[float] = []
+        self._rows: list[tuple[Terms, float, float]] = []
+        self._present: dict[tuple[int, str, str], int] = {}
+        sites = range(len(terrain.price))
+        self.nodes = [
+            self._add(0 if site < terrain.bought else 1, float(terrain.most[site]), terrain.price[site])
+            for site in sites
+        ]
+        self.pods: list[dict[int, int]] = [
+            {site: self._add(0, float(most), 0) for site, most in enumerate(row) if most}
+            for row in np.where(self.copies > 0, terrain.demand[:, None], 0).tolist()
+        ]
+        for kind, row in enumerate(self.pods):
+            for site in row:
+                if site >= terrain.bought:
+                    self._upper[row[site]] = float(self.copies[kind, site])
+
+    @property
+    def size(self) -> int:
+        """Factors that are not zero."""
+        return sum(len(terms) for terms, _, _ in self._rows)
+
+    def flag(self) -> int:
+        """A new yes or no."""
+        return self._add(0, 1, 0)
+
+    def at_most(self, terms: Terms, limit: float) -> None:
+        """The terms add up to no more than that."""
+        self._rows.append((terms, -_INFINITE, limit))
+
+    def exactly(self, terms: Terms, value: float) -> None:
+        """The terms add up to that."""
+        self._rows.append((terms, value, value))
+
+    def close(self, kind: int, sites: Iterable[int]) -> None:
+        """None of the kind there."""
+        for site in sites:
+            variable = self.pods[kind].get(site)
+            if variable is not None:
+                self._upper[variable] = 0
+
+    def count(self, kinds: Iterable[int], sites: Iterable[int], factor: float = 1.0) -> dict[int, float]:
+        """Pods of these kinds on these sites."""
+        some = list(sites)
+        return {self.pods[kind][site]: factor for kind in kinds for site in some if site in self.pods[kind]}
+
+    def present(self, kind: int, key: str, domain: str) -> int:
+        """Yes iff, or at least if, there are pods of the kind in the domain."""
+        known = self._present.get((kind, key, domain))
+        if known is None:
+            known = self._present[kind, key, domain] = self.flag()
+            there = self.count((kind,), self.terrain.at(key)[domain])
+            most = sum(self._upper[variable] for variable in there)
+            self.at_most({**there, known: -min(most, float(self.terrain.demand[kind]))}, 0)
+        return known
+
+    def basic(self) -> None:
+        """All pods have a place; what is on the nodes of a site has room there."""
+        terrain = self.terrain
+        for kind, row in enumerate(self.pods):
+            self.exactly(dict.fromkeys(row.values(), 1.0), float(terrain.demand[kind]))
+        scale = np.maximum(terrain.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+        needs, room = terrain.vectors / scale, terrain.room / scale
+        for site, node in enumerate(self.nodes):
+            there = [(kind, row[site]) for kind, row in enumerate(self.pods) if site in row]
+            if not there:
+                continue
+            for resource in range(needs.shape[1]):
+                used = {pods: needs[kind, resource] for kind, pods in there if needs[kind, resource] > 0}
+                if used:
+                    self.at_most({**used, node: -room[site, resource]}, 0)
+            if site < terrain.bought:
+                self._bought(site, there)
+
+    def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
+        """A node holds whole pods, and one at least of those that it may be bought for."""
+        terrain, node = self.terrain, self.nodes[site]
+        for factors in self._shares(site, [kind for kind, _ in there]):
+            terms = {pods: share for (_, pods), share in zip(there, factors, strict=True) if share > 0}
+            self.at_most({**terms, node: -1.0}, 0)
+        if not all(terrain.own[kind, site] for kind, _ in there):
+            self.at_most({node: 1.0, **{pods: -1.0 for kind, pods in there if terrain.own[kind, site]}}, 0)
+        for one, pods in there:
+            for other, theirs in there:
+                if one < other and terrain.conflict[one, other]:
+                    shares = 1 / self.copies[one, site], 1 / self.copies[other, site]
+                    self.at_most({pods: shares[0], theirs: shares[1], node: -1.0}, 0)
+
+    def _shares(self, site: int, kinds: list[int]) -> list[tuple[float, ...]]:
+        """Shares of a node that pods of these kinds take, such that no node holds more than one in sum.
+
+        With dual feasible functions: a pod that asks for w of W counts as the floor of w (k + 1) / W over k.
+        """
+        terrain = self.terrain
+        found: dict[tuple[float, ...], None] = {}
+        room = terrain.room[site]
+        for resource in range(terrain.vectors.shape[1]):
+            need = terrain.vectors[kinds, resource]
+            if room[resource] <= 0 or not need.any():
+                continue
+            for k in range(1, _STEPS + 1):
+                whole = need * (k + 1) // room[resource]
+                exact = whole * room[resource] == need * (k + 1)
+                share = np.where(exact, whole / (k + 1), whole / k)
+                found.setdefault(tuple(share.tolist()))
+            for size in np.unique(need[need > 0]).tolist():
+                many = room[resource] // size
+                if many <= _STEPS:
+                    found.setdefault(tuple(np.where(need >= size, 1.0 / max(1, many), 0.0).tolist()))
+        kept: list[tuple[float, ...]] = []
+        linear = [tuple((terrain.vectors[kinds, r] / max(1, room[r])).tolist()) for r in range(len(room))]
+        for share in found:
+            if any(share) and not any(
+                all(a <= b + 1e-12 for a, b in zip(share, other, strict=True))
+                for other in (*linear, *(o for o in found if o != share))
+            ):
+                kept.append(share)
+        return kept
+
+    def model(self) -> highspy.HighsLp:
+        """The program, in dollars."""
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(self._price), len(self._rows)
+        model.col_cost_ = np.array(self._price) / NANO_DOLLARS
+        model.col_lower_ = np.array(self._lower)
+        model.col_upper_ = np.array(self._upper)
+        model.integrality_ = [highspy.HighsVarType.kInteger] * len(self._price)
+        model.row_lower_ = np.array([low for _, low, _ in self._rows])
+        model.row_upper_ = np.array([high for _, _, high in self._rows])
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        ends = np.cumsum([0, *(len(terms) for terms, _, _ in self._rows)])
+        model.a_matrix_.start_ = ends.astype(np.int32)
+        model.a_matrix_.index_ = np.array(
+            [item for terms, _, _ in self._rows for item in terms], dtype=np.int32
+        )
+        model.a_matrix_.value_ = np.array(
+            [value for terms, _, _ in self._rows for value in terms.values()], dtype=np.float64
+        )
+        return model
+
+    def _add(self, lower: float, upper: float, price: float) -> int:
+        self._lower.append(lower)
+        self._upper.append(upper)
+        self._price.append(price)
+        return len(self._price) - 1

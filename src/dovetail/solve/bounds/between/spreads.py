@@ -1,0 +1,143 @@
+"""Spreads over anything but hostnames, as rows that hold in the end in whichever order pods come.
+
+When the last pod that obeys a spread enters a domain, the pods there that obey it, with those that run there
+already, are at most `maxSkew` ahead of any domain that counts. Later only others come, so in the end the pods
+that obey it are at most that much ahead of what any such domain holds then. A domain that no node opens holds
+them down as long as one more node could be bought there for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.solve.bounds.between.rows import Rows
+from dovetail.solve.demand.topology import Group
+from dovetail.solve.supply.world import World
+
+
+class Spreads:
+    """Adds the rows of one spread at a time."""
+
+    def __init__(self, world: World, rows: Rows) -> None:
+        self._world = world
+        self._rows = rows
+        self._first = rows.terrain.bought
+
+    def add(self, index: int) -> None:
+        """The rows of a spread, for each set of owners that count the same nodes."""
+        terrain = self._rows.terrain
+        groups: dict[tuple[str, ...], list[int]] = {}
+        key = self._world.topology.groups[index].id.key
+        for number, kind in enumerate(terrain.kinds):
+            if index in kind.owned:
+                self._rows.close(
+                    number, [site for site, value in enumerate(terrain.domains[key]) if not value]
+                )
+                if index in kind.matching:
+                    groups.setdefault(tuple(sorted(kind.spread_keys)), []).append(number)
+        for keys, owners in groups.items():
+            self._skew(index, keys, owners)
+            self._fewest(index, keys, owners)
+
+    def _skew(self, index: int, keys: Sequence[str], owners: Sequence[int]) -> None:
+        rows, terrain = self._rows, self._rows.terrain
+        group = self._world.topology.groups[index]
+        counted = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+        at = terrain.at(group.id.key)
+        total = float(sum(terrain.demand[number] for number in owners))
+        reached = self._reached(at, owners)
+        for there, sites in at.items():
+            seen = self._seen(index, keys, sites)
+            if not seen and (there not in reached or any(site >= self._first for site in sites)):
+                continue
+            low = {**rows.count(counted, sites, -1.0)}
+            if not seen:
+                # A node there that does not count keeps the domain from being one that nobody opened.
+                hidden = [site for site in sites if not terrain.counting[index][site]]
+                low.update({rows.nodes[site]: -total for site in hidden})
+            for here, mine in at.items():
+                high = rows.count(owners, mine)
+                if here == there or not high:
+                    continue
+                ahead = self._before(index, keys, here, mine) - self._held(index, there)
+                terms = {**low, **high}
+                if not seen:
+                    rows.at_most(dict(terms), group.id.max_skew)
+                if not seen and ahead <= 0:
+                    continue
+                gap = max(0.0, total + ahead - group.id.max_skew)
+                limit = float(group.id.max_skew - ahead)
+                if ahead > group.id.max_skew:
+                    terms[self._some(owners, mine, total)] = gap
+                    limit += gap
+                if not seen:
+                    surely = [site for site in sites if terrain.counting[index][site]]
+                    terms[self._some(counted, surely, float(terrain.demand.sum()))] = gap
+                    limit += gap
+                rows.at_most(terms, limit)
+
+    def _fewest(self, index: int, keys: Sequence[str], owners: Sequence[int]) -> None:
+        """While there are fewer domains than `minDomains`, each holds `maxSkew` at most."""
+        rows, terrain = self._rows, self._rows.terrain
+        group = self._world.topology.groups[index]
+        if group.id.min_domains < 2:
+            return
+        at = terrain.at(group.id.key)
+        enough = rows.flag()
+        terms = {enough: float(group.id.min_domains)}
+        known = 0
+        for sites in at.values():
+            if self._seen(index, keys, sites):
+                known += 1
+                continue
+            opened = rows.flag()
+            rows.at_most({opened: 1.0, **{rows.nodes[site]: -1.0 for site in sites if site < self._first}}, 0)
+            terms[opened] = -1.0
+        rows.at_most(terms, known)
+        total = float(sum(terrain.demand[number] for number in owners))
+        for here, mine in at.items():
+            high = rows.count(owners, mine)
+            if high:
+                most = max(0, group.id.max_skew - self._before(index, keys, here, mine))
+                rows.at_most({**high, enough: -max(total - most, 0.0)}, most)
+
+    def _some(self, kinds: Sequence[int], sites: Sequence[int], most: float) -> int:
+        """Yes if there are any pods of the kinds on the sites."""
+        flag = self._rows.flag()
+        self._rows.at_most({**self._rows.count(kinds, sites), flag: -most}, 0)
+        return flag
+
+    def _reached(self, at: dict[str, list[int]], owners: Sequence[int]) -> set[str]:
+        """Domains where one more node can be bought for any of the owners."""
+        terrain = self._rows.terrain
+        return {
+            domain
+            for domain, sites in at.items()
+            if all((terrain.feasible[number, sites] & terrain.unlimited[sites]).any() for number in owners)
+        }
+
+    def _seen(self, index: int, keys: Sequence[str], sites: Sequence[int]) -> bool:
+        """True iff an existing node makes the domain count."""
+        terrain = self._rows.terrain
+        return any(
+            site >= self._first and terrain.counting[index][site] and self._labelled(site, keys)
+            for site in sites
+        )
+
+    def _labelled(self, site: int, keys: Sequence[str]) -> bool:
+        terrain = self._rows.terrain
+        return all(key not in terrain.domains or terrain.domains[key][site] for key in keys)
+
+    def _before(self, index: int, keys: Sequence[str], domain: str, sites: Sequence[int]) -> int:
+        """Pods that run in the domain already and are counted for certain."""
+        if not all(self._labelled(site, keys) for site in sites if site >= self._first):
+            return 0
+        return self._held(index, domain)
+
+    def _held(self, index: int, domain: str) -> int:
+        return self._world.before[index][0].get(domain, 0)
+
+
+def wide(group: Group, rows: Rows) -> bool:
+    """True iff the rule is about domains whose members are known."""
+    return group.id.key in rows.terrain.domains

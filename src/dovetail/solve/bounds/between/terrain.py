@@ -1,0 +1,257 @@
+"""Where pods may go, domain by domain: kinds of pods, what is sold in each domain, and nodes that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.bounds.node_rules import node_rules, owned_by
+from dovetail.solve.bounds.scope import Placement, Reach, asked_by, kinds_placed
+from dovetail.solve.bounds.sites import State, sites_of
+from dovetail.solve.demand.topology import SPREAD
+from dovetail.solve.packing.market import cliques
+from dovetail.solve.supply.columns import Columns, undominated
+from dovetail.solve.supply.encode import Amounts, Mask, PoolTable
+from dovetail.solve.supply.world import World
+
+_ENDLESS = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Pods that no rule can tell apart, at one level of relaxation."""
+
+    shape: int
+    level: int
+    tier: int
+    pods: tuple[str, ...]
+    owned: frozenset[int]  # topology groups whose rules they obey, whatever else they give up
+    matching: frozenset[int]  # groups that count them
+    spread_keys: frozenset[str]  # labels that a node must have to count for their spreads
+
+
+@dataclass(frozen=True, slots=True)
+class Terrain:
+    """S kinds, K sites: offerings with every label decided that a rule looks at, then nodes that exist.
+
+    Rules that count pods per node are further resources.
+    """
+
+    kinds: tuple[Kind, ...]
+    feasible: Mask  # (S, K)
+    own: Mask  # (S, K): a node may be bought there for the kind's own sake
+    vectors: Amounts  # (S, R)
+    conflict: Mask  # (S, S): cannot share a node
+    room: Amounts  # (K, R)
+    price: Amounts  # (K,) nano-dollars per hour
+    most: Amounts  # (K,) nodes that there are
+    column: Amounts  # (K,) where an offering stands among all columns; -1 for nodes that exist
+    domains: Mapping[str, tuple[str, ...]]  # per label, hostname apart: the value at each site; '' for none
+    counting: Mapping[int, Mask]  # spread -> sites whose nodes it counts for certain (K,)
+    unlimited: Mask  # (K,): one more node can be bought for certain
+
+    @property
+    def demand(self) -> Amounts:
+        """Pods per kind, (S,)."""
+        return np.array([len(kind.pods) for kind in self.kinds], dtype=np.int64)
+
+    @property
+    def bought(self) -> int:
+        """The first so many sites are offerings."""
+        return int(np.count_nonzero(self.column >= 0))
+
+    def copies(self) -> Amounts:
+        """How many pods of each kind alone a node of each site holds, at most the demand, (S, K)."""
+        result = np.where(self.feasible, self.demand[:, None], 0)
+        for row in range(self.vectors.shape[1]):
+            need = self.vectors[:, row]
+            asked = need > 0
+            result[asked] = np.minimum(result[asked], self.room[:, row][None, :] // need[asked][:, None])
+        return result
+
+    def at(self, key: str) -> dict[str, list[int]]:
+        """Sites by domain, those without one left out."""
+        found: dict[str, list[int]] = {}
+        for site, value in enumerate(self.domains[key]):
+            if value:
+                found.setdefault(value, []).append(site)
+        return found
+
+
+def terrain_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Placement]) -> Terrain:
+    """The terrain of a plan; `free` (nodes, R) is the room on existing nodes before anything was placed."""
+    limited = any(table.pool.limits is not None for table in world.tables)
+    found = kinds_placed(world, placed, limited=limited)
+    kinds = tuple(_kind(world, place, pods) for place, pods in found.items())
+    concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
+    land = _Land(world, columns, found, concerned)
+    reach = [Reach(world, land.sites, *kind) for kind in found]
+    anywhere = _table([each.anywhere for each in reach], len(land.sites.column))
+    own = _table([each.own for each in reach], len(land.sites.column))
+    nodes = _table([each.nodes for each in reach], len(free))
+    useful = np.flatnonzero(own.any(axis=0))
+    domains = land.domains(useful)
+    counting = {index: land.counting(index, useful) for index in land.spreads}
+    kept = _kept((anywhere[:, useful], own[:, useful]), domains, counting, land.sites.column[useful], columns)
+    some = useful[kept]
+    column = land.sites.column[some]
+    rules = _node_rules(world, kinds)
+    room = np.maximum(np.concatenate([columns.room[column], free]), 0)
+    left = [columns.left.get(columns.reservation[each], _ENDLESS) for each in column.tolist()]
+    none = np.zeros(len(free), dtype=np.int64)
+    return Terrain(
+        kinds=kinds,
+        feasible=np.concatenate([anywhere[:, some], nodes], axis=1),
+        own=np.concatenate([own[:, some], nodes], axis=1),
+        vectors=rules.vectors,
+        conflict=rules.conflict,
+        room=np.concatenate([room, np.tile(rules.most, (len(room), 1))], axis=1),
+        price=np.concatenate([columns.price[column], none]),
+        most=np.concatenate([np.array(left, dtype=np.int64), none + 1]),
+        column=np.concatenate([column, none - 1]),
+        domains={
+            key: (*(values[site] for site in kept.tolist()), *land.of_nodes(key))
+            for key, values in domains.items()
+        },
+        counting={
+            key: np.concatenate([mask[kept], land.counting_nodes(key)]) for key, mask in counting.items()
+        },
+        unlimited=np.concatenate([_endless(world)[columns.pool[column]], none > 0]),
+    )
+
+
+def _endless(world: World) -> Mask:
+    """Per pool: it has no limits."""
+    return np.array([table.pool.limits is None for table in world.tables], dtype=np.bool_)
+
+
+def _table(rows: Sequence[Mask], width: int) -> Mask:
+    return np.array(rows, dtype=np.bool_).reshape(len(rows), width)
+
+
+def _kept(
+    reach: tuple[Mask, Mask],
+    domains: Mapping[str, Sequence[str]],
+    counting: Mapping[int, Mask],
+    column: Amounts,
+    columns: Columns,
+) -> Amounts:
+    """The sites that no other one replaces for every kind and every rule; `reach` are two tables (S, K)."""
+    marks = [*reach, *(mask[None, :] for mask in counting.values())]
+    for values in domains.values():
+        codes = np.unique(values, return_inverse=True)[1]
+        marks.append(codes[None, :] == np.arange(codes.max(initial=-1) + 1)[:, None])
+    return undominated(
+        np.concatenate(marks), columns.room[column], columns.price[column], columns.reserved[column]
+    )
+
+
+def _kind(world: World, place: tuple[int, int, int], pods: list[str]) -> Kind:
+    shape, level, tier = place
+    groups = world.topology.groups
+    mine = owned_by(world, shape, level)
+    keys = frozenset(groups[index].id.key for index in mine if groups[index].id.kind == SPREAD)
+    return Kind(shape, level, tier, tuple(pods), mine, frozenset(world.shapes[shape].matching), keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeRules:
+    """Resources with those that stand for rules on single nodes (S, R), and what a node has of these."""
+
+    vectors: Amounts
+    most: Amounts
+    conflict: Mask
+
+
+def _node_rules(world: World, kinds: Sequence[Kind]) -> _NodeRules:
+    rules = node_rules(world, [(kind.shape, kind.level) for kind in kinds])
+    groups = cliques(rules.conflict)
+    alone = np.zeros((len(kinds), len(groups)), dtype=np.int64)
+    for number, group in enumerate(groups):
+        alone[group, number] = 1
+    vectors = np.array([world.shapes[kind.shape].vector for kind in kinds], dtype=np.int64)
+    return _NodeRules(
+        np.concatenate([vectors.reshape(len(kinds), -1), rules.takes, alone], axis=1),
+        np.concatenate([rules.most, np.ones(len(groups), dtype=np.int64)]),
+        rules.conflict,
+    )
+
+
+class _Land:
+    """What rules see of each site, and of each existing node."""
+
+    def __init__(
+        self,
+        world: World,
+        columns: Columns,
+        kinds: Iterable[tuple[int, int, int]],
+        concerned: Iterable[int],
+    ) -> None:
+        self._world = world
+        self._columns = columns
+        groups = {index: world.topology.groups[index] for index in concerned}
+        self._keys = sorted({group.id.key for group in groups.values()} - {HOSTNAME})
+        self.spreads = [index for index, group in groups.items() if group.id.kind == SPREAD]
+        named = [
+            Requirements.of((item,))
+            for table in world.tables
+            for key in self._keys
+            for item in (table.base.by_key.get(key),)
+            if item is not None and not item.complement
+        ]
+        self.sites = sites_of(world, columns, [*asked_by(world, kinds), *named])
+
+    def domains(self, some: Amounts) -> dict[str, list[str]]:
+        """Per label its value at each of some sites; hostnames and labels that may have any are left out."""
+        found = {key: [self._value(site, key) for site in some.tolist()] for key in self._keys}
+        return {
+            key: [value for value in values if value is not None]
+            for key, values in found.items()
+            if None not in values
+        }
+
+    def of_nodes(self, key: str) -> list[str]:
+        """The same on the existing nodes."""
+        nodes = self._world.nodes
+        return [nodes.domain(row, key) for row in range(len(nodes.nodes))]
+
+    def counting(self, index: int, some: Amounts) -> Mask:
+        """Which of some sites have nodes that a spread counts for certain."""
+        wanted = self._world.topology.groups[index].id.node_filter
+        answers = []
+        for site in some.tolist():
+            column = int(self._columns.column[self.sites.column[site]])
+            table = self._table(site)
+            labels = table.base
+            if wanted.alternatives:
+                state = [Requirement.new(key, "In", (value,)) for key, value in self._state(site) if value]
+                offering, kind = table.offerings[column], table.types[int(table.column_type[column])]
+                labels = labels.add(*kind.requirements, *offering.requirements, *state)
+            sure = all(key in labels.by_key and len(labels.by_key[key]) == 1 for key in wanted.labels())
+            answers.append(sure and wanted.accepts(labels, table.pool.taints, self._world.well_known))
+        return np.array(answers, dtype=np.bool_)
+
+    def counting_nodes(self, index: int) -> Mask:
+        """The same of the existing nodes."""
+        rows = range(len(self._world.nodes.nodes))
+        return np.array([self._world.counts_on(row, index) for row in rows], dtype=np.bool_)
+
+    def _value(self, site: int, key: str) -> str | None:
+        table = self._table(site)
+        value = table.domains(key)[int(self._columns.column[self.sites.column[site]])]
+        if value or (key not in table.base.by_key and key not in self._world.well_known):
+            return value
+        known = table.base.by_key.get(key)
+        if known is None or known.complement:
+            return None
+        return dict(self._state(site)).get(key)
+
+    def _table(self, site: int) -> PoolTable:
+        return self._world.tables[int(self._columns.pool[self.sites.column[site]])]
+
+    def _state(self, site: int) -> State:
+        return self.sites.states[self._table(site).index][int(self.sites.state[site])]
