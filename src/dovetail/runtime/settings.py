@@ -40,6 +40,7 @@ class Settings:
     spot_tolerance: int = SPOT_TOLERANCE
     node_surcharge: int = 0  # nano-dollars per hour that a node costs besides its instance and volumes
     minimum_saving: str = ""  # by replacing a node, as "2%,$0.005"; what is left out is as by default
+    pod_moves_per_day: int = 1  # by consolidation, per pod within 24 h
     gates: FeatureGates = FeatureGates()
     brakes: BrakeOptions = field(default_factory=BrakeOptions)
     # Label keys that pods may ask for although no pool defines them.
@@ -54,6 +55,7 @@ class Settings:
         _one_of("--min-values-policy", self.min_values_policy, MIN_VALUES_POLICIES)
         self.consolidation()
         _at_least("--node-surcharge", self.node_surcharge, 0)
+        _at_least("--pod-moves-per-day", self.pod_moves_per_day, 0)
         _at_least("--spot-diversity", self.spot_diversity, 1)
         _at_least("--spot-tolerance", self.spot_tolerance, 0)
         if not 0 < self.batch_idle_duration <= self.batch_max_duration:
@@ -87,6 +89,7 @@ class Settings:
             self.node_surcharge,
             self.gates.spot_to_spot_consolidation,
             self.provisioning().deadline,
+            self.pod_moves_per_day,
         )
 
     def provisioning(self) -> ProvisioningOptions:

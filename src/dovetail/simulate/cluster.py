@@ -163,6 +163,7 @@ class Cluster:
                 confirmed=given.confirm_termination,
             ),
             minimum_saving=given.minimum_saving,
+            pod_moves_per_day=given.pod_moves_per_day,
             gates=FeatureGates(
                 node_repair=given.feature_gates.node_repair,
                 spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,

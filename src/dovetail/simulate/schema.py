@@ -125,6 +125,7 @@ class Settings(Section, frozen=True, kw_only=True):
     forceful_budget: str = ""  # such as 10% or 3
     confirm_termination: str = ""
     interruption_queue: str = ""  # a name; without one, nobody hears of interruptions
+    pod_moves_per_day: int = 1  # by consolidation
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.

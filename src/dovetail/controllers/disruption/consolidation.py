@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note
+from dovetail.disrupt.consolidation.churn import Ledger
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.movers import closed, movers
@@ -26,6 +27,8 @@ from dovetail.model.problem import Budget
 from dovetail.solve.work import Work
 
 _TURN = Budget.within(3 * SECOND)
+_IDLE = MINUTE  # budgets begin and end, and pods may be moved again, without anything else that changes
+_Sight = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class ConsolidationOptions:
     surcharge: int = 0
     spot_to_spot: bool = False
     deadline: int = SECOND
+    moves_per_pod: int = 1  # within 24 h
 
 
 class Consolidation:
@@ -55,12 +59,17 @@ class Consolidation:
         self._intake = intake
         self._options = options
         self._memory = Memory()
+        self._ledger = Ledger(options.moves_per_pod)
+        self._idle: tuple[_Sight, int] | None = None  # where nothing was to be gained, and when that was seen
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
+        now, sight = self._context.clock.now(), self._sight(views)
+        if self._idle is not None and now - self._idle[1] < _IDLE and sight == self._idle[0]:
+            return Decision(None)
         question, notes = self._question(views)
-        now = self._context.clock.now()
         finding = await self._driven(search(question, self._memory, Work(_TURN), now))
+        self._idle = (sight, now) if finding.complete and finding.move is None else None
         claims = {view.name: view.claim.metadata.name for view in views}
         notes = (
             *notes,
@@ -84,7 +93,22 @@ class Consolidation:
             move = judged(question, leaving, problem, plan)
         except Refused:
             return None
-        return _command(move, views) if len(move.claims) <= len(command.replacements) else None
+        if len(move.claims) > len(command.replacements):
+            return None
+        self._ledger.record((pod for mover in leaving for pod in mover.pods), self._context.clock.now())
+        return _command(move, views)
+
+    def _sight(self, views: tuple[NodeView, ...]) -> _Sight:
+        """All that a decision depends on, the time excepted: equal ones are compared in milliseconds."""
+        state = self._context.state
+        pools = state.all(NodePool)
+        return (
+            views,
+            pools,
+            tuple(self._context.instance_types(pool) for pool in pools),
+            state.all(PodDisruptionBudget),
+            state.pods_on(""),
+        )
 
     def _question(self, views: tuple[NodeView, ...]) -> tuple[Question, tuple[Note, ...]]:
         state, now, options = self._context.state, self._context.clock.now(), self._options
@@ -96,7 +120,8 @@ class Consolidation:
         places = self._intake.places()
         waiting, _ = self._intake.waiting(places)
         problem = self._intake.problem((*waiting, *self._intake.moving()), places)
-        question = Question(problem, found, allowed, closed(views), options.spot_to_spot)
+        moves = self._ledger.left((pod for view in views for pod in view.pods), now)
+        question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot)
         return question, (*notes, *blocked_notes(wanted, allowed, UNDERUTILIZED))
 
     async def _driven(self, asking: Asking) -> Finding:

@@ -22,13 +22,14 @@ def deletable(
     not looked at: the solver has the last word.
     """
     room = Room(question, appraisal, movers)
-    left = dict(question.allowed)
+    purse = question.purse()
     gone: list[Mover] = []
     for mover in movers:
         if not work.left:
             break
-        if left.get(mover.pool, 0) > 0 and room.move([appraisal.shape[pod.key] for pod in mover.pods], mover):
-            left[mover.pool] -= 1
+        shapes = [appraisal.shape[pod.key] for pod in mover.pods]
+        if purse.holds(mover.pool, mover.pods) and room.move(shapes, mover):
+            purse.take(mover.pool, mover.pods)
             gone.append(mover)
         work.spend(1 + len(mover.pods) * len(room.names) // _ROWS_PER_UNIT)
     return tuple(gone)

@@ -13,9 +13,9 @@ REMEMBERED = 5 * MINUTE  # how long a verdict about one node holds although othe
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """Why a node stays, as of `at` (nanoseconds) and as it was then."""
+    """Why a node stays, as of `at` (nanoseconds) and with what was on it then."""
 
-    mover: Mover
+    content: tuple[object, ...]
     text: str
     at: int
 
@@ -31,6 +31,7 @@ class Memory:
         self._finding: Finding | None = None
         self._sets: dict[tuple[str, ...], str] = {}
         self._alone: dict[str, _Verdict] = {}
+        self._resting: dict[str, tuple[object, ...]] = {}
 
     def recall(self, question: Question) -> Finding | None:
         """What was found when the same was asked before, if the search was at its end then."""
@@ -39,17 +40,30 @@ class Memory:
                 self._alone.clear()
             self._question, self._finding = question, None
             self._sets.clear()
+            self._forget({node.name for node in question.problem.nodes})
         return self._finding
+
+    def _forget(self, present: set[str]) -> None:
+        self._alone = {name: item for name, item in self._alone.items() if name in present}
+        self._resting = {name: item for name, item in self._resting.items() if name in present}
 
     def keep(self, finding: Finding) -> None:
         """The answer to the question that was recalled last."""
         self._finding = finding if finding.complete and finding.move is None else None
 
+    def rest(self, mover: Mover) -> None:
+        """The pods of this node were moved often enough: let it rest until others come or go."""
+        self._resting[mover.name] = mover.content
+
+    def rests(self, mover: Mover) -> bool:
+        """True iff the node rests, and is as it was."""
+        return self._resting.get(mover.name) == mover.content
+
     def refused(self, movers: tuple[Mover, ...], now: int) -> str:
         """Why these nodes cannot go together; "" if that was not tried."""
         if len(movers) == 1:
             known = self._alone.get(movers[0].name)
-            if known is not None and known.mover == movers[0] and now - known.at < REMEMBERED:
+            if known is not None and known.content == movers[0].content and now - known.at < REMEMBERED:
                 return known.text
         return self._sets.get(_names(movers), "")
 
@@ -57,7 +71,7 @@ class Memory:
         """These nodes cannot go together, for that reason."""
         self._sets[_names(movers)] = text
         if len(movers) == 1:
-            self._alone[movers[0].name] = _Verdict(movers[0], text, now)
+            self._alone[movers[0].name] = _Verdict(movers[0].content, text, now)
 
 
 def _offers(question: Question) -> tuple[Pool, ...]:

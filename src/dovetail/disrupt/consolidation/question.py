@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod
+from dovetail.disrupt.consolidation.churn import Moves, Purse
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import add, subtract
@@ -28,6 +29,11 @@ class Mover:
     minimum: Minimum = field(default_factory=Minimum)
 
     @property
+    def content(self) -> tuple[object, ...]:
+        """What tells whether the node is still as it was: its price and its pods, not how these fare."""
+        return (self.price, *(pod.metadata.uid for pod in self.pods))
+
+    @property
     def rank(self) -> tuple[float, str]:
         """Sorts what saves most per disrupted pod first, if it can go without replacement."""
         return (-self.price / (1 + self.cost), self.name)
@@ -43,8 +49,13 @@ class Question:
     problem: Problem
     movers: tuple[Mover, ...]
     allowed: Mapping[str, int]  # pool -> nodes that its budgets let go
+    moves: Moves = field(default_factory=Moves)
     closed: frozenset[str] = frozenset()  # nodes that no pod may be moved to
     spot_to_spot: bool = False
+
+    def purse(self, *, replacing: bool = False) -> Purse:
+        """All that budgets and the limit on moves allow."""
+        return Purse(self.allowed, self.moves.replacing if replacing else self.moves.deleting)
 
     def without(self, leaving: Sequence[Mover]) -> Problem:
         """The problem of placing the pods of these nodes, once the nodes are gone."""

@@ -47,8 +47,7 @@ class _Search:
         self._work = work
         self._now = now
         self._prospects = Prospects(question, work)
-        allowed = [mover for mover in question.movers if question.allowed.get(mover.pool, 0) > 0]
-        self._movers = sorted(allowed, key=lambda mover: mover.rank)
+        self._movers = sorted(self._free(), key=lambda mover: mover.rank)
         self._stay: dict[str, str] = {}
 
     def run(self) -> Asking:
@@ -65,6 +64,17 @@ class _Search:
             sum(mover.price for mover in self._question.movers),
             complete=move is not None or self._work.left,
         )
+
+    def _free(self) -> Iterator[Mover]:
+        """Nodes that may go by budgets and moves. Pods that were moved enough stay where they are at rest."""
+        purse = self._question.purse()
+        for mover in self._question.movers:
+            if self._question.allowed.get(mover.pool, 0) < 1 or self._memory.rests(mover):
+                continue
+            if purse.holds(mover.pool, mover.pods):
+                yield mover
+            else:
+                self._memory.rest(mover)
 
     def _deleted(self) -> Generator[Problem, Plan, Move | None]:
         """As many nodes as can go without others in their place, or almost."""
@@ -101,10 +111,10 @@ class _Search:
         return list(self._within(mover for _, _, mover in sorted(found, key=lambda entry: entry[:2])))
 
     def _within(self, movers: Iterable[Mover]) -> Iterator[Mover]:
-        left = dict(self._question.allowed)
+        purse = self._question.purse(replacing=True)
         for mover in movers:
-            if left[mover.pool] > 0:
-                left[mover.pool] -= 1
+            if purse.holds(mover.pool, mover.pods):
+                purse.take(mover.pool, mover.pods)
                 yield mover
 
     def _replaceable(self, mover: Mover) -> bool:
@@ -114,8 +124,11 @@ class _Search:
         """One node after the other; says of each why it stays."""
         found = []
         room = Room(self._question, self._prospects.appraisal, self._movers)
+        purse = self._question.purse(replacing=True)
         for mover in self._movers:
             most = self._hope(mover, room)
+            if most < mover.price and not purse.holds(mover.pool, mover.pods):
+                continue
             if most >= mover.minimum.of(mover.price):
                 found.append((-most / (1 + mover.cost), mover.name, mover))
             else:
