@@ -25,7 +25,8 @@ def workload(pod: Pod) -> str:
 class Moves:
     """Workload -> how many more of its pods may be moved; any number of those that are not named.
 
-    Replacing nodes gets half as many: it saves little of what deleting them would once the load falls.
+    Nothing is left for replacing nodes once half of all moves were made: it saves little of what deletions
+    save when the load falls.
     """
 
     deleting: Mapping[str, int] = field(default_factory=dict)
@@ -51,10 +52,9 @@ class Ledger:
             made.update(moved)
         present = Counter(map(workload, pods))
         most = {key: self._per_pod * count for key, count in present.items()}
-        return Moves(
-            {key: max(0, count - made[key]) for key, count in most.items()},
-            {key: max(0, count - count // 2 - made[key]) for key, count in most.items()},
-        )
+        left = {key: max(0, count - made[key]) for key, count in most.items()}
+        half = {key: count if 2 * made[key] <= most[key] else 0 for key, count in left.items()}
+        return Moves(left, half)
 
 
 class Purse:
