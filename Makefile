@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test check lint types layers format clean
+.PHONY: help setup demo test soak check lint types layers format clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,10 @@ demo: $(STAMP) ## Play an evening rush in virtual time and write build/evening-r
 
 test: $(STAMP) ## Run the tests (under 10 minutes, no network)
 	$(BIN)/pytest
+
+SEEDS ?= 20
+soak: $(STAMP) ## Play SEEDS=20 seeds of examples/faults; every promise must hold
+	$(BIN)/python -m dovetail.testing.soak --seeds $(SEEDS)
 
 check: lint types layers ## Lint, types, floors
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodeClassRef, NodePool
+from dovetail.api.meta import Object
 from dovetail.base.clock import Clock
+from dovetail.base.errors import Conflict, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
 from dovetail.cloud.provider import Provider
@@ -15,6 +18,8 @@ from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.kube.client import Client
 from dovetail.kube.recorder import Recorder
 from dovetail.model.offering import InstanceType
+
+T = TypeVar("T", bound=Object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,23 @@ class Context:
     recorder: Recorder
     metrics: Metrics
     brakes: Brakes
+
+    async def read(self, kind: type[T], name: str) -> T:
+        """The object as the API server has it now.
+
+        Raises NotFound, and Conflict when the watches have shown more than the answer: then it comes from a
+        server that lags behind, and what one would do about it may be long done.
+        """
+        try:
+            found = await self.client.get(kind, name)
+        except NotFound:
+            if self.state.get(kind, name) is None:
+                raise
+            raise Conflict(f"{kind.KIND} {name} is not there, but was seen") from None
+        known = self.state.get(kind, name)
+        if known is not None and int(known.metadata.resource_version) > int(found.metadata.resource_version):
+            raise Conflict(f"{kind.KIND} {name} was seen in a later version than the one that was read")
+        return found
 
     def node_class(self, reference: NodeClassRef) -> EC2NodeClass | None:
         """The class that a pool or claim refers to, if it exists."""

@@ -42,6 +42,7 @@ class ClusterSection(Section, frozen=True, kw_only=True):
 
     name: str = "demo"
     version: str = "1.33"
+    instance_types: tuple[str, ...] = ()  # the only ones that are sold; all of the region
     subnets: tuple[Subnet, ...] = ()
     security_groups: tuple[SecurityGroup, ...] = ()
 

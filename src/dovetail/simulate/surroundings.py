@@ -26,6 +26,7 @@ def simulated_cloud(
         log,
         region=scenario.file.region,
         account=_account(scenario),
+        sold=_sold(scenario),
         limits=(*(_limit(shortage, scenario) for shortage in scenario.file.shortages), *limits),
         delays=Delays(launch=scenario.latencies["launch"], terminate=scenario.latencies["terminate"]),
     )
@@ -58,6 +59,18 @@ def _account(scenario: Scenario) -> Account:
         tuple(subnets) or usual.subnets,
         groups or usual.security_groups,
     )
+
+
+def _sold(scenario: Scenario) -> frozenset[str]:
+    known = tuple(item.name for item in catalog.instance_types(scenario.file.region))
+    for i, name in enumerate(scenario.file.cluster.instance_types):
+        if name not in known:
+            raise InputError(
+                f"{scenario.file.region} does not sell {name!r}{suggest(name, known)}",
+                source=scenario.source,
+                path=f"cluster.instanceTypes[{i}]",
+            )
+    return frozenset(scenario.file.cluster.instance_types)
 
 
 def _limit(shortage: Shortage, scenario: Scenario) -> Limit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -24,7 +24,7 @@ from dovetail.cloud.simulated.fleet import Candidate, Request, attempts, candida
 from dovetail.cloud.simulated.interruptions import Interrupter, SimulatedQueue
 from dovetail.cloud.simulated.pools import Limit, Pool, Pools, UnavailableOfferings
 from dovetail.cloud.simulated.refusals import check_ready, fleet_errors, reachable
-from dovetail.cloud.simulated.types import TypeView, single_values
+from dovetail.cloud.simulated.types import TypeView, only, single_values
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
@@ -47,7 +47,8 @@ class _Machine:
 class SimulatedCloud:
     """Implements `cloud.provider.Provider` in the time of the clock it is given.
 
-    `types` replaces the catalogue (then node classes do not shape the types, and volumes are free). Every
+    `types` replaces the catalogue (then node classes do not shape the types, and volumes are free); `sold`
+    names the only types of the catalogue that there are. Every
     draw is keyed by the claim or the instance it is for, so that one launch never shifts another's luck.
     """
 
@@ -65,6 +66,7 @@ class SimulatedCloud:
         region: str,
         types: tuple[InstanceType, ...] | None = None,
         account: Account | None = None,
+        sold: Collection[str] = (),
         limits: Iterable[Limit] = (),
         delays: Delays | None = None,
     ) -> None:
@@ -76,7 +78,7 @@ class SimulatedCloud:
         self._delays = delays or Delays()
         self._pools = Pools(limits)
         self._unavailable = UnavailableOfferings()
-        self._view = TypeView(self._catalogued if types is None else lambda _: types)
+        self._view = TypeView(only(self._catalogued, sold) if types is None else lambda _: types)
         self._sells_volumes = types is None
         self._machines: dict[str, _Machine] = {}  # by provider id, in order of launch
         self._launches: Counter[str] = Counter()  # calls per claim: a second call is another instance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
@@ -53,6 +53,13 @@ class TypeView:
         except InputError:
             # The class's own conditions say what is wrong with it; it has no types until then.
             return ()
+
+
+def only(source: Source, names: Collection[str]) -> Source:
+    """The source with the types of these names alone; with all of its types if none is named."""
+    if not names:
+        return source
+    return lambda node_class: tuple(item for item in source(node_class) if item.name in names)
 
 
 def single_values(requirements: Requirements) -> dict[str, str]:

@@ -174,13 +174,12 @@ class Execution:
         return claim.metadata.name
 
     async def _prepare(self, view: NodeView, reason: str) -> None:
-        client = self._context.client
         if view.node is not None:
-            node = await client.get(Node, view.node.metadata.name)
+            node = await self._context.read(Node, view.node.metadata.name)
             if not _tainted(node):
                 taints = [*(encode(taint) for taint in node.spec.taints), encode(DISRUPTED)]
                 await self._write_taints(node, taints)
-        claim = await client.get(NodeClaim, view.claim.metadata.name)
+        claim = await self._context.read(NodeClaim, view.claim.metadata.name)
         await write(self._context, claim, Condition(type=DISRUPTION_REASON, status="True", reason=reason))
 
     async def _delete(self, running: Running) -> None:

@@ -80,12 +80,10 @@ class NodeTermination:
         """Bring one node nearer to its end; answers when to look again."""
         context = self._context
         try:
-            node = await context.client.get(Node, name)
+            node = await context.read(Node, name)
         except NotFound:
-            return self._unless_gone(name)
-        if not node.deleting:
-            return self._unless_gone(name)
-        if labels.TERMINATION_FINALIZER not in node.metadata.finalizers:
+            return None
+        if not node.deleting or labels.TERMINATION_FINALIZER not in node.metadata.finalizers:
             return None
         if not context.state.watch_synced():
             return _UNSYNCED_POLL  # pods that are not known yet must not look like none
@@ -115,18 +113,13 @@ class NodeTermination:
         unclaimed = [node.spec.provider_id for node in ours if state.claim_of(node) is None]
         return await self._guard.holds(unclaimed, len(ours))
 
-    def _unless_gone(self, name: str) -> int | None:
-        """Look again soon if the watch has shown a deletion that a read did not: the read may be old."""
-        known = self._context.state.get(Node, name)
-        return _UNSYNCED_POLL if known is not None and known.deleting else None
-
     async def _claim(self, node: Node) -> NodeClaim | None:
         """The node's claim as the API server has it now."""
         known = self._context.state.claim_of(node)
         if known is None:
             return None
         try:
-            return await self._context.client.get(NodeClaim, known.metadata.name)
+            return await self._context.read(NodeClaim, known.metadata.name)
         except NotFound:
             return None
 
@@ -254,4 +247,4 @@ class NodeTermination:
 
     async def _finish(self, node: Node) -> None:
         self._evictions.keep_only(node.metadata.name, frozenset())
-        await drop_finalizer(self._context, await self._context.client.get(Node, node.metadata.name))
+        await drop_finalizer(self._context, await self._context.read(Node, node.metadata.name))

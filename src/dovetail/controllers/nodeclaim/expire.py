@@ -8,7 +8,6 @@ from __future__ import annotations
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
-from dovetail.base.clock import SECOND
 from dovetail.base.errors import NotFound
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.brakes.hold import HELD_POLL, held
@@ -49,10 +48,9 @@ class NodeClaimExpiration:
     async def reconcile(self, name: str) -> int | None:
         """Delete the claim if it is time; answers how long it still has."""
         try:
-            claim = await self._context.client.get(NodeClaim, name)
+            claim = await self._context.read(NodeClaim, name)
         except NotFound:
-            # A read may be older than what the watch has shown.
-            return SECOND if self._context.state.get(NodeClaim, name) is not None else None
+            return None
         ours = managed(claim.spec.node_class_ref, self._context.provider.node_class_kinds)
         end = expires(claim)
         if not ours or claim.deleting or end is None:

@@ -30,10 +30,12 @@ class Launcher:
         """The claim was made while this process was there: no other has launched it."""
         self._untried.add(claim.metadata.uid)
 
-    def instance_of(self, claim: NodeClaim) -> str:
-        """The provider ID of the claim's instance, even when its status does not hold it yet."""
-        known = self._launched.get(claim.metadata.uid)
-        return claim.status.provider_id or (known.provider_id if known is not None else "")
+    async def instance_of(self, claim: NodeClaim) -> str:
+        """The provider ID of the claim's instance, even one that its status does not hold; "" if none."""
+        if claim.status.provider_id:
+            return claim.status.provider_id
+        known = self._launched.get(claim.metadata.uid) or await self._adopt(claim)
+        return known.provider_id if known is not None else ""
 
     def forget(self, claim: NodeClaim) -> None:
         """The claim is gone."""

@@ -73,10 +73,9 @@ class NodeClaimLifecycle:
         if not context.state.watch_synced():
             return _UNSYNCED_POLL  # a node that is not known yet must not look like none
         try:
-            claim = await context.client.get(NodeClaim, name)
+            claim = await context.read(NodeClaim, name)
         except NotFound:
-            # A read may be older than what the watch has shown.
-            return _UNSYNCED_POLL if context.state.get(NodeClaim, name) is not None else None
+            return None
         if not managed(claim.spec.node_class_ref, context.provider.node_class_kinds):
             return None
         if claim.deleting:
@@ -113,7 +112,7 @@ class NodeClaimLifecycle:
         try:
             return await self._launcher.step(claim)
         except CreateFailed:
-            latest = await self._context.client.get(NodeClaim, claim.metadata.name)
+            latest = await self._context.read(NodeClaim, claim.metadata.name)
             if await self._expired(latest):
                 return None
             raise
@@ -132,7 +131,7 @@ class NodeClaimLifecycle:
             self._on_outcome(claim, registered)
 
     async def _end(self, claim: NodeClaim) -> int | None:
-        again = await terminate(self._context, claim, self._launcher.instance_of(claim))
+        again = await terminate(self._context, claim, await self._launcher.instance_of(claim))
         if again is None:
             self._launcher.forget(claim)
         return again

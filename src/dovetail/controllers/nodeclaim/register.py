@@ -34,7 +34,7 @@ async def register(context: Context, claim: NodeClaim) -> NodeClaim:
         return await write(
             context, claim, Condition(type=REGISTERED, status="False", reason=reason, message=message)
         )
-    node = await context.client.get(Node, nodes[0].metadata.name)
+    node = await context.read(Node, nodes[0].metadata.name)
     if labels.REGISTERED not in node.metadata.labels and not _awaits_registration(node):
         await context.recorder.publish(claim, "Warning", "UnregisteredTaintMissing", _TAINT_MISSING)
     await context.client.patch(Node, node.metadata.name, merge=registration(node, claim))

@@ -93,7 +93,7 @@ async def _nodes(context: Context, claim: NodeClaim) -> list[Node]:
     found: list[Node] = []
     for name in dict.fromkeys((*known, claim.status.node_name)):
         try:
-            node = await context.client.get(Node, name)
+            node = await context.read(Node, name)
         except NotFound:
             continue
         if node.spec.provider_id == claim.status.provider_id:

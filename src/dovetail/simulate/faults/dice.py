@@ -14,7 +14,9 @@ from dovetail.simulate.faults.plan import Fault, Faults
 class Dice:
     """Draws for each call; counts what happened and writes it into the log.
 
-    There is one stream per kind of fault and kind of call, so that one kind never shifts another's luck.
+    There is one stream per kind of fault and kind of call, so that one kind never shifts another's luck. A
+    fault that has not happened in the first three quarters of its time happens at the next occasion: whoever
+    names it wants to see it.
     """
 
     def __init__(self, faults: Faults, seed: int, clock: Clock, log: EventLog) -> None:
@@ -26,13 +28,18 @@ class Dice:
         self._by_kind: dict[str, tuple[Fault, ...]] = {}
         for fault in faults.faults:
             self._by_kind[fault.kind] = (*self._by_kind.get(fault.kind, ()), fault)
+        self._seen: set[int] = set()  # numbers of the faults that happened
         self._streams: dict[tuple[str, str], random.Random] = {}
 
     def hit(self, kind: str, call: str, subject: str = "") -> Fault | None:
         """The fault of that kind that happens to this call, if one does; `call` names the kind of call."""
         now = self._clock.now()
         for fault in self._by_kind.get(kind, ()):
-            if fault.since <= now < fault.until and self.stream(kind, call).random() < fault.rate:
+            if not fault.since <= now < fault.until:
+                continue
+            late = now >= fault.since + (fault.until - fault.since) * 3 // 4
+            if (late and fault.number not in self._seen) or self.stream(kind, call).random() < fault.rate:
+                self._seen.add(fault.number)
                 self.happened(kind, subject or call)
                 return fault
         return None

@@ -1,0 +1,150 @@
+"""Many seeds of one scenario with faults, in parallel: which of them break a promise?
+
+python -m dovetail.testing.soak [--seeds 20] [--first 1] [--jobs N] [--scenario FOLDER] [--faults FILE]
+
+Each seed must keep every rule, leave no pod without a node, have forty nodes, and see every kind of fault
+that its file names. A seed that fails is told with the command that replays it; then the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from dovetail.base.clock import HOUR
+from dovetail.base.errors import InputError
+from dovetail.simulate.faults.plan import Faults
+from dovetail.simulate.faults.plan import load as load_faults
+from dovetail.simulate.run import Result, simulate
+from dovetail.simulate.scenario import FAULTS_NAME, Scenario
+from dovetail.simulate.scenario import load as load_scenario
+
+EXAMPLE = Path("examples/faults")
+NODES = 40
+DURATION = 2 * HOUR
+_SHOWN = 5  # complaints of one seed
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one seed; sound iff there is no complaint."""
+
+    seed: int
+    complaints: tuple[str, ...]
+    faults: dict[str, int]
+    checks: int
+    peak: int
+    cpu_seconds: float
+
+
+def play(scenario: Path, faults: Path, seed: int) -> Verdict:
+    """Play one seed. Whatever is raised is a complaint."""
+    begun = time.process_time()
+    plan = load_scenario(scenario).seeded(seed)
+    trouble = load_faults(faults, plan)
+    try:
+        result = simulate(plan, faults=trouble)
+    except Exception as error:  # a run that breaks off is a finding like any other
+        seconds = time.process_time() - begun
+        return Verdict(seed, (f"it broke off: {type(error).__name__}: {error}",), {}, 0, 0, seconds)
+    summary = result.summary
+    return Verdict(
+        seed,
+        tuple(complaints(result, plan, trouble)),
+        summary.faults,
+        summary.invariants_checked,
+        summary.nodes.peak,
+        time.process_time() - begun,
+    )
+
+
+def complaints(result: Result, scenario: Scenario, faults: Faults) -> Iterator[str]:
+    """What is wrong with a run."""
+    summary = result.summary
+    for broken in summary.violations:
+        yield f"{broken.rule}: {broken.subject} {broken.message}"
+    if summary.pods.unbound:
+        yield f"{summary.pods.unbound} pods have no node at the end"
+    if scenario.duration < DURATION:
+        yield "it lasts less than two hours"
+    if summary.nodes.peak < NODES:
+        yield f"it never had more than {summary.nodes.peak} nodes, {NODES} are wanted"
+    for kind in dict.fromkeys(fault.kind for fault in faults.faults):
+        if not summary.faults.get(kind):
+            yield f"no {kind} happened"
+
+
+def replay(scenario: Path, faults: Path, seed: int) -> str:
+    """The command that plays one seed again."""
+    return f"dovetail simulate {scenario} --faults {faults} --seed {seed}"
+
+
+def soak(scenario: Path, faults: Path, seeds: Sequence[int], jobs: int) -> list[Verdict]:
+    """Play all seeds, telling of each as it ends; in order of seed."""
+    found = []
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running = [pool.submit(play, scenario, faults, seed) for seed in seeds]
+        for number, done in enumerate(as_completed(running), 1):
+            verdict = done.result()
+            found.append(verdict)
+            told = "sound" if not verdict.complaints else f"{len(verdict.complaints)} complaints"
+            print(
+                f"[{number}/{len(seeds)}] seed {verdict.seed}: {told}, {sum(verdict.faults.values())} faults,"
+                f" {verdict.checks} checks, {verdict.cpu_seconds:.1f} s of CPU",
+                flush=True,
+            )
+            for text in verdict.complaints[:_SHOWN]:
+                print(f"    {text}", flush=True)
+            if verdict.complaints:
+                print(f"    replay it: {replay(scenario, faults, verdict.seed)}", flush=True)
+    return sorted(found, key=lambda verdict: verdict.seed)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0 iff every seed is sound, 2 for what cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m dovetail.testing.soak", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many")
+    parser.add_argument("--first", type=int, default=1, help="the first of them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
+    parser.add_argument("--scenario", type=Path, default=EXAMPLE)
+    parser.add_argument("--faults", type=Path, help=f"{FAULTS_NAME} of the scenario by default")
+    parser.add_argument("--json", type=Path, help="write every verdict to this file")
+    given = parser.parse_args(arguments)
+    if given.seeds < 1 or given.jobs < 1:
+        parser.error("--seeds and --jobs must be 1 or more")
+    faults = given.faults or given.scenario / FAULTS_NAME
+    try:
+        load_faults(faults, load_scenario(given.scenario))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    found = soak(given.scenario, faults, range(given.first, given.first + given.seeds), given.jobs)
+    _summarize(found)
+    if given.json is not None:
+        given.json.write_text(json.dumps([asdict(item) for item in found], indent=2) + "\n", encoding="utf-8")
+    return 1 if any(item.complaints for item in found) else 0
+
+
+def _summarize(found: Sequence[Verdict]) -> None:
+    failed = [item.seed for item in found if item.complaints]
+    fired: Counter[str] = Counter()
+    for item in found:
+        fired.update(item.faults)
+    print(f"{len(found) - len(failed)} of {len(found)} seeds are sound; failed: {failed or 'none'}")
+    print("faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(fired.items())))
+    seconds = sum(item.cpu_seconds for item in found)
+    checks = sum(item.checks for item in found)
+    print(f"{checks} checks, {seconds:.0f} s of CPU, {seconds / len(found):.1f} s a seed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
