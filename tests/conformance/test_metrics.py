@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.controllers.brakes import guard
+from dovetail.controllers.disruption import efficiency
 from dovetail.controllers.disruption import metrics as disruption
 from dovetail.controllers.interruption import metrics as interruption
 from dovetail.controllers.nodeclaim import disrupted
@@ -19,7 +20,15 @@ from dovetail.controllers.provisioning import realised
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 
-EVERY = (*provisioning.ALL, *realised.ALL, *guard.ALL, *disrupted.ALL, *disruption.ALL, *interruption.ALL)
+EVERY = (
+    *provisioning.ALL,
+    *realised.ALL,
+    *guard.ALL,
+    *disrupted.ALL,
+    *disruption.ALL,
+    *efficiency.ALL,
+    *interruption.ALL,
+)
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 COUNTER = Metric("made_total", "counter", "Things made.", ("kind",))

@@ -11,7 +11,7 @@ from stories import inflate, scale
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE
-from dovetail.controllers.disruption import metrics
+from dovetail.controllers.disruption import efficiency, metrics
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
@@ -173,4 +173,9 @@ def test_what_is_decided_is_exported() -> None:
     assert world.metrics.value(metrics.ALLOWED, nodepool="general", reason="Underutilized") == nodes
     assert world.metrics.value(metrics.CONSUMING, nodepool="general", reason="Underutilized") == 0
     assert world.metrics.value(metrics.ELIGIBLE, reason="underutilized") == nodes
+    # It fell when half of the pods went, and rose again as far as three zones allow.
+    ratio = world.metrics.value(efficiency.RATIO) or 0
+    looks = [record["lowerBound"] / record["cost"] for record in world.records("efficiency")]
+    assert looks[0] > 0.8
+    assert ratio == looks[-1] > min(looks)
     assert world.metrics.observed(metrics.EVALUATION, reason="drifted", consolidation_type="")

@@ -20,6 +20,7 @@ from dovetail.controllers.disruption.consolidatable import Consolidatable
 from dovetail.controllers.disruption.consolidation import Consolidation
 from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.drifted import Drifted
+from dovetail.controllers.disruption.efficiency import Efficiency
 from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Emptiness, drift, expiry
 from dovetail.controllers.disruption.podevents import PodEvents
@@ -114,6 +115,7 @@ class Operator:
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
         consolidation = Consolidation(context, self._planner, intake, self._settings.consolidation())
         methods = (Emptiness(context), drift(context, what_if), expiry(context, what_if), consolidation)
+        yield "disruption.efficiency", Efficiency(context, self._planner, intake).run()
         yield "disruption.queue", execution.run()
         yield "disruption", Disruption(context, execution, methods).run()
 

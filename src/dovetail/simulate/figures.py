@@ -77,6 +77,14 @@ class EndedNode(Figures, frozen=True, kw_only=True):
     replacements: list[str]
 
 
+class EfficiencyFigures(Figures, frozen=True, kw_only=True):
+    """The proven least cost of the pods over the cost of the managed nodes, 0 to 1; None if never looked."""
+
+    start: float | None
+    end: float | None
+    mean: float | None
+
+
 class PlanFigures(Figures, frozen=True, kw_only=True):
     """Plans that bought nodes, once all their nodes joined or failed and all their pods are somewhere."""
 
@@ -147,6 +155,7 @@ class Summary(Figures, frozen=True, kw_only=True):
     pods: PodFigures
     nodes: NodeFigures
     cost: CostFigures
+    efficiency: EfficiencyFigures
     plans: PlanFigures
     disruptions: DisruptionFigures
     waiting: WaitingFigures

@@ -12,6 +12,7 @@ import msgspec
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.disruptions import disruption_figures
+from dovetail.simulate.efficiency import efficiency_figures
 from dovetail.simulate.figures import (
     CostFigures,
     MaximumFigures,
@@ -54,6 +55,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
         pods=_pods(records, found),
         nodes=_nodes(records),
         cost=_cost(records, run.end),
+        efficiency=efficiency_figures(records, run.end),
         plans=plan_figures(records),
         disruptions=disruption_figures(records),
         waiting=_waiting([wait for wait in found if wait.waited]),

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dovetail.simulate.figures import DisruptionFigures, PlanFigures, Quantiles, Summary
+from dovetail.simulate.figures import DisruptionFigures, EfficiencyFigures, PlanFigures, Quantiles, Summary
 from dovetail.simulate.waiting import PARTS
 
 _OWNERS = 8
@@ -68,6 +68,8 @@ def _figures(summary: Summary) -> Table:
     notes += [f"${cost.estimated:,.2f} of it rests on estimated prices"] if cost.estimated else []
     if notes:
         table.add_row("", f"[dim]{', '.join(notes)}[/]")
+    if summary.efficiency.mean is not None:
+        table.add_row("Efficiency", _efficiency(summary.efficiency))
     if summary.plans.settled:
         table.add_row("Plans", _plans(summary.plans))
     for label, line in zip(chain(["Disruption"], repeat("")), _disruption(summary.disruptions), strict=False):
@@ -80,6 +82,13 @@ def _figures(summary: Summary) -> Table:
     )
     table.add_row("sha256", summary.event_log_sha256)  # of the event log
     return table
+
+
+def _efficiency(figures: EfficiencyFigures) -> str:
+    first, mean, last = (
+        f"{value:.0%}" for value in (figures.start or 0, figures.mean or 0, figures.end or 0)
+    )
+    return f"{mean} of what managed nodes cost is proven necessary; {first} at first, {last} at last"
 
 
 def _plans(figures: PlanFigures) -> str:

@@ -25,6 +25,7 @@ class _Tally:
     pending: int = 0
     running: int = 0
     cost: int = 0  # nano-dollars per hour
+    efficiency: float = 0.0  # as of the last look, 0 to 1
     nodes: dict[str, int] = field(default_factory=dict)  # kind -> count
     requested: dict[str, int] = field(default_factory=dict)  # resource -> of bound pods
     allocatable: dict[str, int] = field(default_factory=dict)  # resource -> of nodes
@@ -63,6 +64,7 @@ def chart_series(records: Sequence[Record], start: int, end: int) -> dict[str, A
 def _sample(lines: dict[str, list[float]], tally: _Tally, pending: int, length: int) -> None:
     now: dict[str, float] = {"pods.pending": pending, "pods.running": tally.running}
     now["cost"] = tally.cost / NANO_DOLLARS
+    now["efficiency"] = 100 * tally.efficiency
     for kind, count in tally.nodes.items():
         now[f"nodes.{kind}"] = count
     for resource in ("cpu", "memory"):
@@ -95,6 +97,8 @@ def _apply(tally: _Tally, record: Record) -> None:
         case "instance.started":
             tally.price_of[record["instance"]] = record["price"]
             tally.cost += record["price"]
+        case "efficiency":
+            tally.efficiency = record["lowerBound"] / record["cost"]
         case "instance.terminated":
             tally.cost -= tally.price_of.pop(record["instance"], 0)
 

@@ -91,6 +91,9 @@ function charts() {
   chart("chart-nodes", t, Object.fromEntries(kinds.map((kind) => [kind, line(`nodes.${kind}`, PALETTE[kind] || "#000", tint(PALETTE[kind] || "#000000"))])), whole, true);
   chart("chart-cost", t, { "$/hour": line("cost", "#009e73", tint("#009e73", 0.85)) }, (value) => `$${value.toFixed(2)}`, false);
   chart("chart-use", t, { CPU: line("use.cpu", "#0072b2"), memory: line("use.memory", "#cc79a7") }, (value) => `${Math.round(value)} %`, false);
+  if (lines.efficiency.some((value) => value > 0)) {
+    chart("chart-efficiency", t, { "proven necessary": line("efficiency", "#009e73", tint("#009e73", 0.85)) }, (value) => `${Math.round(value)} %`, false);
+  } else byId("efficiency").remove();
   const services = Object.keys(data.traffic);
   if (!services.length) { byId("traffic").remove(); return; }
   const times = [...new Set(services.flatMap((name) => data.traffic[name].map((point) => point[0])))].sort((a, b) => a - b);

@@ -1,0 +1,76 @@
+"""How much of what the nodes cost is necessary: the least that their pods cost anyhow over what is paid."""
+
+from __future__ import annotations
+
+from dovetail.base.clock import MINUTE
+from dovetail.base.errors import PlannerFailed
+from dovetail.base.metrics import Metric
+from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.views import node_views
+from dovetail.controllers.planner import Planner
+from dovetail.controllers.prices import Prices
+from dovetail.controllers.provisioning.intake import Intake
+from dovetail.disrupt.consolidation.search import QUICK
+from dovetail.disrupt.pods import reschedulable, unbound
+from dovetail.model.offering import NANO_DOLLARS
+
+PERIOD = 5 * MINUTE
+
+COST = Metric(
+    "dovetail_cluster_cost_dollars_per_hour",
+    "gauge",
+    "What the nodes that Dovetail manages cost now.",
+)
+BOUND = Metric(
+    "dovetail_cluster_lower_bound_dollars_per_hour",
+    "gauge",
+    "What their pods cost at least on whichever nodes; proven.",
+)
+RATIO = Metric(
+    "dovetail_cluster_efficiency_ratio",
+    "gauge",
+    "The lower bound over the cost, 0 to 1: no packing of these pods could be better than 1.",
+)
+ALL = (COST, BOUND, RATIO)
+
+
+class Efficiency:
+    """Asks every five minutes what the pods of all managed nodes would cost if they were placed anew."""
+
+    def __init__(self, context: Context, planner: Planner, intake: Intake) -> None:
+        self._context = context
+        self._planner = planner
+        self._intake = intake
+        self._prices = Prices()
+
+    async def run(self) -> None:
+        """Look for ever; a question without an answer skips one turn."""
+        while True:
+            await self._context.clock.sleep(PERIOD)
+            if not self._context.state.synced():
+                continue
+            try:
+                await self.look()
+            except PlannerFailed as error:
+                self._context.log.record("plan.failed", message=str(error))
+
+    async def look(self) -> None:
+        """Ask once. Nodes whose price is not known any more, and their pods, do not count."""
+        context = self._context
+        views = [view for view in node_views(context, (), self._prices) if view.price is not None]
+        cost = sum(view.price or 0 for view in views)
+        bound = 0
+        if cost:
+            pods = tuple(unbound(pod) for view in views for pod in view.pods if reschedulable(pod))
+            leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))
+            problem = self._intake.problem(pods, {}, leaving)
+            plan = await self._planner.plan(problem, QUICK)
+            bound = min(plan.cost.lower_bound, cost)
+        metrics = context.metrics
+        metrics.set(COST, cost / NANO_DOLLARS)
+        metrics.set(BOUND, bound / NANO_DOLLARS)
+        if cost:
+            metrics.set(RATIO, bound / cost)
+            context.log.record("efficiency", cost=cost, lowerBound=bound)
+        else:
+            metrics.drop(RATIO)
