@@ -72,6 +72,14 @@ def test_a_rotation_renews_every_node_and_nobody_notices() -> None:
     assert result.summary.nodes.launched == 12
 
 
+def test_half_of_the_pods_go_and_nodes_become_smaller() -> None:
+    summary = simulate(load(EXAMPLES / "consolidation")).summary
+    assert summary.violations == []
+    assert list(summary.disruptions.by_reason) == ["underutilized"]
+    assert summary.disruptions.saved_hourly > 0.25
+    assert summary.nodes.launched - summary.nodes.terminated <= 3
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
