@@ -122,18 +122,19 @@ class Search:
         self._better: Recast | None = None  # a cheaper plan that the search for a proof came upon
 
     def run(self) -> Answer:
-        assignment = self._first_assignment()
+        assignment, late = self._first_assignment(), False
         for _ in range(_ROUNDS):
             for row, units in assignment.existing.items():
                 self.existing.setdefault(row, []).extend(units)
             left = self._pack(assignment.items)
             waiting = sorted([*assignment.left, *left])
-            if not left:
+            if not left or (late and self.world.work.late):
                 break
+            late = self.world.work.late  # one more chance, then no more
             assignment = self.assigner.run(waiting)
         if self.taken_back:
             waiting = sorted([*waiting, *self._even_out()])
-        if waiting:
+        if waiting and not self.world.work.late:
             waiting = self._late(waiting)
         openings = Openings(self.world)
         self.bought = openings.kept_out(self.bought)

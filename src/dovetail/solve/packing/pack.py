@@ -58,7 +58,6 @@ class Packer(Stock):
 
     def __init__(self, world: World, columns: Columns, lots: Lots) -> None:
         super().__init__(world, columns, lots)
-        self._lacks = (~self.cells.feasible).astype(np.float32)
         self._crowds = Crowds(lots)
         self._clash = lots.conflict[np.ix_(self.cells.kind, self.cells.kind)]
         many = len(self.cells.kind)
@@ -156,11 +155,7 @@ class Packer(Stock):
         if not self.scarce:  # smaller ones than those that were filled, whatever was thinned out
             columns = self.offered[charge[self.offered] <= float(np.max(charge[usable], initial=0.0))]
         columns = columns[np.argsort(charge[columns], kind="stable")]
-        lacks = self._lacks[np.ix_(wanted, columns)]
-        held = (filled > 0).astype(np.float32) @ lacks == 0
-        used = filled @ self.cells.vectors[wanted]
-        for row in range(used.shape[1]):
-            held &= used[:, row][:, None] <= self.room[columns, row][None, :]
+        held = self.held(filled, self.cells.vectors[wanted], self.cells.kind[wanted], columns)
         best = held.argmax(axis=1)
         return columns[best], np.where(held.any(axis=1), charge[columns[best]], np.inf)
 

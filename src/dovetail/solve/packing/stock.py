@@ -18,6 +18,8 @@ from dovetail.solve.supply.world import World
 
 CELLS_PER_UNIT = 24  # of items times nodes in one step of filling that make a unit of work
 
+_MANY = 60_000  # cells times columns; with fewer, limits are spent on the very best column
+
 Counts = tuple[tuple[int, int], ...]  # (item or cell, bundles), ascending
 
 
@@ -37,9 +39,11 @@ class Stock:
         amounts = np.array([item.vector for item in lots.items])
         holds = columns.holds(world, amounts)
         world.work.spend(holds.size // CELLS_PER_UNIT)
-        self.feasible = holds & self._suited(lots.kinds, guests=False)[lots.kind]
+        suited = self._suited(lots.kinds, guests=False)
+        self.feasible = holds & suited[lots.kind]
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
         self.guests = holds & self._suited(lots.kinds, guests=True)[lots.kind]
+        self._unsuited = (~suited).astype(np.float32)  # (K, C)
         self.visitors = bool((self.guests & ~self.feasible).any())
         self.vectors: Amounts = np.concatenate([amounts, lots.takes[lots.kind]], axis=1)
         room = np.maximum(diverse_room(world, columns, amounts), 0)
@@ -49,7 +53,11 @@ class Stock:
         protected = columns.reserved | np.isin(columns.pool, limited)
         self.scarce = bool(protected.any())
         self.offered = undominated(self.cells.feasible, self.room, columns.price, protected)
-        self.kept = self.offered if self.scarce else thinned(self.offered, self.cells.feasible, columns.price)
+        self.kept = self.offered
+        if not self.scarce or len(self.offered) * len(self.cells.vectors) > _MANY:
+            free = self.offered[~columns.reserved[self.offered]]
+            some = thinned(free, self.cells.feasible, columns.price)
+            self.kept = np.union1d(some, self.offered[columns.reserved[self.offered]])
         free = self.offered[~columns.reserved[self.offered]]
         self.sold: Amounts = free[np.argsort(columns.price[free], kind="stable")]
 
@@ -77,20 +85,31 @@ class Stock:
         wanted = np.flatnonzero(loads.any(axis=0))
         loads = loads[:, wanted]
         columns = self.sold
-        present = (loads > 0).astype(np.float32)
-        lacks = (~self.feasible[np.ix_(wanted, columns)]).astype(np.float32)
-        held = present @ lacks == 0
-        used = loads @ self.vectors[wanted]
-        for row in range(used.shape[1]):
-            held &= used[:, row][:, None] <= self.room[columns, row][None, :]
+        held = self.held(loads, self.vectors[wanted], self.lots.kind[wanted], columns)
         if self.lots.conflict.any():
-            conflict = self.conflict_among(wanted)
+            conflict, present = self.conflict_among(wanted), (loads > 0).astype(np.float32)
             apart = np.triu(conflict, 1).astype(np.float32)
             broken = ((present @ apart > 0) & (loads > 0)) | ((loads > 1) & np.diagonal(conflict))
             held &= ~broken.any(axis=1, keepdims=True)
         best = held.argmax(axis=1)
         price = np.where(held.any(axis=1), self.columns.price[columns[best]], np.inf)
         return columns[best], price.astype(np.float64)
+
+    def held(self, loads: Amounts, vectors: Amounts, kind: Amounts, columns: Amounts) -> Mask:
+        """Which columns hold which loads (N, W) of W things with such requests and kinds, (N, columns).
+
+        Who fits alone somewhere but for its size is a matter of its kind.
+        """
+        present = (loads > 0).astype(np.float32)
+        kinds, of = np.unique(kind, return_inverse=True)
+        if 2 * len(kinds) < len(kind):
+            member = of.reshape(-1)[:, None] == np.arange(len(kinds))
+            present, kind = (present @ member.astype(np.float32) > 0).astype(np.float32), kinds
+        result: Mask = np.asarray(present @ self._unsuited[np.ix_(kind, columns)] == 0, dtype=np.bool_)
+        used = loads.astype(np.float64) @ vectors.astype(np.float64)  # exact: below 2**53
+        for row in range(used.shape[1]):
+            result &= used[:, row][:, None] <= self.room[columns, row][None, :]
+        return result
 
     def conflict_among(self, items: Amounts) -> Mask:
         """Which of these items cannot share a node."""
