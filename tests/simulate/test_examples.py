@@ -80,6 +80,20 @@ def test_half_of_the_pods_go_and_nodes_become_smaller() -> None:
     assert summary.nodes.launched - summary.nodes.terminated <= 3
 
 
+def test_a_cluster_is_packed_anew_at_once_and_no_pod_moves_twice(tmp_path: Path) -> None:
+    folder = tmp_path / "repack"
+    shutil.copytree(EXAMPLES / "repack", folder)
+    for file in folder.rglob("*.yaml"):  # a tenth of everything
+        file.write_text(file.read_text().replace("replicas: 200", "replicas: 20").replace("600", "60"))
+    summary = simulate(load(folder)).summary
+    assert summary.violations == []
+    assert summary.nodes.launched == 20
+    # Sixty pods, eight to a node: eight nodes are needed, and each of the others is emptied once.
+    assert summary.nodes.terminated == 12
+    assert summary.disruptions.pods_moved == 36
+    assert (summary.efficiency.end or 0) > 0.9
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
