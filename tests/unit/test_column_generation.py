@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
 from dovetail.solve.bounds.prove import highest_ratio
+from dovetail.solve.packing.completion import Completions
 from dovetail.solve.packing.exchange import Exchange
 from dovetail.solve.packing.generate import Generator
 from dovetail.solve.packing.knapsack import Knapsacks
@@ -154,3 +155,22 @@ def test_a_multiple_that_cannot_be_told() -> None:
     worth = np.array([4e8, 4e8, 2e8])
     assert highest_ratio(small(), worth, lambda _: True, Work(Budget())) is None
     assert highest_ratio(small(), worth, lambda _: False, Work(Budget(work=0))) is None
+
+
+@given(goods(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_load_is_completed_to_more_than_the_tables_say(some: Market, data: st.DataObject) -> None:
+    assume(len(some.price))
+    items = np.arange(len(some.demand))
+    worth = np.array([data.draw(st.integers(0, 10)) * 1e8 for _ in items])
+    prices = np.array([data.draw(st.integers(0, 3)) * 1e7 for _ in range(some.vectors.shape[1])])
+    for column in range(len(some.price)):
+        copies = some.copies()[column]
+        rest = Completions(some.vectors, some.room[column], copies, worth, prices)
+        for load in loads(some):
+            if held(some, column, load):
+                for start in items.tolist():
+                    begun = np.where(items < start, load, 0)
+                    room = (some.room[column] - begun @ some.vectors)[None]
+                    most = rest.most(start, np.array([float(begun @ worth)]), room)
+                    assert float(load @ worth) <= float(most[0]) * (1 + 1e-12)

@@ -32,10 +32,10 @@ from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
-_NARROW = 150  # partial loads that are followed at first
-_WIDE = 240_000  # the same, times items, for columns that need it
+# (partial loads that are followed, times the price), until it is told what a node holds at most.
+# What is a little too much is easier to rule out than what is just too much.
 _WIDEST = 20_000
-_MUCH = (1.0, 1.0003, 1.0008, 1.0015)  # times the price, for nodes whose best load is hard to tell
+_SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), (_WIDEST, 1.003))
 _MOST = np.iinfo(np.int64).max
 _SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
@@ -222,17 +222,15 @@ def highest_ratio(
                 best = float(np.max(found.counts @ worth, initial=0.0)) * (1 + _SLACK)
                 highest = max(highest, best / price)
                 continue
-        most, wide = float("inf"), min(_WIDEST, _WIDE // len(worth))
-        # What is a little too much is easier to rule out than what is just too much.
-        for width, much in ((_NARROW, 1.0), *((wide, much) for much in _MUCH)):
+        most = float("inf")
+        for width, much in _SEARCHES:
             if not work.left:
                 return None
             above = price * max(highest, much)
-            most = min(most, knapsacks.run(column, worth, above, width).most)
-            if most <= above * (1 + _SLACK):
+            best = knapsacks.run(column, worth, above, width)
+            most = min(most, best.most)
+            if best.others <= above * (1 + _SLACK):
                 break
-        else:
-            most = min(most, knapsacks.exact(column, worth).most)
         highest = max(highest, most / price)
     return highest
 

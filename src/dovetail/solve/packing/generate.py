@@ -18,11 +18,11 @@ from dovetail.solve.work import Work
 
 _ROWS = 2_500  # ways to take items out that are tried in one round
 _NEW = 200  # patterns that one round adds
-_FEW_NEW = 5  # when a round adds fewer, patterns are looked for in another way
+_FEW_NEW = 25  # when a round adds fewer, patterns are looked for in another way
 _PROGRESS = 1e-5  # share of the cost: the same after a round that gained less
 _GAIN = 1e-4  # of a node's price: less is not worth a pattern
-_WIDTHS = (150, 2_000)  # partial loads that a search for patterns follows; more where it found nothing
-_PER_COLUMN = 8
+_WIDTHS = (2_000, 20_000)  # partial loads that a search for patterns follows; more where it found nothing
+_PER_COLUMN = 40
 _PIVOT = 20  # units of work per iteration of the simplex method
 _DIVE_ROWS = 500
 _DIVE_NEW = 50
@@ -30,6 +30,7 @@ _DIVE_ROUNDS = 3
 _NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
 _PATIENCE = 40  # rounds in a row that may gain nothing
 _WHOLE = 1e-6
+_CLOSE = 0.9999  # share of the cost in fractions: a bound that near is not worth another search
 _SHARE = 0.65  # of the work left: for patterns; the rest is for making a plan of them
 
 
@@ -51,10 +52,11 @@ class Generator:
         self._master = Master(goods)
         self._exchange = Exchange(goods, work)
         self._knapsacks = Knapsacks(goods, work)
-        self._hard: list[int] = []  # columns that the last search may have missed patterns of
         self._paid = 0  # iterations of the simplex method that were charged
         self.worth: Floats = np.zeros(len(goods.demand))
+        self._last = self.worth  # of the plan in fractions
         self.cost = 0.0  # of the plan in fractions, nano-dollars per hour
+        self.bound = 0.0  # what any plan costs at least, about; `worth` proves it
 
     def run(self, seeds: Amounts) -> list[Purchase]:
         """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
@@ -71,19 +73,23 @@ class Generator:
             added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
             if idle or added < _FEW_NEW:
                 added += self._filled(now)
+            if added < _FEW_NEW:
                 for width in _WIDTHS:
-                    added += 0 if added else self._searched(now, width)
-                added += 0 if added else self._exact(now)
-            if not added:
+                    found = self._searched(now, width)
+                    added += found
+                    if found or not part.left or self.bound > now.cost * _CLOSE:
+                        break
+            if not added or self.bound > now.cost * _CLOSE:
                 break
             before, now = now.cost, self._solve()
-        self.worth, self.cost = now.worth, now.cost
+        self._last, self.cost = now.worth, now.cost
+        self.worth = self.worth if self.bound else now.worth
         return now
 
     def whole(self, limit: int) -> list[Purchase]:
         """A plan for less than `limit`, of all patterns that such a plan can use; empty if none is found."""
         prices = int(self.cost), limit
-        found = whole(self._goods, self.worth, prices, self._work, extra=self._master.counts)
+        found = whole(self._goods, self._last, prices, self._work, extra=self._master.counts)
         rest = self._goods.demand.copy()
         bought: list[Purchase] = []
         for load in found.plan:
@@ -122,22 +128,18 @@ class Generator:
         return self._master.add(counts[order[gain[order] > _GAIN]], _NEW)
 
     def _searched(self, now: Fractions, width: int) -> int:
-        """Patterns that pay by a wider search of those columns that might have any."""
-        added = 0
-        self._hard = []
+        """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
+        highest, found = 1.0, [self._master.counts[:0]]
         for column, price in enumerate(self._goods.price.tolist()):
             if not self._work.left:
+                highest = np.inf
                 break
             best = self._knapsacks.run(column, now.worth, price * (1 + _GAIN), width)
-            added += self._master.add(best.counts, _PER_COLUMN)
-            if best.others > price * (1 + _GAIN):
-                self._hard.append(column)
-        return added
-
-    def _exact(self, now: Fractions) -> int:
-        """The best patterns of the columns that the search could not tell, by integer programs."""
-        found = [self._knapsacks.exact(column, now.worth).counts for column in self._hard if self._work.left]
-        return self._master.add(np.concatenate(found)) if found else 0
+            found.append(best.counts[:_PER_COLUMN])
+            highest = max(highest, best.most / price if price > 0 else np.inf)
+        if now.cost / highest > self.bound:
+            self.bound, self.worth = now.cost / highest, now.worth
+        return self._master.add(np.concatenate(found))
 
     def _dive(self, now: Fractions) -> list[Purchase]:
         """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""

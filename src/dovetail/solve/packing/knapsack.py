@@ -8,19 +8,17 @@ import highspy
 import numpy as np
 
 from dovetail.solve.highs import quiet_solver
-from dovetail.solve.packing.integer import minimum
+from dovetail.solve.packing.completion import Completions, scarcest
 from dovetail.solve.packing.market import Market
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.work import Work
 
-_CELLS = 24  # steps per resource of the grid that thins out partial loads
-_PER_CELL = 2
 _SLACK = 1e-9  # share by which bounds are raised for rounding in floating point
-_SHARE = 0.03  # of the work left, for one integer program
-_CHECK = 300  # units of work per question of the integer program: it is a small one
-_TOLERANCE = 1e-6  # share by which bounds of integer programs are raised for their tolerances
-_LABELS_PER_UNIT = 4
+_LABELS_PER_UNIT = 6
+_RELAXATION = 300  # units of work for a linear program of one column
+_CELLS_PER_UNIT = 1_000  # of prices times columns times items
+_STEP = 50  # units of work for each item that is put into partial loads, however few
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,65 +77,77 @@ class Knapsacks:
         self._work = work
         self._copies = goods.copies()
         self._relaxation = Relaxation(goods, self._copies)
+        self._prices: dict[int, Floats] = {}  # of room, by the column that they were found for
+        self._worth: Floats = np.zeros(0)  # that `_most` is about
+        self._most: Floats = np.zeros(0)  # worths that no load of each column exceeds, (K,)
 
     def fraction(self, column: int, worth: Floats) -> tuple[float, Floats]:
         """(a worth that no load exceeds, prices of room it follows from): true whatever the prices."""
         prices = self._relaxation.prices(column, worth)
-        self._work.spend(len(worth))
-        extra = np.maximum(worth - self._goods.vectors @ prices, 0.0) @ self._copies[column]
-        return float(self._goods.room[column] @ prices + extra) * (1 + _SLACK), prices
+        self._work.spend(_RELAXATION + len(worth))
+        self._prices[column] = prices
+        limits = self._limits(worth, prices[None])
+        self._most = np.minimum(self._screened(worth), limits)
+        return float(limits[column]), prices
+
+    def _screened(self, worth: Floats) -> Floats:
+        """Worths that no load of each column exceeds, (K,), by the prices that are known so far."""
+        if not np.array_equal(worth, self._worth):
+            self._worth, self._most = worth, np.full(len(self._copies), np.inf)
+            if self._prices:
+                self._most = self._limits(worth, np.array(list(self._prices.values())))
+        return self._most
+
+    def _limits(self, worth: Floats, prices: Floats) -> Floats:
+        """The least of what prices (P, R) allow each column, (K,)."""
+        beyond = np.maximum(worth - prices @ self._goods.vectors.T, 0.0)
+        most = prices @ self._goods.room.T + beyond @ self._copies.T
+        self._work.spend(most.size * len(worth) // _CELLS_PER_UNIT)
+        least: Floats = most.min(axis=0) * (1 + _SLACK)
+        return least
 
     def run(self, column: int, worth: Floats, above: float, width: int) -> Best:
         """Patterns worth more than `above`, by partial loads of which at most `width` are followed up."""
-        most, prices = self.fraction(column, worth)
+        most = float(self._screened(worth)[column])
+        if most > above:
+            most, prices = self.fraction(column, worth)
         if most <= above:
             return Best(np.zeros((0, len(worth)), dtype=np.int64), most, most)
         copies = self._copies[column]
         reduced = worth - self._goods.vectors @ prices
         # An item that loses more by being put in than the bound is above the aim is in no such pattern.
         items = np.flatnonzero((copies > 0) & (worth > 0) & (reduced >= above - most))
-        share = self._goods.vectors[items] / np.maximum(self._goods.room[column], 1)
-        items = items[np.argsort(-share.max(axis=1), kind="stable")]
-        found, missed = self._search(column, (items, worth, reduced, prices), above, width)
+        items, rest = self._ordered(column, items, worth, prices)
+        top = float(rest.most(0, np.zeros(1), self._goods.room[column][None])[0]) * (1 + _SLACK)
+        if top <= above:
+            return Best(np.zeros((0, len(worth)), dtype=np.int64), min(most, above), min(most, above))
+        found, missed = self._search(column, (items, worth[items], rest), above, width)
         counts = np.zeros((len(found), len(worth)), dtype=np.int64)
         counts[:, items] = found
         best = float(np.max(counts @ worth, initial=0.0))
-        others = min(most, max(above, missed) * (1 + _SLACK))
+        others = min(most, max(above, missed * (1 + _SLACK)))
         return Best(counts, max(min(most, best * (1 + _SLACK)), others), others)
 
-    def exact(self, column: int, worth: Floats) -> Best:
-        """The best pattern by an integer program, which the work may stop; conflicts are left out."""
-        copies = self._copies[column]
-        items = np.flatnonzero((copies > 0) & (worth > 0))
-        needs, top = self._goods.vectors[items], float(np.max(worth[items], initial=1.0))
-        rows = np.flatnonzero(needs.any(axis=0))
-        room = self._goods.room[column][rows]
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = len(items), len(rows)
-        model.col_cost_ = -worth[items] / top
-        model.col_lower_, model.col_upper_ = np.zeros(len(items)), copies[items].astype(np.float64)
-        scale = np.maximum(room, 1).astype(np.float64)
-        model.row_lower_, model.row_upper_ = np.full(len(rows), -highspy.kHighsInf), room / scale
-        model.integrality_ = [highspy.HighsVarType.kInteger] * len(items)
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_ = np.arange(len(items) + 1, dtype=np.int32) * len(rows)
-        model.a_matrix_.index_ = np.tile(np.arange(len(rows), dtype=np.int32), len(items))
-        model.a_matrix_.value_ = (needs[:, rows] / scale).ravel()
-        answer = minimum(model, self._work, check=_CHECK, share=_SHARE)
-        counts = np.zeros((1, len(worth)), dtype=np.int64)
-        if answer.values is not None:
-            counts[0, items] = np.rint(answer.values).astype(np.int64)
-        most = -answer.bound * top * (1 + _TOLERANCE) if np.isfinite(answer.bound) else np.inf
-        return Best(counts, most, most)
+    def _ordered(
+        self, column: int, items: Amounts, worth: Floats, prices: Floats
+    ) -> tuple[Amounts, Completions]:
+        """The items in the order in which partial loads take them, and what later ones can add."""
+        needs, room = self._goods.vectors[items], self._goods.room[column]
+        share = (needs / np.maximum(room, 1)).max(axis=1)
+        few = scarcest(room, prices)
+        # Measured: those that need none of the scarcest units first, the largest first.
+        items = items[np.lexsort((-share, needs[:, few] if few >= 0 else np.zeros_like(share)))]
+        copies = self._copies[column][items]
+        rest = Completions(self._goods.vectors[items], room, copies, worth[items], prices)
+        self._work.spend(rest.work)
+        return items, rest
 
     def _search(
-        self, column: int, what: tuple[Amounts, Floats, Floats, Floats], above: float, width: int
+        self, column: int, what: tuple[Amounts, Floats, Completions], above: float, width: int
     ) -> tuple[Amounts, float]:
         """(loads over the items (M, n), best first, the bound of the best partial load that was let go)."""
-        items, worth, reduced, prices = what
+        items, worth, rest = what
         copies = self._copies[column][items]
-        gains = np.maximum(reduced[items], 0.0) * copies
-        later = np.append(np.cumsum(gains[::-1])[::-1][1:], 0.0)
         apart = np.triu(self._goods.conflict[np.ix_(items, items)], 1)
         room = self._goods.room[column][None].copy()
         value = np.zeros(1)
@@ -152,33 +162,17 @@ class Knapsacks:
             parent = np.repeat(np.arange(len(value)), number + 1)
             ends = np.cumsum(number + 1)
             count = np.arange(len(parent)) - np.repeat(ends - number - 1, number + 1)
-            value = value[parent] + count * worth[item]
+            value = value[parent] + count * worth[step]
             room = room[parent] - count[:, None] * need
-            bound = (value + room @ prices + later[step]) * (1 + _SLACK)
+            bound = rest.most(step + 1, value, room) * (1 + _SLACK)
             chosen = np.flatnonzero(bound > above)
-            self._work.spend(1 + len(parent) // _LABELS_PER_UNIT)
+            self._work.spend(_STEP + len(parent) // _LABELS_PER_UNIT)
             if len(chosen) > width:
-                kept = self._thinned(column, room[chosen], bound[chosen], width)
-                lost = np.ones(len(chosen), dtype=np.bool_)
-                lost[kept] = False
-                missed = max(missed, float(bound[chosen][lost].max(initial=0.0)))
-                chosen = chosen[kept]
+                chosen = chosen[np.argsort(-bound[chosen], kind="stable")]
+                missed = max(missed, float(bound[chosen[width]]))
+                chosen = chosen[:width]
             loads, value, room = loads[parent[chosen]], value[chosen], room[chosen]
             loads[:, step] = count[chosen]
         best = np.argsort(-value, kind="stable")
         best = best[value[best] > above]
         return loads[best].astype(np.int64), missed
-
-    def _thinned(self, column: int, room: Amounts, bound: Floats, width: int) -> Amounts:
-        """Of partial loads with alike room the most promising, then the most promising of all."""
-        cell = np.zeros(len(room), dtype=np.int64)
-        for row in range(room.shape[1]):
-            step = np.maximum(self._goods.room[column, row] // _CELLS, 1)
-            cell = cell * (_CELLS + 2) + np.minimum(room[:, row] // step, _CELLS + 1)
-        order = np.lexsort((-bound, cell))
-        sorted_cell = cell[order]
-        first = np.ones(len(order), dtype=np.bool_)
-        first[_PER_CELL:] = sorted_cell[_PER_CELL:] != sorted_cell[:-_PER_CELL]
-        order = order[first]
-        best: Amounts = order[np.argsort(-bound[order], kind="stable")][:width]
-        return best

@@ -54,6 +54,8 @@ class Master:
     def add(self, counts: Amounts, most: int | None = None) -> int:
         """Add what is new among patterns (M, I) and fits somewhere, `most` at the most; how many it was."""
         fresh: list[int] = []
+        if not len(counts):
+            return 0
         column = self.goods.cheapest(counts)
         for row in range(len(counts)):
             if most is not None and len(fresh) >= most:
