@@ -227,9 +227,9 @@ def highest_ratio(
             if not work.left:
                 return None
             above = price * max(highest, much)
-            best = knapsacks.run(column, worth, above, width)
-            most = min(most, best.most)
-            if best.others <= above * (1 + _SLACK):
+            told = knapsacks.run(column, worth, above, width)
+            most = min(most, told.most)
+            if told.others <= above * (1 + _SLACK):
                 break
         highest = max(highest, most / price)
     return highest
