@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test soak check lint types layers format clean
+.PHONY: help setup demo test soak seeded-bugs check lint types layers format clean
 
 help: ## Show this help
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -29,6 +29,9 @@ test: $(STAMP) ## Run the tests (under 10 minutes, no network)
 SEEDS ?= 20
 soak: $(STAMP) ## Play SEEDS=20 seeds of examples/faults; every promise must hold
 	$(BIN)/python -m dovetail.testing.soak --seeds $(SEEDS)
+
+seeded-bugs: $(STAMP) ## Plant each of twenty bugs; every one must be caught within 50 seeds
+	$(BIN)/python tests/seeded_bugs/run.py --jobs 2
 
 check: lint types layers ## Lint, types, floors
 

@@ -55,7 +55,7 @@ def play(scenario: Path, faults: Path, seed: int) -> Verdict:
         result = simulate(plan, faults=trouble)
     except Exception as error:  # a run that breaks off is a finding like any other
         seconds = time.process_time() - begun
-        return Verdict(seed, (f"it broke off: {type(error).__name__}: {error}",), {}, 0, 0, seconds)
+        return Verdict(seed, (f"it broke off: {_first(error)}",), {}, 0, 0, seconds)
     summary = result.summary
     return Verdict(
         seed,
@@ -65,6 +65,12 @@ def play(scenario: Path, faults: Path, seed: int) -> Verdict:
         summary.nodes.peak,
         time.process_time() - begun,
     )
+
+
+def _first(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 def complaints(result: Result, scenario: Scenario, faults: Faults) -> Iterator[str]:

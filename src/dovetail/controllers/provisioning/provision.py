@@ -62,8 +62,8 @@ class Provisioner:
         """Provision for ever."""
         while True:
             window = await self._batcher.wait()
-            await self._synced()
             try:
+                await self._synced()
                 await self.provision(window)
             except (ApiError, PlannerFailed) as error:
                 # The pods are still pending: whatever failed, their triggers come again.

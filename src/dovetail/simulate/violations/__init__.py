@@ -21,7 +21,15 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.cloud.provider import Instance
 from dovetail.simulate.violations.ending import Ending, left_over
-from dovetail.simulate.violations.machines import Pairing, abandoned, finalized, launched_twice, registered
+from dovetail.simulate.violations.machines import (
+    Pairing,
+    abandoned,
+    emptied,
+    finalized,
+    launched_twice,
+    registered,
+    terminated,
+)
 from dovetail.simulate.violations.mirror import Change, Mirror, read_change
 from dovetail.simulate.violations.pods import bound, deleted, evicted, in_turn, lost, overcommitted, tainted
 from dovetail.simulate.violations.pools import within_budget, within_limits
@@ -34,7 +42,7 @@ Rule = Callable[[Mirror, Change], Iterator[Violation]]
 _BEFORE: Mapping[type[Object], tuple[Rule, ...]] = {
     Pod: (bound, evicted, in_turn, tainted),
     Node: (finalized, abandoned, registered),
-    NodeClaim: (within_budget, abandoned),
+    NodeClaim: (within_budget, abandoned, emptied, terminated),
 }
 _AFTER: Mapping[type[Object], tuple[Rule, ...]] = {Pod: (overcommitted,), NodeClaim: (within_limits,)}
 

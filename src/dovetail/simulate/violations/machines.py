@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dovetail.api.core import Node, Taint
+from dovetail.api.core import Node, Pod, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import condition, is_true
 from dovetail.cloud.provider import Instance
 from dovetail.model import labels
-from dovetail.simulate.violations.mirror import Change, Mirror, ready
-from dovetail.simulate.violations.pods import left_behind
+from dovetail.simulate.violations.mirror import Change, Mirror, owned_by, ready
+from dovetail.simulate.violations.pods import CLOCKS_APART, left_behind, settled
 from dovetail.solve.verify import Violation
 from dovetail.units.timestamp import parse_rfc3339
+
+_REASON = "DisruptionReason"
+_TERMINATING = "InstanceTerminating"
 
 
 def finalized(mirror: Mirror, change: Change) -> Iterator[Violation]:
@@ -46,6 +50,51 @@ def abandoned(mirror: Mirror, change: Change) -> Iterator[Violation]:
         yield Violation(
             "abandoned instance", old.key, f"its finalizer went while {provider_id} was still there"
         )
+
+
+def emptied(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """What is disrupted as empty has long had no pod that would have to move. Called before `apply`."""
+    claim = _became(change, _REASON)
+    if claim is None or _stated(claim) != "Empty":
+        return
+    node = mirror.node_of(claim)
+    found = settled(mirror, node, change.now) if node is not None else []
+    stay = [key for key in found if _moves(mirror.pods[key])]
+    if stay:
+        yield Violation("not empty", claim.key, f"is disrupted as empty while {', '.join(stay)} are there")
+
+
+def terminated(mirror: Mirror, change: Change) -> Iterator[Violation]:
+    """An instance is ended only once its pods have left, while it is up and time is left."""
+    claim = _became(change, _TERMINATING)
+    node = mirror.node_of(claim) if claim is not None else None
+    if claim is None or node is None or claim.status.provider_id in mirror.ended:
+        return
+    if not ready(node) or _out_of_time(mirror, node, change.now + CLOCKS_APART):
+        return
+    stay = settled(mirror, node, change.now)
+    if stay:
+        message = f"its instance is ended while {', '.join(stay)} are still there"
+        yield Violation("ended with pods", node.key, message)
+
+
+def _became(change: Change, kind: str) -> NodeClaim | None:
+    """The claim, if the change gives it this condition."""
+    found = change.of(NodeClaim)
+    new, old = found if found is not None else (None, None)
+    if new is None or not is_true(new.status.conditions, kind):
+        return None
+    return None if old is not None and is_true(old.status.conditions, kind) else new
+
+
+def _moves(pod: Pod) -> bool:
+    """True iff the pod counts where a node is looked at for being empty."""
+    return not owned_by(pod, "DaemonSet") and labels.POD_DELETION_COST not in pod.metadata.annotations
+
+
+def _stated(claim: NodeClaim) -> str:
+    found = condition(claim.status.conditions, _REASON)
+    return found.reason if found is not None else ""
 
 
 def registered(mirror: Mirror, change: Change) -> Iterator[Violation]:

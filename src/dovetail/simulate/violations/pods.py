@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dovetail.api.core import Pod, Taint
+from dovetail.api.core import Node, Pod, Taint
 from dovetail.api.meta import is_true
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.model import labels
@@ -20,7 +20,7 @@ from dovetail.units.timestamp import parse_rfc3339
 _EVICTED = "DisruptionTarget"
 _RACE = 1_000_000_000  # nanoseconds within which a binding and a change of its node may cross
 _SECOND = 1_000_000_000
-_CLOCKS_APART = 95 * _SECOND  # how far the clock of the controllers may be off
+CLOCKS_APART = 95 * _SECOND  # how far the clock of the controllers may be off
 _STUCK_AFTER = 60 * _SECOND
 _SETTLED = 30 * _SECOND  # a pod that came later may be unknown to who drains the node
 _NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
@@ -93,7 +93,7 @@ def deleted(mirror: Mirror, key: str, now: int) -> Iterator[Violation]:
         yield Violation("forced deletion", key, "is deleted by force though its node has no deadline")
         return
     grace = pod.spec.termination_grace_period_seconds * _SECOND
-    if now + _CLOCKS_APART < parse_rfc3339(text) - grace:
+    if now + CLOCKS_APART < parse_rfc3339(text) - grace:
         yield Violation("forced deletion", key, f"is deleted by force too early: its node has until {text}")
 
 
@@ -134,7 +134,7 @@ def _leaving(change: Change) -> Pod | None:
 
 
 def _stuck(pod: Pod, now: int) -> bool:
-    return now > parse_rfc3339(pod.metadata.deletion_timestamp) + _STUCK_AFTER - _CLOCKS_APART
+    return now > parse_rfc3339(pod.metadata.deletion_timestamp) + _STUCK_AFTER - CLOCKS_APART
 
 
 def _turn(pod: Pod) -> int:
@@ -202,6 +202,16 @@ def lost(mirror: Mirror, patience: int, now: int) -> Iterator[Violation]:
             if calm and ready(mirror.nodes[name]) and not placement.examine(node):
                 yield Violation("lost pod", key, f"still waits although {name} would take it")
                 break
+
+
+def settled(mirror: Mirror, node: Node, now: int) -> list[str]:
+    """Pods that a drain must move and that have been on the node for a while: nobody can have missed them."""
+    view = mirror.view.nodes.get(node.key)
+    return sorted(
+        key
+        for key, facts in (view.pods if view else {}).items()
+        if left_behind(facts.pod) and now - mirror.bound.get(key, 0) >= _SETTLED
+    )
 
 
 def left_behind(pod: Pod) -> bool:

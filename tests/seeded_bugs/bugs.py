@@ -1,0 +1,149 @@
+"""Twenty-odd bugs to be planted on purpose, each as one change of one module's text.
+
+The rules of the simulation must catch every one of them within fifty seeds of `examples/faults`; else the
+rules, or the faults, are too weak. `run.py` plants one and plays; a test sees to it that each still fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """In `module` the text `old`, which stands there once, becomes `new`."""
+
+    name: str
+    module: str
+    old: str
+    new: str
+
+
+_NODE = "dovetail.controllers.node."
+_CLAIM = "dovetail.controllers.nodeclaim."
+_BUY = "dovetail.controllers.provisioning."
+
+BUGS = (
+    Bug(
+        "pod-budget-skipped",
+        _NODE + "evict",
+        "await self._context.client.evict(meta.name, meta.namespace, uid=uid)",
+        "await self._context.client.delete(type(wanted.pod), meta.name, meta.namespace, uid=uid)",
+    ),
+    Bug("do-not-disrupt-ignored", _NODE + "drain", " and not do_not_disrupt(pod, now)", ""),
+    Bug(
+        "drain-out-of-order",
+        _NODE + "drain",
+        'return 2 * (pod.spec.priority_class_name in CRITICAL) + owned_by(pod, "DaemonSet")',
+        "return 0",
+    ),
+    Bug(
+        "forced-too-early",
+        _NODE + "drain",
+        "return deadline - pod.spec.termination_grace_period_seconds * SECOND",
+        "return deadline - 10 * pod.spec.termination_grace_period_seconds * SECOND",
+    ),
+    Bug(
+        "deadline-forgotten",
+        _NODE + "drain",
+        "return deadline is not None and not pod.deleting and now > _last_start(pod, deadline)",
+        "return False",
+    ),
+    Bug(
+        "drain-skipped",
+        _NODE + "terminate",
+        "if step.waiting:\n            return min(",
+        "if False:\n            return min(",
+    ),
+    Bug("taint-forgotten", _NODE + "terminate", "node = await self._taint(node)\n", "\n"),
+    Bug(
+        "node-finalizer-early",
+        _NODE + "terminate",
+        "again = await self._end_instance(node, claim)",
+        "again = None",
+    ),
+    Bug(
+        "claim-finalizer-early",
+        _CLAIM + "terminate",
+        "if provider_id and not await instance_gone(context, provider_id):",
+        "if provider_id and not await instance_gone(context, provider_id) and not provider_id:",
+    ),
+    Bug(
+        "double-launch",
+        _CLAIM + "launch",
+        "await self._adopt(claim)\n        if known is not None:",
+        "await self._adopt(claim)\n        if known is not None and not known:",
+    ),
+    Bug(
+        "no-adoption",
+        _CLAIM + "launch",
+        "if claim.metadata.uid in self._untried:",
+        "if claim.metadata.uid:",
+    ),
+    Bug(
+        "refused-claim-kept",
+        _CLAIM + "launch",
+        "await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)",
+        "return",
+    ),
+    Bug(
+        "liveness-off",
+        _CLAIM + "liveness",
+        'if status_of(claim, REGISTERED) == "True":',
+        "if True:",
+    ),
+    Bug(
+        "unregistered-taint-kept",
+        _CLAIM + "register",
+        "return [taint for taint in taints if taint.key != labels.UNREGISTERED_TAINT]",
+        "return taints",
+    ),
+    Bug(
+        "strays-kept",
+        _CLAIM + "collect",
+        "found = stray(claims, instances, now)",
+        "found = stray(claims, instances, 0)",
+    ),
+    Bug(
+        "old-reads-acted-on",
+        "dovetail.controllers.context",
+        "int(known.metadata.resource_version) > int(found.metadata.resource_version)",
+        "not known",
+    ),
+    Bug(
+        "watch-never-resumed",
+        "dovetail.kube.informer",
+        "await asyncio.sleep(pause)",
+        "raise",
+    ),
+    Bug(
+        "errors-not-retried",
+        "dovetail.controllers.reconciler",
+        "again = max(self._backoff(key), asked)",
+        "again = None",
+    ),
+    Bug(
+        "full-node-is-empty",
+        "dovetail.disrupt.emptiness",
+        "elif view.empty and is_true(",
+        "elif is_true(",
+    ),
+    Bug(
+        "nodes-budget-ignored",
+        "dovetail.disrupt.emptiness",
+        "taken, refused = within(empty, allowed)",
+        "taken, refused = tuple(empty), ()",
+    ),
+    Bug(
+        "waiting-pods-forgotten",
+        _BUY + "trigger",
+        "        self._batcher.trigger(pod.metadata.uid)\n        return REPEAT",
+        "        self._batcher.trigger(pod.metadata.uid)\n        return None",
+    ),
+    Bug(
+        "provisioner-dies",
+        _BUY + "provision",
+        "except (ApiError, PlannerFailed) as error:",
+        "except PlannerFailed as error:",
+    ),
+)
