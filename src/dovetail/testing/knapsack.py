@@ -48,11 +48,11 @@ def holds_more(load: Load, room: Sequence[int], allowed: Sequence[bool], than: i
     rows += [({flag[a]: 1.0, flag[b]: 1.0}, 1.0) for a, b in load.apart if a in flag and b in flag]
     bounds = [float(upper[kind]) for kind in some] + [1.0] * len(tied)
     gain = {place[kind]: load.worth[kind] / max(than, 1) for kind in some}
-    in_parts = _maximum(gain, bounds, rows, whole=False)
+    in_parts = maximum(gain, bounds, rows, whole=False)
     if in_parts is None or in_parts <= 1 + SLACK:
         return False
     wanted = ({column: -value for column, value in gain.items()}, -(1 + SLACK))
-    return _maximum({}, bounds, [*rows, wanted], whole=True) is not None
+    return maximum({}, bounds, [*rows, wanted], whole=True) is not None
 
 
 def _alone(load: Load, kind: int, room: Sequence[int]) -> int:
@@ -64,7 +64,7 @@ def _alone(load: Load, kind: int, room: Sequence[int]) -> int:
     return most
 
 
-def _maximum(gain: dict[int, float], upper: list[float], rows: list[Row], *, whole: bool) -> float | None:
+def maximum(gain: dict[int, float], upper: list[float], rows: list[Row], *, whole: bool) -> float | None:
     """The most gain·x for 0 <= x <= upper with each row at most its limit; None if no x will do."""
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = len(upper), len(rows)

@@ -18,10 +18,13 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Problem
 from dovetail.solve.plan import BETWEEN_PODS, WHOLE_NUMBERS, Plan
-from dovetail.testing.exhaustive import promised
+from dovetail.testing.between import Program
+from dovetail.testing.exhaustive import market_of, promised
 from dovetail.testing.exhaustive.market import Kind, Market, repulsion
 from dovetail.testing.exhaustive.places import free_room, holds
-from dovetail.testing.knapsack import Amounts, Load, holds_more
+from dovetail.testing.knapsack import SLACK, Amounts, Load, holds_more
+
+_MOST_CELLS = 250  # places for pods in an integer program that is solved within a second or two
 
 Mask = npt.NDArray[np.bool_]
 
@@ -47,7 +50,7 @@ class _Check:
     """One proof against its problem."""
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
-        self.proof = plan.proof
+        self.problem, self.plan, self.proof = problem, plan, plan.proof
         asked, least, soft = promised(problem, plan)
         if any(pool.limits for pool in problem.pools):
             # Limits decide who gets what: nothing is promised there.
@@ -77,16 +80,32 @@ class _Check:
     def faults(self) -> Iterator[str]:
         total = sum(item.each * len(item.pods) for item in self.proof.worth)
         total -= sum(self.proof.absorbed.values())
-        # What an integer program proves beyond the worths is tried out elsewhere: by exhaustive search.
+        # What integer programs prove beyond the worths is tried out by exhaustive search, too.
         claimed = (
             self.proof.linear if self.proof.method in (BETWEEN_PODS, WHOLE_NUMBERS) else self.proof.bound
         )
         if total < claimed:
             yield f"the worths less what free room absorbs are {total}, not {claimed}"
+        if self.proof.method == BETWEEN_PODS:
+            yield from self._between()
         yield from self._promised()
         yield from self._bought()
         yield from self._reserved()
         yield from self._existing()
+
+    def _between(self) -> Iterator[str]:
+        """An integer program of its own proves as much, where it knows all that there is and is small."""
+        problem, plan = self.problem, self.plan
+        sold = [item for pool in problem.pools for kind in pool.instance_types for item in kind.offerings]
+        if problem.nodes or any(pool.limits for pool in problem.pools):
+            return
+        if any(item.reservation_id for item in sold):
+            return
+        program = Program(market_of(problem, plan))
+        if len(program.pods) <= _MOST_CELLS:
+            least = program.least()
+            if least < self.proof.bound * (1 - SLACK):
+                yield f"pods can be placed for {least:.0f} as far as can be told, not {self.proof.bound}"
 
     def _promised(self) -> Iterator[str]:
         """No pool is left out that may be bought from for a pod, as far as its own rules go."""

@@ -55,9 +55,13 @@ def cheaper(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | Non
     the pod's. Raises TooLarge when that takes more than `effort` trials, Unsupported where it knows no way.
     """
     _supported(problem)
+    return Search(market_of(problem, plan), plan.cost.hourly, effort).run()
+
+
+def market_of(problem: Problem, plan: Plan) -> Market:
+    """The placed pods with all that the plan promised them, and what there is to put them on."""
     asked, least, soft = promised(problem, plan)
-    market = Market(asked, _kinds(asked, least, soft))
-    return Search(market, plan.cost.hourly, effort).run()
+    return Market(asked, _kinds(asked, least, soft))
 
 
 def promised(problem: Problem, plan: Plan) -> tuple[Problem, dict[str, int], dict[str, bool]]:

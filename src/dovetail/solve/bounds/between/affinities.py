@@ -89,13 +89,13 @@ def _on_node(
     owners, matched, others = kinds
     start = [first] if first is not None else []
     for number in owners:
-        own = number in matched
-        most = float(rows.copies[number, site])
         mine = rows.count((number,), (site,))
         if mine:
-            mates = rows.count(others if own else matched, (site,), -most)
-            extra = dict.fromkeys(start, -most) if own else {}
-            rows.at_most({**mates, **extra, **mine}, 0)
+            own = number in matched
+            mates = [mate for mate in (others if own else matched) if site in rows.pods[mate]]
+            beside = {rows.pods[mate][site]: -_beside(rows, site, number, mate) for mate in mates}
+            extra = dict.fromkeys(start, -float(rows.copies[number, site])) if own else {}
+            rows.at_most({**beside, **extra, **mine}, 0)
     scale = np.maximum(terrain.vectors.max(axis=0, initial=1), 1)
     for resource in range(terrain.vectors.shape[1]):
         used = {
@@ -108,6 +108,15 @@ def _on_node(
         if used and all(number in others or number in owners for number in free):
             nodes = rows.count(others, (site,), -room)
             rows.at_most({**used, **nodes, **dict.fromkeys(start, -room)}, 0)
+
+
+def _beside(rows: Rows, site: int, kind: int, mate: int) -> float:
+    """How many pods of the kind a node of the site holds beside one mate."""
+    terrain = rows.terrain
+    need = terrain.vectors[kind]
+    left = np.maximum(terrain.room[site] - terrain.vectors[mate], 0)
+    most = np.min(left[need > 0] // need[need > 0], initial=terrain.demand[kind])
+    return 0.0 if terrain.conflict[kind, mate] else float(most)
 
 
 def _domains(world: World, rows: Rows, key: str) -> dict[str, list[int]]:

@@ -40,41 +40,39 @@ class Spreads:
             self._fewest(index, keys, owners)
 
     def _skew(self, index: int, keys: Sequence[str], owners: Sequence[int]) -> None:
-        rows, terrain = self._rows, self._rows.terrain
-        group = self._world.topology.groups[index]
+        """No domain with owners is more than `maxSkew` ahead of one that counts or could be opened."""
+        rows, terrain, counting = self._rows, self._rows.terrain, self._rows.terrain.counting[index]
+        key, most = self._world.topology.groups[index].id.key, self._world.topology.groups[index].id.max_skew
         counted = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
-        at = terrain.at(group.id.key)
+        at = terrain.at(key)
         total = float(sum(terrain.demand[number] for number in owners))
         reached = self._reached(at, owners)
         for there, sites in at.items():
             seen = self._seen(index, keys, sites)
             if not seen and (there not in reached or any(site >= self._first for site in sites)):
                 continue
-            low = {**rows.count(counted, sites, -1.0)}
+            low = rows.count(counted, [site for site in sites if not counting.never[site]], -1.0)
+            opened: list[int] = []
             if not seen:
                 # A node there that does not count keeps the domain from being one that nobody opened.
-                hidden = [site for site in sites if not terrain.counting[index][site]]
-                low.update({rows.nodes[site]: -total for site in hidden})
+                unsure = [site for site in sites if not (counting.surely[site] or counting.foreign[site])]
+                low.update({rows.nodes[site]: -total for site in unsure})
+                opened = [site for site in sites if counting.surely[site]]
             for here, mine in at.items():
                 high = rows.count(owners, mine)
                 if here == there or not high:
                     continue
-                ahead = self._before(index, keys, here, mine) - self._held(index, there)
-                terms = {**low, **high}
+                terms, ahead = (
+                    {**low, **high},
+                    self._before(index, keys, here, mine) - self._held(index, there),
+                )
                 if not seen:
-                    rows.at_most(dict(terms), group.id.max_skew)
-                if not seen and ahead <= 0:
-                    continue
-                gap = max(0.0, total + ahead - group.id.max_skew)
-                limit = float(group.id.max_skew - ahead)
-                if ahead > group.id.max_skew:
-                    terms[self._some(owners, mine, total)] = gap
-                    limit += gap
-                if not seen:
-                    surely = [site for site in sites if terrain.counting[index][site]]
-                    terms[self._some(counted, surely, float(terrain.demand.sum()))] = gap
-                    limit += gap
-                rows.at_most(terms, limit)
+                    rows.at_most(terms, most)
+                if seen or ahead > 0:
+                    flags = [self._some(owners, mine)] if ahead > most else []
+                    flags += [] if seen else [self._some(counted, opened)]
+                    gap = max(0.0, total + ahead - most)
+                    rows.at_most({**terms, **dict.fromkeys(flags, gap)}, most - ahead + gap * len(flags))
 
     def _fewest(self, index: int, keys: Sequence[str], owners: Sequence[int]) -> None:
         """While there are fewer domains than `minDomains`, each holds `maxSkew` at most."""
@@ -101,10 +99,10 @@ class Spreads:
                 most = max(0, group.id.max_skew - self._before(index, keys, here, mine))
                 rows.at_most({**high, enough: -max(total - most, 0.0)}, most)
 
-    def _some(self, kinds: Sequence[int], sites: Sequence[int], most: float) -> int:
+    def _some(self, kinds: Sequence[int], sites: Sequence[int]) -> int:
         """Yes if there are any pods of the kinds on the sites."""
-        flag = self._rows.flag()
-        self._rows.at_most({**self._rows.count(kinds, sites), flag: -most}, 0)
+        flag, most = self._rows.flag(), sum(self._rows.terrain.demand[kind] for kind in kinds)
+        self._rows.at_most({**self._rows.count(kinds, sites), flag: -float(most)}, 0)
         return flag
 
     def _reached(self, at: dict[str, list[int]], owners: Sequence[int]) -> set[str]:
@@ -120,7 +118,7 @@ class Spreads:
         """True iff an existing node makes the domain count."""
         terrain = self._rows.terrain
         return any(
-            site >= self._first and terrain.counting[index][site] and self._labelled(site, keys)
+            site >= self._first and terrain.counting[index].surely[site] and self._labelled(site, keys)
             for site in sites
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,23 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Counting:
+    """What a spread makes of the nodes of each site, all (K,). Open labels may leave all of it open."""
+
+    surely: Mask  # it counts them
+    never: Mask  # it does not count them
+    foreign: Mask  # nor do they show that the domain is there: labels that are known keep them out
+
+    def cut(self, some: Amounts, nodes: Counting) -> Counting:
+        """Some of the sites, then nodes."""
+        return Counting(
+            np.concatenate([self.surely[some], nodes.surely]),
+            np.concatenate([self.never[some], nodes.never]),
+            np.concatenate([self.foreign[some], nodes.foreign]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Terrain:
     """S kinds, K sites: offerings with every label decided that a rule looks at, then nodes that exist.
 
@@ -51,7 +68,7 @@ class Terrain:
     most: Amounts  # (K,) nodes that there are
     column: Amounts  # (K,) where an offering stands among all columns; -1 for nodes that exist
     domains: Mapping[str, tuple[str, ...]]  # per label, hostname apart: the value at each site; '' for none
-    counting: Mapping[int, Mask]  # spread -> sites whose nodes it counts for certain (K,)
+    counting: Mapping[int, Counting]  # per spread
     unlimited: Mask  # (K,): one more node can be bought for certain
 
     @property
@@ -117,9 +134,7 @@ def terrain_of(world: World, columns: Columns, free: Amounts, placed: Iterable[P
             key: (*(values[site] for site in kept.tolist()), *land.of_nodes(key))
             for key, values in domains.items()
         },
-        counting={
-            key: np.concatenate([mask[kept], land.counting_nodes(key)]) for key, mask in counting.items()
-        },
+        counting={key: each.cut(kept, land.counting_nodes(key)) for key, each in counting.items()},
         unlimited=np.concatenate([_endless(world)[columns.pool[column]], none > 0]),
     )
 
@@ -136,12 +151,12 @@ def _table(rows: Sequence[Mask], width: int) -> Mask:
 def _kept(
     reach: tuple[Mask, Mask],
     domains: Mapping[str, Sequence[str]],
-    counting: Mapping[int, Mask],
+    counting: Mapping[int, Counting],
     column: Amounts,
     columns: Columns,
 ) -> Amounts:
     """The sites that no other one replaces for every kind and every rule; `reach` are two tables (S, K)."""
-    marks = [*reach, *(mask[None, :] for mask in counting.values())]
+    marks = [*reach, *(np.stack([each.surely, each.never, each.foreign]) for each in counting.values())]
     for values in domains.values():
         codes = np.unique(values, return_inverse=True)[1]
         marks.append(codes[None, :] == np.arange(codes.max(initial=-1) + 1)[:, None])
@@ -219,8 +234,8 @@ class _Land:
         nodes = self._world.nodes
         return [nodes.domain(row, key) for row in range(len(nodes.nodes))]
 
-    def counting(self, index: int, some: Amounts) -> Mask:
-        """Which of some sites have nodes that a spread counts for certain."""
+    def counting(self, index: int, some: Amounts) -> Counting:
+        """What a spread makes of some sites."""
         wanted = self._world.topology.groups[index].id.node_filter
         answers = []
         for site in some.tolist():
@@ -231,14 +246,19 @@ class _Land:
                 state = [Requirement.new(key, "In", (value,)) for key, value in self._state(site) if value]
                 offering, kind = table.offerings[column], table.types[int(table.column_type[column])]
                 labels = labels.add(*kind.requirements, *offering.requirements, *state)
-            sure = all(key in labels.by_key and len(labels.by_key[key]) == 1 for key in wanted.labels())
-            answers.append(sure and wanted.accepts(labels, table.pool.taints, self._world.well_known))
-        return np.array(answers, dtype=np.bool_)
+            known = all(key in labels.by_key and len(labels.by_key[key]) == 1 for key in wanted.labels())
+            well_known = self._world.well_known
+            foreign = known and not replace(wanted, tolerations=None).accepts(labels, (), well_known)
+            accepted = wanted.accepts(labels, table.pool.taints, well_known)
+            tainted = not replace(wanted, alternatives=()).accepts(labels, table.pool.taints, well_known)
+            answers.append((known and accepted, foreign or tainted, foreign))
+        return Counting(*np.array(answers, dtype=np.bool_).reshape(len(some), 3).T)
 
-    def counting_nodes(self, index: int) -> Mask:
-        """The same of the existing nodes."""
+    def counting_nodes(self, index: int) -> Counting:
+        """What it makes of the existing nodes. All of them show that their domain is there."""
         rows = range(len(self._world.nodes.nodes))
-        return np.array([self._world.counts_on(row, index) for row in rows], dtype=np.bool_)
+        counts = np.array([self._world.counts_on(row, index) for row in rows], dtype=np.bool_)
+        return Counting(counts, ~counts, np.zeros_like(counts))
 
     def _value(self, site: int, key: str) -> str | None:
         table = self._table(site)
