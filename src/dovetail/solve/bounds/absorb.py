@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.solve.supply.columns import Floats
-from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.encode import Amounts
 
 _BLOCK = 2_000_000  # cells of (price lists, kinds, rooms) that are worked on at once
 _SLACK = 1e-9  # share by which results are raised for rounding in floating point
@@ -29,14 +29,4 @@ def absorbed(worth: Floats, vectors: Amounts, copies: Amounts, free: Amounts, pr
         most = beyond @ copies[:, part] + prices @ free[part].T
         least[part] = most.min(axis=0)
     result: Floats = least * (1 + _SLACK)
-    return result
-
-
-def copies_in(free: Amounts, vectors: Amounts, demand: Amounts, allowed: Mask) -> Amounts:
-    """How many of each kind alone a room holds, at most the demand, (S, N). `allowed` (S, N)."""
-    result = np.where(allowed, demand[:, None], 0)
-    for row in range(vectors.shape[1]):
-        need = vectors[:, row]
-        asked = need > 0
-        result[asked] = np.minimum(result[asked], free[:, row][None, :] // need[asked][:, None])
     return result

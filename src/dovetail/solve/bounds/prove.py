@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dovetail.solve.bounds.absorb import absorbed, copies_in
+from dovetail.solve.bounds.absorb import absorbed
 from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.relaxation import Duals, most_held, relax
 from dovetail.solve.bounds.scope import Scope
@@ -16,7 +16,7 @@ from dovetail.solve.packing.compact import Free, whole_nodes
 from dovetail.solve.packing.generate import Generator
 from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.loads import Loads
-from dovetail.solve.packing.market import Market, cliques
+from dovetail.solve.packing.market import Market, cliques, copies_in
 from dovetail.solve.packing.whole import Load, whole
 from dovetail.solve.plan import (
     BETWEEN_PODS,

@@ -27,11 +27,7 @@ class Market:
 
     def copies(self) -> Amounts:
         """How many of each item alone a node of each column holds, at most the demand, (K, I)."""
-        result = np.where(self.feasible, self.demand, 0)
-        for row in range(self.vectors.shape[1]):
-            need = self.vectors[:, row]
-            asked = need > 0
-            result[:, asked] = np.minimum(result[:, asked], self.room[:, row][:, None] // need[asked])
+        result = copies_in(self.room, self.vectors, self.demand, self.feasible.T).T
         return np.where(np.diagonal(self.conflict), np.minimum(result, 1), result)
 
     def cheapest(self, counts: Amounts, *, owned: bool = False) -> Amounts:
@@ -90,6 +86,16 @@ def market(
         demand=np.where(feasible.any(axis=1), demand, 0),
         own=own.T[kept],
     )
+
+
+def copies_in(room: Amounts, vectors: Amounts, demand: Amounts, allowed: Mask) -> Amounts:
+    """How many of each item alone a room (N, R) holds, at most the demand, (I, N). `allowed` (I, N)."""
+    result = np.where(allowed, demand[:, None], 0)
+    for row in range(vectors.shape[1]):
+        need = vectors[:, row]
+        asked = need > 0
+        result[asked] = np.minimum(result[asked], room[:, row][None, :] // need[asked][:, None])
+    return result
 
 
 def cliques(conflict: Mask) -> list[list[int]]:
