@@ -27,6 +27,7 @@ class Explainer:
         self._world = world
         self._limits = limits
         self._known: dict[int, tuple[str, dict[str, str]]] = {}
+        self._offered: dict[tuple[int, Requirements], Mask] = {}
 
     def explain(self, shape: Shape, pod: str) -> Unschedulable:
         """The pod's reasons."""
@@ -83,9 +84,7 @@ class Explainer:
         both = table.base.add(*wanted)
         meets = table.type_mask(both)
         fits = np.all((table.room >= shape.vector) | (shape.vector == 0), axis=1)
-        offered = np.zeros(len(table.types), dtype=np.bool_)
-        for number, offering in zip(table.column_type.tolist(), table.offerings, strict=True):
-            offered[number] |= not both.intersects(offering.requirements)
+        offered = self._sold(pool, both)
         text = _type_failure(bool(meets.any()), bool(fits.any()), bool(offered.any()))
         if not text:
             text = _pair_failure(meets & fits, fits & offered, meets & offered)
@@ -101,6 +100,19 @@ class Explainer:
         if pool in self._limits.remaining:
             return f"all available instance types exceed limits for nodepool (NodePool={table.pool.name})"
         return "no instance type met the requirements/resources/offering tuple"
+
+    def _sold(self, pool: int, both: Requirements) -> Mask:
+        """Types of the pool that are offered in a way that meets the requirements, (T,)."""
+        known = self._offered.get((pool, both))
+        if known is None:
+            table = self._world.tables[pool]
+            different = {each.requirements: None for each in table.offerings}
+            meets = {each for each in different if not both.intersects(each)}
+            known = np.zeros(len(table.types), dtype=np.bool_)
+            for number, offering in zip(table.column_type.tolist(), table.offerings, strict=True):
+                known[number] |= offering.requirements in meets
+            self._offered[pool, both] = known
+        return known
 
 
 def _type_failure(meets: bool, fits: bool, offered: bool) -> str:

@@ -62,7 +62,7 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     found: list[Packing] = []
     spared = False
     for values, charge, only_if_left in _opinions(packer, start):
-        if found and work.late and (spared or not only_if_left):
+        if found and work.late and (spared or not only_if_left or len(packer.items) > _MANY):
             continue
         if found and (only_if_left or work.used > enough or not work.left):
             if not any(packing.left.any() for packing in found):

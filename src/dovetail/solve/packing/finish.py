@@ -13,7 +13,7 @@ from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.limits import Limits
 
-_PASSES = 4  # limits may refuse some nodes; what was for them is tried again so often
+_PASSES = 2  # limits may refuse some nodes; what was for them is tried once more
 _BLOCK = 1_000  # nodes whose offering is looked for at once
 
 
