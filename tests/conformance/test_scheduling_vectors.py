@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parent / "vectors" / "scheduling"
 NEAR = 1.03  # most that a plan may cost of what is proven necessary
 SMALL = 10  # pods, up to which everything can be tried
 EFFORT = 4_000
-WORK = Budget(work=100_000)  # a tenth of a second
+WORK = Budget(work=300_000)  # three tenths of a second
 
 Answers = tuple[tuple[Scenario, Plan], ...]
 Judge = Callable[[Scenario, Plan], str]  # what falls short, '' for nothing
