@@ -1,0 +1,121 @@
+"""What stands on a port that fails: informers end up right, launches are not repeated, old reads refused."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from operated import START, Operated, node_class, play, pod, pool
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import Conflict, CreateFailed
+from dovetail.cloud.provider import Instance
+from dovetail.kube.informer import Informer
+from dovetail.kube.memory import MemoryServer
+from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.faults import kinds
+from dovetail.simulate.faults.client import FaultyClient
+from dovetail.simulate.faults.dice import Dice
+from dovetail.simulate.faults.epoch import Epoch
+from dovetail.simulate.faults.past import Past
+from dovetail.simulate.faults.plan import Fault, Faults
+from dovetail.simulate.log import JsonlLog
+
+WATCHES = (
+    *(kinds.WATCH_DROP, kinds.WATCH_GONE, kinds.WATCH_LAG, kinds.WATCH_DUPLICATE, kinds.WATCH_REORDER),
+    *(kinds.STALE_READ, kinds.API_ERROR, kinds.API_TIMEOUT, kinds.API_THROTTLE),
+)
+
+
+def trouble(server: MemoryServer, clock: VirtualClock, seed: int) -> FaultyClient:
+    """A client on which nearly everything goes wrong for a minute."""
+    until = clock.now() + MINUTE
+    found = [
+        Fault(number, kind, clock.now(), until, rate=0.2, lasts=2 * SECOND)
+        for number, kind in enumerate(WATCHES)
+    ]
+    dice = Dice(Faults("", tuple(found)), seed, clock, JsonlLog(clock))
+    return FaultyClient(server.client(), dice, Epoch(1), clock, Past(server))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_informer_is_right_in_the_end_and_tells_a_story_that_adds_up(seed: int) -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        told: dict[str, str] = {}
+
+        def hear(change: str, node: Node) -> None:
+            assert (change == "ADDED") == (node.key not in told), f"{change} {node.key}"
+            if change == "DELETED":
+                del told[node.key]
+            else:
+                told[node.key] = node.metadata.resource_version
+
+        informer = Informer(trouble(server, clock, seed), Node, hear)
+        task = asyncio.get_running_loop().create_task(informer.run())
+        draws = random.Random(seed)
+        for _ in range(200):
+            await clock.sleep(draws.randrange(SECOND // 2))
+            _change(server, draws, f"n{draws.randrange(6)}")
+        await clock.sleep(MINUTE)
+        there = {record.view.key: record.view.metadata.resource_version for record in server.list(Node)}
+        assert told == there
+        assert {key: item.metadata.resource_version for key, item in informer.objects.items()} == there
+        task.cancel()
+
+    run_virtual(main, start=START)
+
+
+def _change(server: MemoryServer, draws: random.Random, name: str) -> None:
+    there = any(record.view.key == name for record in server.list(Node))
+    if not there:
+        server.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    elif draws.random() < 0.4:
+        server.delete(Node, name)
+    else:
+        server.patch(Node, name, merge_patch={"metadata": {"labels": {"x": str(draws.random())}}})
+
+
+def test_a_launch_that_was_not_answered_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(world: Operated) -> None:
+        create, asked = world.cloud.create, []
+
+        async def unanswered(claim: NodeClaim, chosen: EC2NodeClass) -> Instance:
+            asked.append(claim.metadata.name)
+            await create(claim, chosen)
+            raise CreateFailed("the fleet request was not answered in time")
+
+        monkeypatch.setattr(world.cloud, "create", unanswered)
+        world.create(node_class(), pool(), pod("a"))
+        await world.clock.sleep(3 * MINUTE)
+        assert len(asked) == 1
+        assert len(world.records("instance.started")) == 1
+        assert world.records("pod.running", pod="default/a")
+
+    play(script)
+
+
+def test_what_is_older_than_the_watches_have_shown_is_not_acted_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        context = world.operator._context
+        claim = world.state.all(NodeClaim)[0]
+
+        async def stale(*_: object) -> NodeClaim:
+            return claim
+
+        assert await context.read(NodeClaim, claim.key) == claim
+        await world.client.patch(NodeClaim, claim.key, merge={"metadata": {"labels": {"x": "y"}}})
+        await world.clock.sleep(SECOND)
+        with monkeypatch.context() as patched, pytest.raises(Conflict):
+            patched.setattr(world.client, "get", stale)  # a server that lags behind
+            await context.read(NodeClaim, claim.key)
+
+    play(script)
