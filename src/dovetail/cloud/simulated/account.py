@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
 from dovetail.cloud import catalog
+from dovetail.cloud.aws import images
 from dovetail.cloud.provider import (
     NodeClassResolution,
     ResolvedImage,
@@ -20,8 +21,6 @@ from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirement, Requirements
 
 DISCOVERY = "karpenter.sh/discovery"
-_GPU_COUNT = labels.AWS + "instance-gpu-count"
-_ACCELERATOR_COUNT = labels.AWS + "instance-accelerator-count"
 _PLENTY = 4_000
 
 
@@ -94,7 +93,8 @@ def resolve(node_class: EC2NodeClass, account: Account, taken: Mapping[str, int]
             _selects(term, group.id, group.name, group.tags) for term in spec.security_group_selector_terms
         )
     ]
-    unsupported = _unsupported(spec.ami_selector_terms, account.version)
+    refusals = (images.unsupported(term.alias, account.version) for term in spec.ami_selector_terms)
+    unsupported = next(filter(None, refusals), "")
     return NodeClassResolution(
         subnets=tuple(ResolvedSubnet(subnet.id, subnet.zone, subnet.zone_id) for subnet in subnets),
         security_groups=tuple(
@@ -107,9 +107,9 @@ def resolve(node_class: EC2NodeClass, account: Account, taken: Mapping[str, int]
     )
 
 
-def image_for(kind: InstanceType, images: Iterable[ResolvedImage]) -> str:
+def image_for(kind: InstanceType, known: Iterable[ResolvedImage]) -> str:
     """The id of the first image that boots on the type; "" when none does."""
-    return next((image.id for image in images if not kind.requirements.intersects(image.requirements)), "")
+    return next((image.id for image in known if not kind.requirements.intersects(image.requirements)), "")
 
 
 def _selects(term: SelectorTerm, identifier: str, name: str, tags: Mapping[str, str]) -> bool:
@@ -131,52 +131,36 @@ def _tag_keys(tags: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
     return tuple(sorted({key for item in tags for key in item}))
 
 
-def _unsupported(terms: tuple[SelectorTerm, ...], version: str) -> str:
-    minor = tuple(int(part) for part in version.split(".")[:2])
-    for term in terms:
-        family = term.alias.partition("@")[0]
-        if family == "al2" and minor >= (1, 33):
-            return f"alias {term.alias} has no images for Kubernetes {version}: AL2 ends with 1.32"
-        if family == "windows2025" and minor < (1, 35):
-            return f"alias {term.alias} has no images for Kubernetes {version}: they begin with 1.35"
-    return ""
-
-
 def _images(terms: tuple[SelectorTerm, ...], account: Account) -> tuple[ResolvedImage, ...]:
-    found: dict[str, ResolvedImage] = {}
+    chosen: dict[ResolvedImage, None] = {}
     for term in terms:
         if term.alias:
-            chosen = _published(term.alias, account)
+            chosen |= dict.fromkeys(_published(term.alias, account))
         elif term.id or term.ssm_parameter:
             # Any image that is named outright exists.
             identifier = term.id or _identifier("ami", account.region, term.ssm_parameter)
-            chosen = [ResolvedImage(identifier, identifier)]
+            chosen[ResolvedImage(identifier, identifier)] = None
         else:
-            chosen = [
-                ResolvedImage(image.id, image.name, _on(image.arch))
+            chosen |= {
+                ResolvedImage(image.id, image.name, _on(image.arch)): None
                 for image in account.images
                 if _selects(term, image.id, image.name, image.tags)
-            ]
-        for image in chosen:
-            found.setdefault(image.id, image)
-    return tuple(found.values())
+            }
+    return tuple(chosen)
 
 
 def _published(alias: str, account: Account) -> list[ResolvedImage]:
-    """The images behind an alias: per architecture a standard one, and those with drivers."""
-    family, _, release = alias.partition("@")
-    architectures = ("amd64",) if family.startswith("windows") else ("amd64", "arm64")
-    variants = {"standard": ("DoesNotExist", "DoesNotExist"), "nvidia": ("Exists", "")}
-    images = []
-    for arch in architectures:
-        neuron = {"neuron": ("", "Exists")} if arch == "amd64" else {}
-        for variant, (gpu, accelerator) in {**variants, **neuron}.items():
-            wanted = [Requirement.new(_GPU_COUNT, gpu)] if gpu else []
-            wanted += [Requirement.new(_ACCELERATOR_COUNT, accelerator)] if accelerator else []
-            name = f"{family}-{account.version}-{arch}-{variant}-{release}"
-            identifier = _identifier("ami", account.region, name)
-            images.append(ResolvedImage(identifier, name, _on(arch).add(*wanted)))
-    return images
+    """The images behind an alias, each under the name of its parameter."""
+    known = {
+        _identifier("ami", account.region, item.name): item
+        for item in images.parameters(alias, account.version)
+    }
+    found = [images.FoundImage(key, item.name, item.arch, created="") for key, item in known.items()]
+    variants = {key: item.variants for key, item in known.items()}
+    return [
+        ResolvedImage(item.image.id, item.image.name, item.requirements)
+        for item in images.newest(found, variants)
+    ]
 
 
 def _on(arch: str) -> Requirements:

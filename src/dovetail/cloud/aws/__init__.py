@@ -1,0 +1,4 @@
+"""What Karpenter's provider asks of AWS, derived as pure values.
+
+`images` turns AMI selector terms into SSM parameters and DescribeImages queries.
+"""
