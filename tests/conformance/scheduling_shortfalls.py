@@ -64,13 +64,13 @@ FAR = _each(
             spread-multi-007 spread-schedule-anyway-001 spread-zone-000 spread-zone-001 spread-zone-003
             spread-zone-006 spread-zone-009
         """,
-        "limits and reservations are left out of the bound": """
-            nodepool-limits-000 nodepool-limits-003 nodepool-limits-009
+        "worths know nothing of limits, and there are too many loads to choose from": """
+            nodepool-limits-009
         """,
         "few nodes are bought, of which the bound counts fractions": """
             basic-007 basic-010 basic-large-000 basic-large-001 basic-large-003 basic-large-004
             init-sidecar-007 node-affinity-operators-001 node-affinity-required-004 node-selector-006
-            nodepool-requirements-000 nodepool-requirements-001 packing-existing-004 packing-memory-001
+            nodepool-requirements-000 nodepool-requirements-001 packing-memory-001
             packing-mixed-003 packing-mixed-006 packing-tiny-001
         """,
     }

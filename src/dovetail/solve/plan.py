@@ -102,9 +102,10 @@ class Proof:
 
     With "whole numbers" the worths prove `linear` alone. The rest follows from an integer program: over the
     number of nodes per offering, which as one together hold their pods, or over all sets of pods that a
-    plan for less can use, those which cost less than `bound - linear` beyond their worth. With "rules between
-    pods" it is a program as well: nodes per offering, pods per offering and node, and of every rule of the
-    pods what holds in the end; `testing.between` writes it anew from the rules alone.
+    plan for less can use, those which cost less than `bound - linear` beyond their worth. Either keeps to
+    what is left of NodePools' limits, and the latter buys no node but for a pod that lists its pool. With
+    "rules between pods" it is a program as well: nodes per offering, pods per offering and node, and of
+    every rule of the pods what holds in the end; `testing.between` writes it anew from the rules alone.
     """
 
     bound: int = 0  # nano-dollars per hour

@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.model.requirement import Requirements
 from dovetail.solve.bounds.scope import Origin, Scope
 from dovetail.solve.bounds.sites import lets_in
+from dovetail.solve.demand.shapes import Level
 from dovetail.solve.packing.bins import make_bin
 from dovetail.solve.packing.whole import Load
 from dovetail.solve.placing.items import Item, Unit
@@ -77,7 +78,9 @@ def _filled(world: World, columns: Columns, scope: Scope, loads: Sequence[Load])
             )
             counts = np.minimum(load.counts, rest)
             left = most - counts @ scope.vectors[:, : len(most)]
-            if (left < 0).any():
+            held = np.flatnonzero(counts)
+            clash = np.triu(scope.conflict[np.ix_(held, held)], 1).any()
+            if (left < 0).any() or clash or (np.diagonal(scope.conflict) & (counts > 1)).any():
                 return None
             rest = rest - counts
             nodes.append(_Node(load.column, load.free, left, counts))
@@ -124,6 +127,13 @@ class _Maker:
                 return None
         return result
 
+    def _levels(self, kind: int) -> list[tuple[int, Level]]:
+        """The levels that keep the promises. Where limits void them, nothing is given up to save money."""
+        index, last = self._origin.kinds[kind]
+        levels = self._world.shapes[index].levels
+        most = levels[0].lost if self._scope.limits is not None else levels[last].lost
+        return [(number, level) for number, level in enumerate(levels[: last + 1]) if level.lost <= most]
+
     def _taken(self, kind: int, number: int) -> tuple[str, ...]:
         start = self._given[kind]
         self._given[kind] += number
@@ -133,11 +143,11 @@ class _Maker:
         """The pods of an existing node that it takes, by their names."""
         nodes = self._world.nodes
         for kind in np.flatnonzero(node.counts).tolist():
-            index, last = self._origin.kinds[kind]
+            index = self._origin.kinds[kind][0]
             shape = self._world.shapes[index]
             if shape.ports or shape.volumes:
                 return
-            for number, level in enumerate(shape.levels[: last + 1]):
+            for number, level in self._levels(kind):
                 if any(nodes.feasible(wanted, level.rules)[node.column] for wanted in level.alternatives):
                     for pod in self._taken(kind, int(node.counts[kind])):
                         yield Unit(index, number, pod)
@@ -164,10 +174,10 @@ class _Maker:
     def _item(self, kind: int, column: int, site: int) -> int | None:
         """What a kind is bought for on a column: as the first of its levels that the node will do for."""
         world, columns, sites = self._world, self._columns, self._origin.sites
-        index, last = self._origin.kinds[kind]
+        index = self._origin.kinds[kind][0]
         shape, pool = world.shapes[index], int(columns.pool[column])
         state = sites.states[pool][int(sites.state[site])] if site >= 0 else ()
-        for number, level in enumerate(shape.levels[: last + 1]):
+        for number, level in self._levels(kind):
             for wanted in level.alternatives:
                 if not lets_in(state, wanted) or not world.suits(pool, wanted, level.rules):
                     continue

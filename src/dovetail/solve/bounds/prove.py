@@ -12,12 +12,13 @@ from dovetail.solve.bounds.absorb import absorbed
 from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.relaxation import Duals, most_held, relax
 from dovetail.solve.bounds.scope import Scope
-from dovetail.solve.packing.compact import Free, whole_nodes
-from dovetail.solve.packing.generate import Generator
+from dovetail.solve.bounds.whole_numbers import WholeNumbers, grouped
+from dovetail.solve.packing.compact import Free
+from dovetail.solve.packing.generate import Generator, Purchase
 from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.loads import Loads
 from dovetail.solve.packing.market import Market, cliques, copies_in
-from dovetail.solve.packing.whole import Load, whole
+from dovetail.solve.packing.whole import Load
 from dovetail.solve.plan import (
     BETWEEN_PODS,
     COLUMNS,
@@ -29,7 +30,7 @@ from dovetail.solve.plan import (
     Worth,
 )
 from dovetail.solve.supply.columns import Floats
-from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.work import Work
 
 # (partial loads that are followed, times the price), until it is told what a node holds at most.
@@ -38,11 +39,10 @@ _WIDEST = 20_000
 _SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), (_WIDEST, 1.003))
 _MOST = np.iinfo(np.int64).max
 _SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
+_NEAR = 0.97  # the same where column generation has been tried in another way
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
 _FEW = 64  # kinds; with more there are too many patterns to try them all
-_FEW_ROOMS = 24
 _LARGE = 200_000  # kinds times offerings; a relaxation of more is not solved when it is late
-_GROUPS = 24  # of free rooms that the relaxation tells apart
 
 
 class Prover:
@@ -56,6 +56,7 @@ class Prover:
         self._work = work
         # Of a plan for less, if one was come upon; by columns of the scope.
         self.better: tuple[Load, ...] = ()
+        self._bought: list[Purchase] = []  # by a column generation of its own
         self.hurried = early is not None and scope.feasible.size > _LARGE and work.late
         known = early.duals(scope) if early and (self.hurried or early.same(scope)) else None
         self._stock = scope.unthinned() if known else self.goods
@@ -66,6 +67,11 @@ class Prover:
         self._copies = copies_in(self.free, self._stock.vectors, scope.demand, scope.allowed)
         self.duals = known or self._relaxed()
 
+    @property
+    def small(self) -> bool:
+        """True iff there are so few kinds that another column generation takes no time."""
+        return len(self._scope.pods) <= _FEW
+
     @cached_property
     def goods(self) -> Market:
         """What is for sale, with as few offerings as will do."""
@@ -73,7 +79,7 @@ class Prover:
 
     @cached_property
     def _rooms(self) -> Free:
-        return _grouped(self._copies > 0, self.free)
+        return grouped(self._copies > 0, self.free)
 
     def _relaxed(self) -> Duals:
         goods = self.goods
@@ -102,39 +108,24 @@ class Prover:
         if not len(self.goods.price) or not self._work.left:
             return Proof()
         generator = Generator(self.goods, self._work)
-        generator.search(np.zeros((0, len(self._scope.pods)), dtype=np.int64))
+        none = np.zeros((0, len(self._scope.pods)), dtype=np.int64)
+        if self.small:
+            self._bought = generator.run(none)
+        else:
+            generator.search(none)
         return self.columns(generator.worth, known)
 
     def whole(self, linear: Proof, hourly: int) -> Proof:
         """What a plan of whole nodes costs at least, from a proof by worths; that one where it is no more."""
-        bound = whole_nodes(self.goods, self._work, self._rooms)
-        if bound < hourly * _CLOSE:
-            bound = max(bound, self._patterns(linear, hourly))
-        return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
-
-    def _patterns(self, linear: Proof, hourly: int) -> int:
-        """The same, by all patterns that a cheaper plan could use; such a plan is kept as well."""
-        scope, rooms = self._scope, np.flatnonzero((self._copies > 0).any(axis=0))
-        if len(scope.pods) > _FEW or len(rooms) > _FEW_ROOMS or not linear.worth or not self._work.left:
-            return 0
-        kind = {pods[0]: index for index, pods in enumerate(scope.pods)}
-        worth = np.zeros(len(scope.pods))
+        search = WholeNumbers(self._scope, self.goods, (self.free, self._copies), hourly, self._work)
+        worth = np.zeros(len(self._scope.pods))
+        kind = {pods[0]: index for index, pods in enumerate(self._scope.pods)}
         for item in linear.worth:
             worth[kind[item.pods[0]]] = item.each
-        free = replace(
-            self.goods,
-            column=rooms,
-            room=self.free[rooms],
-            price=self._taken(worth)[rooms],
-            feasible=scope.allowed[:, rooms].T,
-            own=scope.allowed[:, rooms].T,
-        )
-        found = whole(self.goods, worth, (linear.bound, hourly), self._work, free=free)
-        self.better = tuple(
-            replace(load, column=int((free if load.free else self.goods).column[load.column]))
-            for load in found.plan
-        )
-        return found.bound
+        search.offer(self._bought)
+        bound = search.run(worth, self._taken(worth), linear.bound)
+        self.better = search.better
+        return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
 
     def dearest(self) -> Proof:
         """One pod that no free room holds by itself has to be on a node that is bought.
@@ -195,7 +186,9 @@ def prove(
         best = max(best, prover.columns(found, best.bound), key=_bound)
     between = ruled() if ruled and max(dearest.bound, best.bound) < hourly * _CLOSE else 0
     if not between:
-        if not same and max(dearest.bound, best.bound) < hourly * _CLOSE:
+        # Worths of pods that had to decide how they would run may be of no use where that is left open.
+        useless = best.method == RELAXATION and prover.small and best.bound < hourly * _NEAR
+        if (useless or not same) and max(dearest.bound, best.bound) < hourly * _CLOSE:
             best = max(best, prover.searched(best.bound), key=_bound)
         if max(dearest.bound, best.bound) < hourly * _CLOSE:
             best = prover.whole(best, hourly)
@@ -234,20 +227,6 @@ def highest_ratio(
                 break
         highest = max(highest, most / price)
     return highest
-
-
-def _grouped(usable: Mask, free: Amounts) -> Free:
-    """Rooms that the same kinds can use as one large room, which holds whatever they do together."""
-    groups: dict[bytes, list[int]] = {}
-    for index in np.flatnonzero(usable.any(axis=0)).tolist():
-        groups.setdefault(np.packbits(usable[:, index]).tobytes(), []).append(index)
-    members = sorted(groups.values(), key=lambda group: (-len(group), group))
-    if len(members) > _GROUPS:
-        rest = [index for group in members[_GROUPS:] for index in group]
-        members = [*members[:_GROUPS], rest]
-    feasible = np.array([usable[:, group].any(axis=1) for group in members], dtype=np.bool_)
-    room = np.array([free[group].sum(axis=0) for group in members], dtype=np.int64)
-    return Free(feasible.reshape(len(members), len(usable)).T, room.reshape(len(members), free.shape[1]))
 
 
 def _rules(

@@ -15,6 +15,7 @@ from dovetail.solve.packing.market import Market, market
 from dovetail.solve.placing.items import Unit
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.limits import NODES
 from dovetail.solve.supply.world import World
 
 # A pod's place in a plan, and the pools that a node could be bought from for it; none on a node that exists.
@@ -54,6 +55,8 @@ class Scope:
     rules: tuple[str, ...]  # names of the last resources, which are rules
     most: Amounts  # of those resources on every node
     origin: Origin | None = None
+    # What a node takes of NodePools' limits (C, L), and the rest of them (L,); None without limits.
+    limits: tuple[Amounts, Amounts] | None = None
 
     @property
     def demand(self) -> Amounts:
@@ -63,14 +66,17 @@ class Scope:
     def market(self) -> Market:
         """What is for sale, thinned out."""
         own = None if self.origin is None else self.origin.own
-        return market(self.feasible, self.room, self.price, self.vectors, self.conflict, self.demand, own=own)
+        what = self.feasible, self.room, self.price, self.vectors, self.conflict, self.demand
+        return market(*what, own=own, limits=self.limits)
 
     def unthinned(self) -> Market:
         """All that is for sale, in any order; pairs that cannot share a node are no resources."""
         every = np.arange(len(self.price))
         room, takes = np.maximum(self.room, 0), self.feasible.T
         own = takes if self.origin is None else self.origin.own.T
-        return Market(every, room, self.price, takes, self.vectors, self.conflict, self.demand, own)
+        limits = self.limits or (np.zeros((len(every), 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
+        what = self.vectors, self.conflict, self.demand
+        return Market(every, room, self.price, takes, *what, own, *limits)
 
 
 def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Placement]) -> Scope:
@@ -122,6 +128,7 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
             own=own[:, bought],
             reserved=np.array([column for _, _, column in rooms], dtype=np.int64),
         ),
+        limits=_limits(world, columns, sites.column[bought]) if limited else None,
     )
 
 
@@ -198,6 +205,22 @@ def _rows(masks: list[Mask], width: int) -> Mask:
 
 def _widened(room: Amounts, rules: NodeRules) -> Amounts:
     return np.concatenate([np.maximum(room, 0), np.tile(rules.most, (len(room), 1))], axis=1)
+
+
+def _limits(world: World, columns: Columns, some: Amounts) -> tuple[Amounts, Amounts]:
+    """What a node of each of these columns takes of pools' limits at least (C, L), and what is left (L,)."""
+    takes: list[Amounts] = []
+    most: list[int] = []
+    for table in world.tables:
+        limits = table.pool.limits or {}
+        mine = columns.pool[some] == table.index
+        for name in sorted(limits):
+            sizes = [1 if name == NODES else kind.capacity.get(name, 0) for kind in table.types]
+            size = np.zeros(len(some), dtype=np.int64)
+            size[mine] = np.array(sizes, dtype=np.int64)[columns.type[some][mine]]
+            takes.append(size)
+            most.append(max(0, limits[name] - table.pool.usage.get(name, 0)))
+    return np.array(takes, dtype=np.int64).reshape(len(most), len(some)).T, np.array(most, dtype=np.int64)
 
 
 def _names(world: World, columns: Columns, some: Amounts) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.packing.integer import minimum
 from dovetail.solve.packing.market import Market
+from dovetail.solve.packing.whole import Load, Whole
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
@@ -27,14 +28,14 @@ class Free:
     room: Amounts
 
 
-def whole_nodes(goods: Market, work: Work, free: Free | None = None) -> int:
-    """Nano-dollars per hour that the demand costs at least, in whole nodes and whole pods.
+def whole_nodes(goods: Market, work: Work, free: Free | None = None) -> Whole:
+    """What the demand costs at least, in whole nodes and whole pods; 0 where the market is too large.
 
     What nodes of one offering hold together is what their room is in sum: sharp where a plan has few nodes.
-    0 where the market is too large to be tried.
+    Where it has no two of one offering, it is a plan indeed.
     """
     if goods.feasible.size > _MOST_CELLS or not len(goods.price) or not work.left:
-        return 0
+        return Whole(0)
     feasible, room, most = goods.feasible.T, goods.room, np.full(len(goods.price), highspy.kHighsInf)
     if free is not None:
         feasible = np.concatenate([feasible, free.feasible], axis=1)
@@ -43,21 +44,52 @@ def whole_nodes(goods: Market, work: Work, free: Free | None = None) -> int:
     price = np.zeros(len(most))
     price[: len(goods.price)] = goods.price / NANO_DOLLARS
     scale = np.maximum(goods.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+    takes = np.zeros((len(most), goods.takes.shape[1]))
+    takes[: len(goods.price)] = goods.takes / np.maximum(goods.most, 1)
     model = compact_model(
-        feasible, goods.vectors / scale, room / scale, (price, most), goods.demand.astype(float)
+        feasible,
+        goods.vectors / scale,
+        room / scale,
+        (price, most),
+        goods.demand.astype(float),
+        limits=(takes, np.minimum(goods.most, 1).astype(np.float64)),
     )
     model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
-    bound = minimum(model, work, check=_QUESTION + _PER_VARIABLE * model.num_col_).bound
-    return int(bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(bound) else 0
+    answer = minimum(model, work, check=_QUESTION + _PER_VARIABLE * model.num_col_)
+    bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
+    return Whole(bound, () if answer.values is None else _loads(answer.values, feasible, len(goods.price)))
+
+
+def _loads(values: Floats, feasible: Mask, sold: int) -> tuple[Load, ...]:
+    """The loads of single nodes and free rooms; none if several nodes share one."""
+    shape_of, column_of = np.nonzero(feasible)
+    amounts = np.rint(values).astype(np.int64)
+    nodes = amounts[len(shape_of) :]
+    if nodes[:sold].max(initial=0) > 1:
+        return ()
+    counts = np.zeros(feasible.T.shape, dtype=np.int64)
+    counts[column_of, shape_of] = amounts[: len(shape_of)]
+    return tuple(
+        Load(counts[column], column if column < sold else column - sold, 1, free=column >= sold)
+        for column in np.flatnonzero(counts.any(axis=1)).tolist()
+    )
 
 
 def compact_model(
-    feasible: Mask, needs: Floats, has: Floats, nodes: tuple[Floats, Floats], demand: Floats
+    feasible: Mask,
+    needs: Floats,
+    has: Floats,
+    nodes: tuple[Floats, Floats],
+    demand: Floats,
+    *,
+    limits: tuple[Floats, Floats] | None = None,
 ) -> highspy.HighsLp:
     """Variables: pods per shape and column that holds it, then nodes, of given price and number (K,).
 
-    Rows: one per shape, then one per column and resource (not positive).
+    Rows: one per shape, then one per column and resource (not positive), then one per limit: what a node of
+    each column takes of it (K, L), and how much there is (L,).
     """
+    takes, most = limits or (np.zeros((len(has), 0)), np.zeros(0))
     shapes, columns, resources = len(needs), len(has), needs.shape[1]
     shape_of, column_of = np.nonzero(feasible)
     pods = len(shape_of)
@@ -66,18 +98,24 @@ def compact_model(
     pod_index = np.concatenate([shape_of[:, None], base], axis=1)
     pod_value = np.concatenate([np.ones((pods, 1)), needs[shape_of]], axis=1)
     node_index = shapes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
+    limit_index = np.tile(rows + np.arange(len(most)), (columns, 1))
+    node_index = np.concatenate([node_index, limit_index], axis=1)
+    node_value = np.concatenate([-has, takes], axis=1)
     model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = pods + columns, rows
+    model.num_col_, model.num_row_ = pods + columns, rows + len(most)
     model.col_cost_ = np.concatenate([np.zeros(pods), nodes[0]])
     model.col_lower_ = np.zeros(pods + columns)
     model.col_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), nodes[1]])
-    model.row_lower_ = np.concatenate([demand, np.full(rows - shapes, -highspy.kHighsInf)])
-    model.row_upper_ = np.concatenate([np.full(shapes, highspy.kHighsInf), np.zeros(rows - shapes)])
+    model.row_lower_ = np.concatenate([demand, np.full(rows - shapes + len(most), -highspy.kHighsInf)])
+    model.row_upper_ = np.concatenate([np.full(shapes, highspy.kHighsInf), np.zeros(rows - shapes), most])
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     starts = np.concatenate(
-        [np.arange(pods) * (resources + 1), pods * (resources + 1) + np.arange(columns + 1) * resources]
+        [
+            np.arange(pods) * (resources + 1),
+            pods * (resources + 1) + np.arange(columns + 1) * node_index.shape[1],
+        ]
     )
     model.a_matrix_.start_ = starts.astype(np.int32)
     model.a_matrix_.index_ = np.concatenate([pod_index.ravel(), node_index.ravel()]).astype(np.int32)
-    model.a_matrix_.value_ = np.concatenate([pod_value.ravel(), -has.ravel()])
+    model.a_matrix_.value_ = np.concatenate([pod_value.ravel(), node_value.ravel()])
     return model

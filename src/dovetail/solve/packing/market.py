@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,11 +24,25 @@ class Market:
     conflict: Mask  # (I, I): cannot share a node; on the diagonal: one at most
     demand: Amounts  # (I,) of items that some column can hold, else 0
     own: Mask  # (K, I): feasible, and a node may be bought for the item's sake
+    takes: Amounts  # (K, L): what a node takes of limits that all nodes share
+    most: Amounts  # (L,): how much there is of them, not negative
 
     def copies(self) -> Amounts:
         """How many of each item alone a node of each column holds, at most the demand, (K, I)."""
         result = copies_in(self.room, self.vectors, self.demand, self.feasible.T).T
         return np.where(np.diagonal(self.conflict), np.minimum(result, 1), result)
+
+    def only(self, columns: Amounts) -> Market:
+        """The same with some of the columns, in their order."""
+        return replace(
+            self,
+            column=self.column[columns],
+            room=self.room[columns],
+            price=self.price[columns],
+            feasible=self.feasible[columns],
+            own=self.own[columns],
+            takes=self.takes[columns],
+        )
 
     def cheapest(self, counts: Amounts, *, owned: bool = False) -> Amounts:
         """The cheapest column that holds each of the loads (N, I), as a position in K; -1 if none does.
@@ -63,9 +77,11 @@ def market(
     demand: Amounts,
     *,
     own: Mask | None = None,
+    limits: tuple[Amounts, Amounts] | None = None,
 ) -> Market:
     """A market of all columns that are given: `feasible` and `own` (I, C), `room` (C, R), `price` (C,).
 
+    `limits` are what a node of each column takes of what all nodes share (C, L), and how much there is (L,).
     Items of which a node holds only one get one more resource, of which every node has one.
     """
     groups = cliques(conflict)[:_CLIQUES]
@@ -75,7 +91,8 @@ def market(
     vectors = np.concatenate([vectors, takes], axis=1)
     room = np.concatenate([room, np.ones((len(room), len(groups)), dtype=np.int64)], axis=1)
     own = feasible if own is None else own
-    kept = _undominated(np.concatenate([feasible, own]).T, room, price)
+    takes, most = limits or (np.zeros((len(room), 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
+    kept = _undominated(np.concatenate([feasible, own]).T, np.concatenate([room, -takes], axis=1), price)
     return Market(
         column=kept,
         room=np.maximum(room[kept], 0),
@@ -85,6 +102,8 @@ def market(
         conflict=conflict,
         demand=np.where(feasible.any(axis=1), demand, 0),
         own=own.T[kept],
+        takes=takes[kept],
+        most=most,
     )
 
 

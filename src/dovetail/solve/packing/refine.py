@@ -54,7 +54,7 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
     again = int(packer.demand.sum()) > _PODS or any(shape.involved for shape in packer.world.shapes)
     if again and len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
-        least = max(least, whole_nodes(goods, packer.world.work))
+        least = max(least, whole_nodes(goods, packer.world.work).bound)
         if packing.price > least * _OPTIMAL:
             better = assembler.run(generator.whole(packing.price), generator.worth)
             packing = min(packing, better, key=rank)

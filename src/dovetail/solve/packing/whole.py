@@ -103,7 +103,7 @@ def whole(
     if not len(every.price):
         return Whole(bound)
     work.spend(len(every.price) * _PATTERN)
-    return _solved(every, np.where(worth > 0, goods.demand, 0), (known, bound), work)
+    return _solved(every, goods, np.where(worth > 0, goods.demand, 0), (known, bound), work)
 
 
 def _joined(parts: list[_Patterns]) -> _Patterns:
@@ -119,7 +119,15 @@ def _useful(every: _Patterns, goods: Market) -> _Patterns:
     """Without patterns that a cheaper column holds as well, and those that no node may be bought for."""
     fine: Mask = every.free.copy()
     bought = np.flatnonzero(~every.free)
-    fine[bought] = goods.cheapest(every.counts[bought], owned=True) == every.column[bought]
+    if not goods.takes.any():
+        fine[bought] = goods.cheapest(every.counts[bought], owned=True) == every.column[bought]
+        return every.some(np.flatnonzero(fine))
+    for column in np.unique(every.column[bought]).tolist():
+        # A column that takes more of a limit is no substitute, however cheap.
+        some = np.flatnonzero((goods.takes <= goods.takes[column]).all(axis=1))
+        mine = bought[every.column[bought] == column]
+        where = goods.only(some).cheapest(every.counts[mine], owned=True)
+        fine[mine] = some[where] == column
     return every.some(np.flatnonzero(fine))
 
 
@@ -152,8 +160,8 @@ def _enumerated(
     return result, least
 
 
-def _solved(every: _Patterns, demand: Amounts, proven: tuple[int, int], work: Work) -> Whole:
-    """The integer program over the patterns: cover the demand, use each free room once.
+def _solved(every: _Patterns, goods: Market, demand: Amounts, proven: tuple[int, int], work: Work) -> Whole:
+    """The integer program over the patterns: cover the demand, use each free room once, keep the limits.
 
     Proven are a bound on all plans, and one on those that use other patterns.
     """
@@ -161,20 +169,23 @@ def _solved(every: _Patterns, demand: Amounts, proven: tuple[int, int], work: Wo
     rooms = np.unique(every.column[every.free])
     counts = np.minimum(every.counts, demand)
     taken = every.free[:, None] & (every.column[:, None] == rooms[None, :])
-    matrix = np.concatenate([counts, -taken.astype(np.int64)], axis=1)
+    used = np.where(every.free[:, None], 0, goods.takes[every.column % max(1, len(goods.takes))])
+    scarce = np.maximum(goods.most, 1)
+    matrix = np.concatenate([counts, -taken.astype(np.float64), -used / scarce], axis=1)
     size, rows = matrix.shape
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = size, rows
     model.col_cost_ = every.price / NANO_DOLLARS
     model.col_lower_, model.col_upper_ = np.zeros(size), np.full(size, highspy.kHighsInf)
-    model.row_lower_ = np.concatenate([demand, np.full(len(rooms), -1)]).astype(np.float64)
+    floor = [demand, np.full(len(rooms), -1), -np.minimum(goods.most, 1)]
+    model.row_lower_ = np.concatenate(floor).astype(np.float64)
     model.row_upper_ = np.full(rows, highspy.kHighsInf)
     model.integrality_ = [highspy.HighsVarType.kInteger] * size
     pattern, row = np.nonzero(matrix)
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     model.a_matrix_.start_ = np.searchsorted(pattern, np.arange(size + 1)).astype(np.int32)
     model.a_matrix_.index_ = row.astype(np.int32)
-    model.a_matrix_.value_ = matrix[pattern, row].astype(np.float64)
+    model.a_matrix_.value_ = matrix[pattern, row]
     answer = minimum(model, work, check=_QUESTION + _PER_PATTERN * size, share=_SOLVE)
     bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - _SLACK), known), others))
     if answer.values is None:
