@@ -145,8 +145,9 @@ def _node(name: str, cpus: int, zone: str, pods: tuple[Pod, ...]) -> ExistingNod
 
 def _mover(node: ExistingNode) -> Mover:
     kind = node.labels[labels.INSTANCE_TYPE]
+    offer = kind, node.labels[labels.ZONE], labels.ON_DEMAND
     price = int(kind.removeprefix("type-")) * NANO_DOLLARS // 25
-    return Mover(node.name, _POOL, kind, price, float(len(node.pods)), tuple(map(unbound, node.pods)))
+    return Mover(node.name, _POOL, offer, price, float(len(node.pods)), tuple(map(unbound, node.pods)))
 
 
 def decided(question: Question, memory: Memory) -> tuple[Finding, int]:

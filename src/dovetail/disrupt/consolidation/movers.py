@@ -73,10 +73,9 @@ def _mover(view: NodeView, default: Minimum, surcharge: int) -> Mover:
     return Mover(
         name=view.name,
         pool=view.pool_name,
-        instance_type=stamped.get(labels.INSTANCE_TYPE, ""),
+        offer=(stamped.get(labels.INSTANCE_TYPE, ""), stamped[labels.ZONE], stamped[labels.CAPACITY_TYPE]),
         price=(view.price or 0) + surcharge,
         cost=view.disruption_cost(),
         pods=tuple(unbound(pod) for pod in view.pods if reschedulable(pod)),
-        spot=stamped[labels.CAPACITY_TYPE] == labels.SPOT,
         minimum=pool_minimum(view.pool.metadata.annotations if view.pool else {}, default),
     )

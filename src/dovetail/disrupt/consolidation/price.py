@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.disrupt.consolidation.question import Mover, Offer, Question
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.problem import Pool
@@ -26,6 +27,22 @@ class Refused(Exception):
     """There is no replacement that may be launched; the message is the event's."""
 
 
+class Same(Refused):
+    """Nodes that go would be bought again just as they are, with the names of those that may as well stay."""
+
+    def __init__(self, movers: Sequence[Mover]) -> None:
+        super().__init__(NO_CHEAPER)
+        self.names = frozenset(mover.name for mover in movers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """What is known of the nodes that go. `below`: types of which only cheaper nodes may follow."""
+
+    below: Mapping[str, int]  # type -> nano-dollars per hour
+    offers: frozenset[Offer]
+
+
 @dataclass(frozen=True, slots=True)
 class _Sold:
     """A type that a claim lists, and what it costs at worst, all parts of a node included."""
@@ -39,23 +56,49 @@ def affordable(
 ) -> tuple[PlannedClaim, ...]:
     """The claims, each listing only types that leave the saving as it must be, in the worst case together.
 
-    Raises Refused.
+    Raises Refused; Same if some of the nodes would be bought again.
     """
+    same = _bought_again(movers, claims)
+    if same:
+        raise Same(same)
     ceiling = sum(mover.price - mover.minimum.of(mover.price) for mover in movers)
     expected = sum(claim.price for claim in claims)
     if expected > ceiling:
         raise Refused(_too_dear(len(claims)))
     from_spot = all(mover.spot for mover in movers)
+    gone = frozenset(mover.offer for mover in movers)
     pools = {pool.name: pool for pool in question.problem.pools}
     found = []
     for claim in claims:
         pinned = _pinned(claim, from_spot=from_spot, gate=question.spot_to_spot)
         # What may be lost to a dearer type is shared by price.
         most = ceiling * claim.price // expected if expected else ceiling
-        found.append(_narrowed(pinned, pools[claim.pool], most, _limits(movers, claims)))
-    if from_spot and len(movers) == 1 and len(claims) == 1 and _allows(found[0], labels.SPOT):
-        found[0] = _fifteen(found[0])
-    return tuple(found)
+        found.append(_narrowed(pinned, pools[claim.pool], most, _Going(_limits(movers, claims), gone)))
+    return tuple(_diverse(movers, found))
+
+
+def _bought_again(movers: Sequence[Mover], claims: Sequence[PlannedClaim]) -> list[Mover]:
+    """Movers of the very type, zone and capacity type of a claim, one for each such claim."""
+    wanted = Counter((claim.instance_type, claim.zone, claim.capacity_type) for claim in claims)
+    found = []
+    for mover in movers:
+        if wanted[mover.offer] > 0:
+            wanted[mover.offer] -= 1
+            found.append(mover)
+    return found
+
+
+def _diverse(movers: Sequence[Mover], claims: Sequence[PlannedClaim]) -> Iterator[PlannedClaim]:
+    """The claims, those of spot nodes that follow spot nodes with fifteen types, or Refused.
+
+    Where the nodes become half as many or fewer it is not asked for: such a change does not go on for ever.
+    Claims beyond those that can follow nodes on demand follow spot nodes.
+    """
+    before = sum(mover.spot for mover in movers)
+    after = sum(_allows(claim, labels.SPOT) for claim in claims) - (len(movers) - before)
+    strict = before > 0 and 2 * after > before
+    for claim in claims:
+        yield _fifteen(claim) if strict and _allows(claim, labels.SPOT) else claim
 
 
 def _too_dear(claims: int) -> str:
@@ -85,12 +128,16 @@ def _limits(movers: Sequence[Mover], claims: Sequence[PlannedClaim]) -> dict[str
         return {}
     found: dict[str, int] = {}
     for mover in movers:
-        found[mover.instance_type] = min(mover.price, found.get(mover.instance_type, mover.price))
+        kind = mover.offer[0]
+        found[kind] = min(mover.price, found.get(kind, mover.price))
     return found
 
 
-def _narrowed(claim: PlannedClaim, pool: Pool, most: int, going: dict[str, int]) -> PlannedClaim:
-    """The claim with those types only that cost at most so much; raises Refused if too few are left."""
+def _narrowed(claim: PlannedClaim, pool: Pool, most: int, going: _Going) -> PlannedClaim:
+    """The claim with those types only that cost at most so much and buy no node again that goes.
+
+    Raises Refused if too few are left.
+    """
     extra = claim.volumes + claim.surcharge
     by_name = {kind.name: kind for kind in pool.instance_types}
     sold = [
@@ -98,8 +145,15 @@ def _narrowed(claim: PlannedClaim, pool: Pool, most: int, going: dict[str, int])
         for name in claim.instance_types
         if (worst := worst_price(by_name[name], claim.requirements)) is not None
     ]
-    least = min((going[item.kind.name] for item in sold if item.kind.name in going), default=None)
-    kept = [item for item in sold if item.worst <= most and (least is None or item.worst < least)]
+    below = [going.below[item.kind.name] for item in sold if item.kind.name in going.below]
+    least = min(below, default=most + 1)
+    kept = [
+        item
+        for item in sold
+        if item.worst <= most
+        and item.worst < least
+        and not _sells(item.kind, claim.requirements, going.offers)
+    ]
     if not kept:
         raise Refused(NO_CHEAPER)
     _check_min_values(claim.requirements, [item.kind for item in kept])
@@ -139,6 +193,10 @@ def worst_price(kind: InstanceType, wanted: Requirements) -> int | None:
         if prices:
             return max(prices)
     return None
+
+
+def _sells(kind: InstanceType, wanted: Requirements, offers: frozenset[Offer]) -> bool:
+    return any((kind.name, item.zone, item.capacity_type) in offers for item in _offered(kind, wanted))
 
 
 def _least(kind: InstanceType, wanted: Requirements) -> tuple[int, Offering]:

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from dovetail.api.core import Pod
 from dovetail.disrupt.consolidation.churn import Moves, Purse
 from dovetail.disrupt.consolidation.saving import Minimum
+from dovetail.model import labels
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import add, subtract
 from dovetail.solve.plan import PlannedClaim
 
 NODES = "nodes"
+
+Offer = tuple[str, str, str]  # what a node was bought as: instance type, zone, capacity type
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +24,15 @@ class Mover:
 
     name: str  # as in the problem
     pool: str
-    instance_type: str
+    offer: Offer
     price: int  # nano-dollars per hour, all parts of it
     cost: float  # of evicting its pods: 1 for each ordinary one
     pods: tuple[Pod, ...]
-    spot: bool = False
     minimum: Minimum = field(default_factory=Minimum)
+
+    @property
+    def spot(self) -> bool:
+        return self.offer[2] == labels.SPOT
 
     @property
     def content(self) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from dovetail.base.clock import SECOND
 from dovetail.disrupt.consolidation.deletes import Room, deletable
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused
+from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.prospects import Prospects
 from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Question, Refusal
 from dovetail.model.problem import Problem
@@ -164,7 +164,11 @@ class _Search:
                 return judged(self._question, chosen, problem, plan)
             except Refused as refused:
                 text = str(refused)
+                stay = refused.names if isinstance(refused, Same) else frozenset()
             self._memory.refuse(chosen, text, self._now)
+            fewer = [mover for mover in chosen if mover.name not in stay]
+            if stay and fewer and self._work.left:
+                return (yield from self._tried(fewer))
         if len(chosen) == 1:
             self._stay[chosen[0].name] = text
         return None
