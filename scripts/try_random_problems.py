@@ -1,6 +1,7 @@
 """The solver on random small problems, beside trying everything: pods left out, dearer plans, wrong bounds.
 
-usage: python scripts/try_random_problems.py FIRST [LAST] [--work N] [--unlimited] [--more] [--plans]
+usage: python scripts/try_random_problems.py FIRST [LAST] [--work N] [--unlimited] [--more] [--varied]
+           [--plans]
 
 Each seed is a problem. One that shows a fault is printed; the last line counts them. `--plans` prints the
 pods of such a problem, our plan and the better one.
@@ -19,6 +20,7 @@ from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.problems import Document, enriched, random_scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.testing.variety import varied
 from score_vectors import show
 
 
@@ -31,6 +33,9 @@ def main() -> None:
     parser.add_argument(
         "--more", action="store_true", help="two rules per app, daemons, minValues, reservations"
     )
+    parser.add_argument(
+        "--varied", action="store_true", help="volumes, ports, taints, namespaces, open labels and the like"
+    )
     parser.add_argument("--plans", action="store_true")
     asked = parser.parse_args()
     counts: Counter[str] = Counter()
@@ -39,6 +44,8 @@ def main() -> None:
         document = random_scenario(seed, limited=not asked.unlimited)
         if asked.more:
             document = enriched(document, seed)
+        if asked.varied:
+            document = varied(document, seed)
         problem = to_problem(document)
         plan = solve(problem, Budget(work=asked.work))
         found = list(faults(problem, plan))

@@ -12,8 +12,10 @@ from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.problems import enriched, random_scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.testing.variety import varied
 
 WORK = Budget(work=20_000)
+EFFORT = 4_000
 
 
 def document(seed: int, kind: str) -> dict[str, Any]:
@@ -45,4 +47,17 @@ def test_the_bound_is_below_the_optimum(seed: int) -> None:
     problem = to_problem(document(seed, "limits"))
     plan = solve(problem)
     least = exhaustive.cheaper(problem, plan) or plan
+    assert plan.cost.lower_bound <= least.cost.hourly
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_clusters_have_besides(seed: int) -> None:
+    """Volumes, ports, taints, namespaces, labels of the pool's choice: no rule broken, no wrong bound."""
+    problem = to_problem(varied(random_scenario(seed, limited=seed % 2 == 0), seed))
+    plan = solve(problem, WORK)
+    assert verify(problem, plan) == ()
+    try:
+        least = exhaustive.cheaper(problem, plan, effort=EFFORT) or plan
+    except (exhaustive.TooLarge, exhaustive.Unsupported):
+        return
     assert plan.cost.lower_bound <= least.cost.hourly

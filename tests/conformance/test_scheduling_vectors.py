@@ -181,6 +181,14 @@ def test_no_dearer_than_recorded(answers: Answers) -> None:
     judged(answers, dearer, shortfalls.DEARER)
 
 
+def test_what_is_dearer_for_its_preferences_is_no_dearer_without(answers: Answers) -> None:
+    for scenario, plan in answers:
+        if shortfalls.DEARER.get(scenario.name) == shortfalls.PREFERENCES:
+            options = replace(scenario.problem.options, respect_preferences=False)
+            without = solve(replace(scenario.problem, options=options), WORK)
+            assert dearer(scenario, plan) and not dearer(scenario, without), scenario.name
+
+
 def test_near_what_is_proven_necessary(answers: Answers) -> None:
     judged(answers, far, shortfalls.FAR)
 

@@ -12,7 +12,7 @@ from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.packing.bins import Bin
 from dovetail.solve.plan import PlannedClaim
 from dovetail.solve.purchase import Purchase
-from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.encode import Amounts, PoolTable
 from dovetail.solve.supply.world import World
 
 
@@ -47,12 +47,12 @@ def _common(world: World, made: Bin) -> PlannedClaim:
     kinds = [table.types[number] for number in made.types]
     kept = _kept(world, made)
     capacity_types = sorted(set(table.capacity_type[kept].tolist()))
-    requirements = made.requirements
+    requirements = _lowered(table, made) if made.relaxed else made.requirements
     for key, values in (
         (labels.INSTANCE_TYPE, [kind.name for kind in kinds]),
         (labels.CAPACITY_TYPE, capacity_types),
     ):
-        requirements = Requirements({**requirements.by_key, key: _one_of(made, key, values)})
+        requirements = Requirements({**requirements.by_key, key: _one_of(requirements, key, values)})
     return PlannedClaim(
         name="",
         pool=table.pool.name,
@@ -85,9 +85,20 @@ def _kept(world: World, made: Bin) -> Amounts:
     return kept
 
 
-def _one_of(made: Bin, key: str, values: list[str]) -> Requirement:
+def _lowered(table: PoolTable, made: Bin) -> Requirements:
+    """Minimums of different values as far as the types have them: no claim can ask for more."""
+    types = list(made.types)
+    by_key = dict(made.requirements.by_key)
+    for key, item in by_key.items():
+        if item.min_values:
+            there = int(np.count_nonzero(table.values(item)[types].any(axis=0)))
+            by_key[key] = replace(item, min_values=min(item.min_values, there) or None)
+    return Requirements(by_key)
+
+
+def _one_of(requirements: Requirements, key: str, values: list[str]) -> Requirement:
     """One of the values; a minimum of different ones stays."""
-    found = made.requirements.by_key.get(key)
+    found = requirements.by_key.get(key)
     named = Requirement.new(key, "In", values)
     if found is None or found.min_values is None:
         return named

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.api.codec import decode
-from dovetail.api.core import Namespace, Node, Pod
+from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.workloads import DaemonSet
+from dovetail.api.workloads import CSINode, DaemonSet, StorageClass
 from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.problem import ClusterObjects, build
 from dovetail.model import labels
@@ -66,6 +66,14 @@ def to_problem(scenario: dict[str, Any]) -> Problem:
             pods=tuple(decode(item, Pod) for item in scenario.get("boundPods") or []),
             daemonsets=tuple(decode(item, DaemonSet) for item in scenario.get("daemonSets") or []),
             namespaces=_namespaces(scenario.get("namespaces") or []),
+            volume_claims=tuple(
+                decode(item, PersistentVolumeClaim) for item in scenario.get("volumeClaims") or []
+            ),
+            volumes=tuple(decode(item, PersistentVolume) for item in scenario.get("volumes") or []),
+            storage_classes=tuple(
+                decode(item, StorageClass) for item in scenario.get("storageClasses") or []
+            ),
+            csi_nodes=tuple(decode(item, CSINode) for item in scenario.get("csiNodes") or []),
         ),
         tuple(decode(item, Pod) for item in scenario["pods"]),
         instance_types,

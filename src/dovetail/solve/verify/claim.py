@@ -106,8 +106,6 @@ def _min_values(catalogue: Catalogue, pool: Pool, claim: PlannedClaim) -> Iterat
     strict = catalogue.problem.options.strict_min_values
     if claim.min_values_relaxed and strict:
         yield Violation("minValues", claim.name, "minValues are relaxed under the Strict policy")
-    if claim.min_values_relaxed:
-        return
     listed = set(claim.instance_types)
     wanted = [item for item in pool.requirements if item.min_values is not None]
     types = [item for item in pool.instance_types if item.name in listed] if wanted else []
@@ -116,7 +114,11 @@ def _min_values(catalogue: Catalogue, pool: Pool, claim: PlannedClaim) -> Iterat
         found = {
             value for kind in types for value in kind.requirements.get(item.key).values if allowed.has(value)
         }
-        if len(found) < (item.min_values or 0):
+        if claim.min_values_relaxed:
+            if len(found) < (allowed.min_values or 0):
+                message = f"asks for {allowed.min_values} values of {item.key} and has {len(found)}"
+                yield Violation("minValues", claim.name, message)
+        elif len(found) < (item.min_values or 0):
             message = f"{len(found)} values of {item.key}, its pool wants {item.min_values}"
             yield Violation("minValues", claim.name, message)
 

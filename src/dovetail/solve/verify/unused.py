@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
 from dovetail.model.problem import Pool
-from dovetail.model.requirement import pod_requirements
+from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import Resources, add, fits, subtract
 from dovetail.model.selector import NodeRule
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
+from dovetail.model.volumes import volume_alternatives
 from dovetail.solve.plan import Plan
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue
@@ -133,7 +134,7 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, allowed:
     """Values of the key that a new node of the pool could have and the pod could run with."""
     found: set[str] = set()
     well_known = catalogue.problem.options.well_known
-    for wanted in pod_requirements(facts.pod):
+    for wanted in _demands(catalogue, facts):
         if pool.requirements.compatible(wanted, well_known):
             continue
         asked = pool.requirements.add(*wanted)
@@ -151,3 +152,10 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, allowed:
                 values = values.intersection(offering.requirements.get(key))
                 found |= set() if values.complement else values.values
     return found
+
+
+def _demands(catalogue: Catalogue, facts: PodFacts) -> Iterator[Requirements]:
+    """The alternatives of what the pod wants of a node, its volumes included."""
+    ways = volume_alternatives(facts.pod, catalogue.problem.volumes) or (Requirements(),)
+    for wanted in pod_requirements(facts.pod):
+        yield from (wanted.add(*way) for way in ways)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
@@ -65,6 +65,9 @@ def claim_of(market: Market, name: str, node: Bought, pods: tuple[str, ...]) -> 
         decided = [item for item in site.decided if item.key in {*market.keys, labels.CAPACITY_TYPE}]
         asked = site.pool.requirements.add(*decided)
     asked = _naming(asked, types)
+    if node.option.relaxed:
+        # What the types do not have is not asked for.
+        asked = Requirements.of(replace(item, min_values=None) for item in asked)
     stamped = {**site.pool.labels, **{item.key: item.any_value() for item in site.decided}}
     prices = [
         world.offering.price

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Pod, Taint
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME
@@ -81,6 +81,10 @@ class Market:
     def holds(self, row: int, block: Block) -> bool:
         """True iff the existing node takes the block."""
         if (row, block) not in self._held:
+            taints = self.problem.nodes[row].taints
+            if any(count and _shies(kind, taints) for kind, count in zip(self.kinds, block, strict=True)):
+                self._held[row, block] = False
+                return False
             pods = [pod for kind, count in zip(self.kinds, block, strict=True) for pod in kind.pods[:count]]
             self._held[row, block] = holds(self.catalogue, self.problem.nodes[row], pods)
         return self._held[row, block]
@@ -98,10 +102,7 @@ class Market:
         return self._let_in[alike]
 
     def _asks(self, kind: Kind, site: Site) -> bool:
-        soft = [taint for taint in site.pool.taints if taint.effect == PREFER_NO_SCHEDULE]
-        if kind.soft_taints and untolerated(soft, kind.facts.pod.spec.tolerations):
-            return False
-        return lets_in(self.catalogue, kind.pods[0], site)
+        return not _shies(kind, site.pool.taints) and lets_in(self.catalogue, kind.pods[0], site)
 
     def _find(self, block: Block) -> Iterator[Option]:
         some = [index for index, count in enumerate(block) if count]
@@ -177,3 +178,9 @@ def closed(market: Market) -> list[frozenset[tuple[str, str]]]:
 
 def _means(market: Market, rule: AffinityRule, facts: PodFacts) -> bool:
     return rule.matches(facts.namespace, facts.labels, market.problem.namespaces)
+
+
+def _shies(kind: Kind, taints: Iterable[Taint]) -> bool:
+    """True iff a PreferNoSchedule taint keeps pods away that have not given that up."""
+    soft = [taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE]
+    return kind.soft_taints and bool(untolerated(soft, kind.facts.pod.spec.tolerations))
