@@ -12,6 +12,7 @@ from dovetail.solve.packing.lots import Lots
 from dovetail.solve.packing.pace import Crowds, Pace
 from dovetail.solve.packing.patterns import fill, topped_up
 from dovetail.solve.packing.stock import CELLS_PER_UNIT, Counts, Stock
+from dovetail.solve.packing.twins import Twins
 from dovetail.solve.supply.columns import Columns, Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.limits import Limits
@@ -25,6 +26,10 @@ _MANY = 150
 _FEW = 400  # bundles left; one node is bought at a time
 _TRIES = 24  # of the best fillings, how many are looked at
 _AS_GOOD = 1.01  # times the best cost per worth: such fillings are taken in the same step
+# Where items can stand in for others many loads are as good, and a step takes them all.
+_FEW_TWINS = 100
+_AS_GOOD_TWINS = 1.03
+_LOSS = 0.03  # of a node's price, that a load with others in it may be worth less
 _FILLING = 300  # units of work of one step of filling, however small
 
 
@@ -60,6 +65,9 @@ class Packer(Stock):
         super().__init__(world, columns, lots)
         self._crowds = Crowds(lots)
         self._clash = lots.conflict[np.ix_(self.cells.kind, self.cells.kind)]
+        twins = Twins(self.cells.vectors, self.cells.kind, self.cells.feasible, lots.conflict)
+        self._twins = twins if twins.any and self.cells.trivial and not self.visitors else None
+        self._few, self._as_good = (_FEW, _AS_GOOD) if self._twins is None else (_FEW_TWINS, _AS_GOOD_TWINS)
         many = len(self.cells.kind)
         self._stale = _STALE if many <= _MANY else _STALE_MANY
         self._active = max(4, min(_ACTIVE, _CELLS // max(1, many)))
@@ -84,7 +92,7 @@ class Packer(Stock):
             if active is not self.kept and stale:
                 active = self.kept
                 continue
-            if not self._take(options, left, limits, bins) and not self._give_up(left, limits, bins):
+            if not self._take(options, pace, left, limits, bins) and not self._give_up(left, limits, bins):
                 break
             if active is self.kept and options:
                 active, rate = self._best_columns(options), options[0].rate
@@ -159,13 +167,17 @@ class Packer(Stock):
         best = held.argmax(axis=1)
         return columns[best], np.where(held.any(axis=1), charge[columns[best]], np.inf)
 
-    def _take(self, options: list[_Option], left: Amounts, limits: Limits, bins: list[Bin]) -> bool:
+    def _take(
+        self, options: list[_Option], pace: Pace, left: Amounts, limits: Limits, bins: list[Bin]
+    ) -> bool:
         """Buy the best options and those as good as long as there is demand; False if nothing can be."""
-        bought, few = False, int(left.sum()) < _FEW
+        bought, few = False, int(left.sum()) < self._few
         for option in options:
-            if bought and (few or limits.any or option.rate > options[0].rate * _AS_GOOD):
+            if bought and (few or limits.any or option.rate > options[0].rate * self._as_good):
                 break
             bought |= self._repeat(option, left, limits, bins)
+            if bought and self._twins and not limits.any:
+                self._repeat_alike(option, pace, left, limits, bins)
         return bought or self._take_less(options, left, limits, bins)
 
     def _repeat(self, option: _Option, left: Amounts, limits: Limits, bins: list[Bin]) -> bool:
@@ -187,6 +199,20 @@ class Packer(Stock):
             self.buy(made, alike, left, limits, bins)
             done += alike
         return done > 0
+
+    def _repeat_alike(
+        self, option: _Option, pace: Pace, left: Amounts, limits: Limits, bins: list[Bin]
+    ) -> None:
+        """Buy the option again and again with others in place of those that have run out."""
+        assert self._twins is not None
+        credit = pace.credit[self.cells.kind].tolist()
+        most = sum(credit[cell] * count for cell, count in option.counts)
+        while True:
+            load = self._twins.load(option.counts, option.column, left.tolist())
+            made = self.made(limits, option.column, load) if load else None
+            if made is None or most - sum(credit[item] * count for item, count in load) > made.price * _LOSS:
+                break
+            self.buy(made, min(int(left[item]) // count for item, count in load), left, limits, bins)
 
     def _load(self, option: _Option, left: Amounts) -> Counts:
         """The option in lots; what room is left, by cells too large or for guests, is filled up."""
