@@ -21,8 +21,7 @@ from dovetail.solve.supply.world import World
 _ACTIVE = 24  # columns that are filled again for every pattern; all are, now and then
 _CELLS = 6_000  # items times columns in one step of filling
 _STALE = 1.05  # a pattern so much dearer than the best of all columns makes all be filled again
-_STALE_MANY = 1.25  # the same where there are so many items that filling all takes long
-_MANY = 150
+_MANY = 150  # items; beyond it that is not done, since filling all takes long
 _FEW = 400  # bundles left; one node is bought at a time
 _TRIES = 24  # of the best fillings, how many are looked at
 _AS_GOOD = 1.01  # times the best cost per worth: such fillings are taken in the same step
@@ -69,7 +68,7 @@ class Packer(Stock):
         self._twins = twins if twins.any and self.cells.trivial and not self.visitors else None
         self._few, self._as_good = (_FEW, _AS_GOOD) if self._twins is None else (_FEW_TWINS, _AS_GOOD_TWINS)
         many = len(self.cells.kind)
-        self._stale = _STALE if many <= _MANY else _STALE_MANY
+        self._stale = _STALE if many <= _MANY else np.inf
         self._active = max(4, min(_ACTIVE, _CELLS // max(1, many)))
 
     def pack(self, values: Floats, charge: Floats, limits: Limits, demand: Amounts | None = None) -> Packing:
