@@ -21,6 +21,7 @@ _NEW = 200  # patterns that one round adds
 _FEW_NEW = 25  # when a round adds fewer, patterns are looked for in another way
 _PROGRESS = 1e-5  # share of the cost: the same after a round that gained less
 _GAIN = 1e-4  # of a node's price: less is not worth a pattern
+_FILLED_AT_ONCE = 12_000  # columns times items, so that the time is looked at in between
 _WIDTHS = (2_000, 20_000)  # partial loads that a search for patterns follows; more where it found nothing
 _PER_COLUMN = 40
 _PIVOT = 20  # units of work per iteration of the simplex method
@@ -120,12 +121,20 @@ class Generator:
     def _filled(self, now: Fractions) -> int:
         """Patterns that pay among greedy fillings of every column."""
         goods = self._goods
-        self._work.spend(goods.feasible.size)
-        counts = fill(goods.room, goods.feasible, goods.vectors, now.worth, goods.demand, goods.conflict)
-        price = np.tile(goods.price, len(counts) // len(goods.price)).astype(np.float64)
-        gain = (counts @ now.worth - price) / np.maximum(price, 1.0)
-        order = np.argsort(-gain, kind="stable")
-        return self._master.add(counts[order[gain[order] > _GAIN]], _NEW)
+        found, gains = [self._master.counts[:0]], [np.zeros(0)]
+        block = max(1, _FILLED_AT_ONCE // max(1, len(goods.demand)))
+        for start in range(0, len(goods.price), block):
+            if not self._work.left:
+                break
+            room, feasible = goods.room[start : start + block], goods.feasible[start : start + block]
+            self._work.spend(feasible.size)
+            counts = fill(room, feasible, goods.vectors, now.worth, goods.demand, goods.conflict)
+            price = np.tile(goods.price[start : start + block], len(counts) // len(room)).astype(np.float64)
+            gain = (counts @ now.worth - price) / np.maximum(price, 1.0)
+            found.append(counts[gain > _GAIN])
+            gains.append(gain[gain > _GAIN])
+        order = np.argsort(-np.concatenate(gains), kind="stable")
+        return self._master.add(np.concatenate(found)[order], _NEW)
 
     def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
