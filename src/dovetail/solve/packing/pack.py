@@ -64,12 +64,18 @@ class Packer(Stock):
         super().__init__(world, columns, lots)
         self._crowds = Crowds(lots)
         self._clash = lots.conflict[np.ix_(self.cells.kind, self.cells.kind)]
-        twins = Twins(self.cells.vectors, self.cells.kind, self.cells.feasible, lots.conflict)
-        self._twins = twins if twins.any and self.cells.trivial and not self.visitors else None
+        self._twins = self._helpful_twins()
         self._few, self._as_good = (_FEW, _AS_GOOD) if self._twins is None else (_FEW_TWINS, _AS_GOOD_TWINS)
         many = len(self.cells.kind)
         self._stale = _STALE if many <= _MANY else np.inf
         self._active = max(4, min(_ACTIVE, _CELLS // max(1, many)))
+
+    def _helpful_twins(self) -> Twins | None:
+        """None where too few nodes are bought to save any steps, or where loads are not of items."""
+        if int(self.demand.sum()) < _FEW or self.visitors or not self.cells.trivial:
+            return None
+        twins = Twins(self.vectors, self.lots.kind, self.feasible, self.lots.conflict)
+        return twins if twins.any else None
 
     def pack(self, values: Floats, charge: Floats, limits: Limits, demand: Amounts | None = None) -> Packing:
         """Greedily buy the nodes whose pods are worth most for what they are charged, until nothing is left.
