@@ -19,11 +19,11 @@ def dovetail(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_lists_every_command() -> None:
     done = dovetail("--help")
     assert done.returncode == 0
-    assert all(name in done.stdout for name in ("simulate", "plan", "explain", "catalog"))
+    assert all(name in done.stdout for name in ("simulate", "plan", "explain", "catalog", "crds"))
 
 
 @pytest.mark.parametrize(
-    "command", ["simulate", "plan", "explain pod", "explain node", "explain cost", "catalog"]
+    "command", ["simulate", "plan", "explain pod", "explain node", "explain cost", "catalog", "crds"]
 )
 def test_every_command_teaches(command: str) -> None:
     done = dovetail(*command.split(), "--help")
@@ -40,6 +40,7 @@ def test_every_command_teaches(command: str) -> None:
         (("simulate", "x", "--sed", "1"), "--sed"),
         (("plan",), "--filename"),
         (("catalog", "--region", "us-est-1"), "us-east-1"),
+        (("crds", "-o", "xml"), "yaml"),
     ],
 )
 def test_wrong_words_are_exit_code_2_and_say_what_is_wrong(arguments: tuple[str, ...], said: str) -> None:

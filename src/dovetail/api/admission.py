@@ -7,18 +7,14 @@ from functools import lru_cache
 from typing import Any
 
 from dovetail.api.core_schema import core_schema, default_pod_spec, object_meta, pod_specs
-from dovetail.api.karpenter import ec2nodeclass_schema, nodeclaim_schema, nodepool_schema
+from dovetail.api.karpenter.definitions import DEFINITIONS
 from dovetail.api.names import object_name_faults
 from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
 from dovetail.base.errors import BadRequest, Cause, Invalid
 
 Document = dict[str, Any]
 
-SCHEMAS: dict[tuple[str, str], Schema] = {
-    ("karpenter.sh/v1", "NodePool"): nodepool_schema.SCHEMA,
-    ("karpenter.sh/v1", "NodeClaim"): nodeclaim_schema.SCHEMA,
-    ("karpenter.k8s.aws/v1", "EC2NodeClass"): ec2nodeclass_schema.SCHEMA,
-}
+SCHEMAS: dict[tuple[str, str], Schema] = {(kind.api_version, kind.kind): kind.schema for kind in DEFINITIONS}
 
 # The label by which selectors find a namespace by its name; the server keeps it.
 NAMESPACE_NAME = "kubernetes.io/metadata.name"

@@ -215,5 +215,5 @@ def _unknown_kind(located: Located, source: str) -> InputError:
         path="kind",
         remedy=""
         if near
-        else "Dovetail knows the kinds of Kubernetes itself, NodePool, NodeClaim and EC2NodeClass",
+        else f"Dovetail knows the kinds of Kubernetes itself and {', '.join(name for _, name in SCHEMAS)}",
     )

@@ -1,8 +1,12 @@
-"""Admission rules beyond types and patterns: what CEL expresses in a CRD, as named Python functions."""
+"""Admission rules beyond types and patterns, as named Python functions.
+
+Rules of custom kinds carry the same rule in CEL: that is what a real API server runs, with the same message.
+Recorded verdicts hold both to one answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +25,7 @@ class Rule:
     transition: Transition | None = None  # only asked on updates
     explain: Callable[[Any], str] | None = None  # finds its own words; empty: the rule holds
     at: str = ""  # where the fault is, below the node that the rule belongs to
+    cel: str = ""  # the rule over `self` and `oldSelf`; empty for kinds that a server checks by itself
 
     def fault(self, value: Any, old: Any | None) -> str:
         """The message if the rule is broken, else empty; `old` is None on create."""
@@ -33,11 +38,16 @@ class Rule:
         return ""
 
 
-def rule(message: str, *, at: str = "") -> Callable[[Check], Rule]:
+def rule(message: str, *, at: str = "", cel: str = "") -> Callable[[Check], Rule]:
     """Make a Rule of a predicate over the value."""
-    return lambda check: Rule(check.__name__, message, check=check, at=at)
+    return lambda check: Rule(check.__name__, message, check=check, at=at, cel=cel)
 
 
-def on_update(message: str) -> Callable[[Transition], Rule]:
+def on_update(message: str, *, cel: str) -> Callable[[Transition], Rule]:
     """Make a Rule of a predicate over the new and the old value."""
-    return lambda transition: Rule(transition.__name__, message, transition=transition)
+    return lambda transition: Rule(transition.__name__, message, transition=transition, cel=cel)
+
+
+def cel_list(texts: Iterable[str]) -> str:
+    """A list of texts in CEL, sorted, so that the same texts read the same."""
+    return f"[{', '.join(map(repr, sorted(texts)))}]"

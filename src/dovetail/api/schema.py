@@ -50,6 +50,7 @@ class Schema:
     enum: tuple[str, ...] = ()
     pattern: str = ""
     hint: str = ""  # the pattern in words, with an example
+    format: str = ""  # date-time; a server checks it, `validate` does not
     min_length: int | None = None
     max_length: int | None = None
     minimum: int | None = None

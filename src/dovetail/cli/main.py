@@ -22,6 +22,7 @@ _COMMANDS = {
     "simulate": "Play a scenario in virtual time and see what it costs and who waits.",
     "plan": "Show which nodes would be bought for a set of manifests.",
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
+    "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
 }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dovetail.api.karpenter import wellknown
-from dovetail.api.rules import on_update, rule
+from dovetail.api.rules import cel_list, on_update, rule
 
 _KARPENTER_KEYS = ("karpenter.sh/capacity-type", "karpenter.sh/nodepool")
 _AWS_KEYS = wellknown.AWS | {"karpenter.k8s.aws/ec2nodeclass"}
@@ -17,54 +18,102 @@ def _domain_free(key: str, domain: str, allowed: tuple[str, ...] | frozenset[str
     return key in allowed or not key.split("/", 1)[0].endswith(domain)
 
 
-@rule('label domain "karpenter.sh" is restricted')
+def _domain_free_cel(key: str, domain: str, allowed: tuple[str, ...] | frozenset[str]) -> str:
+    return f"{key} in {cel_list(allowed)} || !{key}.split('/')[0].endsWith('{domain}')"
+
+
+_CORE_DOMAIN = ("karpenter.sh", _KARPENTER_KEYS)
+_AWS_DOMAIN = ("karpenter.k8s.aws", _AWS_KEYS)
+# Overlays change prices and resources of instance types, which these do not tell apart.
+_AWS_OVERLAY_DOMAIN = ("karpenter.k8s.aws", _AWS_KEYS - wellknown.AWS_PLACEMENT)
+
+
+@rule('label domain "karpenter.sh" is restricted', cel=_domain_free_cel("self", *_CORE_DOMAIN))
 def key_outside_karpenter(key: str) -> bool:
-    return _domain_free(key, "karpenter.sh", _KARPENTER_KEYS)
+    return _domain_free(key, *_CORE_DOMAIN)
 
 
-@rule('label domain "karpenter.k8s.aws" is restricted')
+@rule('label domain "karpenter.k8s.aws" is restricted', cel=_domain_free_cel("self", *_AWS_DOMAIN))
 def key_outside_aws(key: str) -> bool:
-    return _domain_free(key, "karpenter.k8s.aws", _AWS_KEYS)
+    return _domain_free(key, *_AWS_DOMAIN)
 
 
-@rule('label "kubernetes.io/hostname" is restricted')
+@rule('label domain "karpenter.k8s.aws" is restricted', cel=_domain_free_cel("self", *_AWS_OVERLAY_DOMAIN))
+def overlay_key_outside_aws(key: str) -> bool:
+    return _domain_free(key, *_AWS_OVERLAY_DOMAIN)
+
+
+@rule('label "kubernetes.io/hostname" is restricted', cel="self != 'kubernetes.io/hostname'")
 def key_not_hostname(key: str) -> bool:
     return key != "kubernetes.io/hostname"
 
 
-@rule('label "karpenter.sh/nodepool" is restricted')
+@rule('label "karpenter.sh/nodepool" is restricted', cel="self != 'karpenter.sh/nodepool'")
 def key_not_nodepool(key: str) -> bool:
     return key != "karpenter.sh/nodepool"
 
 
-@rule('label domain "karpenter.sh" is restricted')
+@rule(
+    'label domain "karpenter.sh" is restricted',
+    cel=f"self.all(key, {_domain_free_cel('key', *_CORE_DOMAIN)})",
+)
 def labels_outside_karpenter(labels: dict[str, str]) -> bool:
-    return all(_domain_free(key, "karpenter.sh", _KARPENTER_KEYS) for key in labels)
+    return all(_domain_free(key, *_CORE_DOMAIN) for key in labels)
 
 
-@rule('label domain "karpenter.k8s.aws" is restricted')
+@rule(
+    'label domain "karpenter.k8s.aws" is restricted',
+    cel=f"self.all(key, {_domain_free_cel('key', *_AWS_DOMAIN)})",
+)
 def labels_outside_aws(labels: dict[str, str]) -> bool:
-    return all(_domain_free(key, "karpenter.k8s.aws", _AWS_KEYS) for key in labels)
+    return all(_domain_free(key, *_AWS_DOMAIN) for key in labels)
 
 
-@rule('label "kubernetes.io/hostname" is restricted')
+@rule('label "kubernetes.io/hostname" is restricted', cel="!('kubernetes.io/hostname' in self)")
 def labels_without_hostname(labels: dict[str, str]) -> bool:
     return "kubernetes.io/hostname" not in labels
 
 
-@rule('label "karpenter.sh/nodepool" is restricted')
+@rule('label "karpenter.sh/nodepool" is restricted', cel="!('karpenter.sh/nodepool' in self)")
 def labels_without_nodepool(labels: dict[str, str]) -> bool:
     return "karpenter.sh/nodepool" not in labels
 
 
-@rule("requirements with operator 'In' must have a value defined")
+@rule(
+    "requirements with operator 'In' must have a value defined",
+    cel="self.all(item, item.operator != 'In' || (has(item.values) && item.values.size() > 0))",
+)
 def in_has_values(requirements: list[dict[str, Any]]) -> bool:
     return all(item["operator"] != "In" or item.get("values") for item in requirements)
 
 
-@rule("requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value")
+_ONE_INTEGER = (
+    f"self.all(item, !(item.operator in {cel_list(_NUMERIC)}) || (has(item.values) && item.values.size() == 1"
+    " && item.values[0].matches('^[+]?[0-9]+$') && int(item.values[0]) >= 0))"
+)
+
+
+@rule(
+    "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
+    cel=_ONE_INTEGER,
+)
 def bounds_have_one_integer(requirements: list[dict[str, Any]]) -> bool:
     return all(item["operator"] not in _NUMERIC or _one_integer(item.get("values")) for item in requirements)
+
+
+# The same on overlays, word for word as users know it: one comma less.
+overlay_bounds_have_one_integer = replace(
+    bounds_have_one_integer,
+    message="requirements operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single positive integer value",
+)
+
+
+@rule(
+    "requirements with operator 'NotIn' must have a value defined",
+    cel="self.all(item, item.operator != 'NotIn' || (has(item.values) && item.values.size() > 0))",
+)
+def not_in_has_values(requirements: list[dict[str, Any]]) -> bool:
+    return all(item["operator"] != "NotIn" or item.get("values") for item in requirements)
 
 
 def _one_integer(values: list[str] | None) -> bool:
@@ -74,7 +123,11 @@ def _one_integer(values: list[str] | None) -> bool:
     return digits.isascii() and digits.isdigit() and int(digits) < _INT64
 
 
-@rule("requirements with 'minValues' must have at least that many values specified in the 'values' field")
+@rule(
+    "requirements with 'minValues' must have at least that many values specified in the 'values' field",
+    cel="self.all(item, item.operator != 'In' || !has(item.minValues)"
+    " || (has(item.values) && item.values.size() >= item.minValues))",
+)
 def in_has_min_values(requirements: list[dict[str, Any]]) -> bool:
     return all(
         item["operator"] != "In" or len(item.get("values") or ()) >= item.get("minValues", 0)
@@ -82,26 +135,26 @@ def in_has_min_values(requirements: list[dict[str, Any]]) -> bool:
     )
 
 
-@rule("group may not be empty")
+@rule("group may not be empty", cel="self != ''")
 def group_given(group: str) -> bool:
     return group != ""
 
 
-@rule("kind may not be empty")
+@rule("kind may not be empty", cel="self != ''")
 def kind_given(kind: str) -> bool:
     return kind != ""
 
 
-@rule("name may not be empty")
+@rule("name may not be empty", cel="self != ''")
 def name_given(name: str) -> bool:
     return name != ""
 
 
-@on_update("nodeClassRef.group is immutable")
+@on_update("nodeClassRef.group is immutable", cel="self.group == oldSelf.group")
 def group_is_kept(ref: dict[str, str], old: dict[str, str]) -> bool:
     return ref["group"] == old["group"]
 
 
-@on_update("nodeClassRef.kind is immutable")
+@on_update("nodeClassRef.kind is immutable", cel="self.kind == oldSelf.kind")
 def kind_is_kept(ref: dict[str, str], old: dict[str, str]) -> bool:
     return ref["kind"] == old["kind"]

@@ -77,6 +77,22 @@ REQUIREMENTS = Schema(
     max_items=100,
     rules=(rules.in_has_values, rules.bounds_have_one_integer, rules.in_has_min_values),
 )
+_OVERLAY_KEY = replace(
+    REQUIREMENT.properties["key"],
+    rules=(rules.key_outside_karpenter, rules.key_not_hostname, rules.overlay_key_outside_aws),
+)
+OVERLAY_REQUIREMENTS = replace(
+    REQUIREMENTS,
+    items=replace(
+        REQUIREMENT,
+        properties={
+            "key": _OVERLAY_KEY,
+            "operator": REQUIREMENT.properties["operator"],
+            "values": REQUIREMENT.properties["values"],
+        },
+    ),
+    rules=(rules.in_has_values, rules.not_in_has_values, rules.overlay_bounds_have_one_integer),
+)
 _POOL_KEY = replace(REQUIREMENT.properties["key"], rules=(*_KEY_RULES, rules.key_not_nodepool))
 POOL_REQUIREMENTS = replace(
     REQUIREMENTS, items=replace(REQUIREMENT, properties={**REQUIREMENT.properties, "key": _POOL_KEY})

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES
+from dovetail.api.karpenter.selector_rules import Terms, cel_any, has_any
 from dovetail.api.rules import Rule, rule
 
-Terms = list[dict[str, Any]]
 
-_WINDOWS = ("windows2019", "windows2022", "windows2025")
-
-
-@rule("must specify exactly one of ['role', 'instanceProfile']")
+@rule(
+    "must specify exactly one of ['role', 'instanceProfile']",
+    cel="has(self.role) != has(self.instanceProfile)",
+)
 def role_or_profile(spec: dict[str, Any]) -> bool:
     return ("role" in spec) != ("instanceProfile" in spec)
 
 
-@rule("must specify amiFamily if amiSelectorTerms does not contain an alias")
+@rule(
+    "must specify amiFamily if amiSelectorTerms does not contain an alias",
+    cel="has(self.amiFamily) || self.amiSelectorTerms.exists(term, has(term.alias))",
+)
 def family_or_alias(spec: dict[str, Any]) -> bool:
     return "amiFamily" in spec or any("alias" in term for term in spec["amiSelectorTerms"])
 
@@ -31,136 +33,31 @@ def _family_matches(alias: str, family: str) -> Rule:
         used = {term["alias"].split("@", 1)[0] for term in spec["amiSelectorTerms"] if "alias" in term}
         return alias not in used or spec.get("amiFamily", "Custom") in (family, "Custom")
 
-    return Rule(f"family_matches_{alias}", text, check=holds)
+    cel = (
+        f"!self.amiSelectorTerms.exists(term, has(term.alias) && term.alias.split('@')[0] == '{alias}')"
+        f" || !has(self.amiFamily) || self.amiFamily in ['{family}', 'Custom']"
+    )
+    return Rule(f"family_matches_{alias}", text, check=holds, cel=cel)
 
 
 FAMILY_MATCHES = tuple(_family_matches(alias, family) for alias, family in ALIAS_FAMILIES.items())
 
 
-@rule("expected at least one, got none, ['tags', 'id', 'name', 'alias', 'ssmParameter']")
-def ami_term_selects(terms: Terms) -> bool:
-    return all(_has_any(term, "tags", "id", "name", "alias", "ssmParameter") for term in terms)
-
-
-@rule("'id' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
-def ami_id_alone(terms: Terms) -> bool:
-    return not any("id" in term and _has_any(term, "alias", "tags", "name", "owner") for term in terms)
-
-
-@rule("'alias' is mutually exclusive, cannot be set with a combination of other fields in amiSelectorTerms")
-def ami_alias_alone_in_term(terms: Terms) -> bool:
-    return not any("alias" in term and _has_any(term, "id", "tags", "name", "owner") for term in terms)
-
-
-@rule("'alias' is mutually exclusive, cannot be set with a combination of other amiSelectorTerms")
-def ami_alias_only_term(terms: Terms) -> bool:
-    return len(terms) == 1 or not any("alias" in term for term in terms)
-
-
-@rule("'alias' is improperly formatted, must match the format 'family@version'")
-def alias_format(alias: str) -> bool:
-    return re.match(r"[a-zA-Z0-9]+@.+", alias) is not None
-
-
-@rule(
-    "family is not supported, must be one of the following: "
-    "'al2', 'al2023', 'bottlerocket', 'windows2019', 'windows2022', 'windows2025'"
-)
-def alias_family(alias: str) -> bool:
-    return alias.split("@", 1)[0] in ALIAS_FAMILIES
-
-
-@rule("windows families may only specify version 'latest'")
-def alias_windows_latest(alias: str) -> bool:
-    family, *rest = alias.split("@")
-    return family not in _WINDOWS or rest[:1] == ["latest"]
-
-
-@rule("empty tag keys or values aren't supported")
-def tags_not_empty(tags: dict[str, str]) -> bool:
-    return all(key and value for key, value in tags.items())
-
-
-@rule("subnetSelectorTerms cannot be empty")
-def subnet_terms_given(terms: Terms) -> bool:
-    return bool(terms)
-
-
-@rule("expected at least one, got none, ['tags', 'id']")
-def subnet_term_selects(terms: Terms) -> bool:
-    return all(_has_any(term, "tags", "id") for term in terms)
-
-
-# The next rules only fire when every term mixes fields: the original's rule, which users may rely on.
-@rule(
-    "'id' is mutually exclusive, cannot be set with a combination of other fields in a subnet selector term"
-)
-def subnet_id_alone(terms: Terms) -> bool:
-    return not all("id" in term and "tags" in term for term in terms)
-
-
-@rule(
-    "'id' is mutually exclusive, "
-    "cannot be set with a combination of other fields in a security group selector term"
-)
-def group_id_alone(terms: Terms) -> bool:
-    return not all("id" in term and _has_any(term, "tags", "name") for term in terms)
-
-
-@rule(
-    "'name' is mutually exclusive, "
-    "cannot be set with a combination of other fields in a security group selector term"
-)
-def group_name_alone(terms: Terms) -> bool:
-    return not all("name" in term and _has_any(term, "tags", "id") for term in terms)
-
-
-@rule("securityGroupSelectorTerms cannot be empty")
-def group_terms_given(terms: Terms) -> bool:
-    return bool(terms)
-
-
-@rule("expected at least one, got none, ['tags', 'id', 'name']")
-def group_term_selects(terms: Terms) -> bool:
-    return all(_has_any(term, "tags", "id", "name") for term in terms)
-
-
-@rule("expected at least one, got none, ['tags', 'id', 'instanceMatchCriteria']")
-def reservation_term_selects(terms: Terms) -> bool:
-    return all(_has_any(term, "tags", "id", "instanceMatchCriteria") for term in terms)
-
-
-@rule(
-    "'id' is mutually exclusive, "
-    "cannot be set along with other fields in a capacity reservation selector term"
-)
-def reservation_id_alone(terms: Terms) -> bool:
-    return not any(
-        "id" in term and _has_any(term, "tags", "ownerID", "instanceMatchCriteria") for term in terms
-    )
-
-
-@rule("expected at least one, got none, ['name', 'id']")
-def placement_group_selects(selector: dict[str, Any]) -> bool:
-    return _has_any(selector, "name", "id")
-
-
-@rule("'id' and 'name' are mutually exclusive, set one of them")
-def placement_group_one_way(selector: dict[str, Any]) -> bool:
-    return not ("name" in selector and "id" in selector)
-
-
-@rule("role cannot be empty")
+@rule("role cannot be empty", cel="self != ''")
 def role_given(role: str) -> bool:
     return role != ""
 
 
-@rule("instanceProfile cannot be empty")
+@rule("instanceProfile cannot be empty", cel="self != ''")
 def profile_given(profile: str) -> bool:
     return profile != ""
 
 
-@rule("networkInterfaces must include a primary interface with interfaceType='interface'")
+@rule(
+    "networkInterfaces must include a primary interface with interfaceType='interface'",
+    cel="self.exists(item, item.networkCardIndex == 0 && item.deviceIndex == 0"
+    " && item.interfaceType == 'interface')",
+)
 def has_primary_interface(interfaces: Terms) -> bool:
     return any(
         (item["networkCardIndex"], item["deviceIndex"], item["interfaceType"]) == (0, 0, "interface")
@@ -168,39 +65,56 @@ def has_primary_interface(interfaces: Terms) -> bool:
     )
 
 
-@rule("networkInterfaces must not use the same networkCardIndex and deviceIndex twice")
+@rule(
+    "networkInterfaces must not use the same networkCardIndex and deviceIndex twice",
+    cel="self.all(a, self.exists_one(b,"
+    " a.networkCardIndex == b.networkCardIndex && a.deviceIndex == b.deviceIndex))",
+)
 def interfaces_are_distinct(interfaces: Terms) -> bool:
     places = [(item["networkCardIndex"], item["deviceIndex"]) for item in interfaces]
     return len(set(places)) == len(places)
 
 
-@rule("networkInterfaces may have at most one 'efa-only' interface per network card")
+@rule(
+    "networkInterfaces may have at most one 'efa-only' interface per network card",
+    cel="self.all(a, a.interfaceType != 'efa-only' || self.exists_one(b,"
+    " b.interfaceType == 'efa-only' && a.networkCardIndex == b.networkCardIndex))",
+)
 def one_efa_per_card(interfaces: Terms) -> bool:
     cards = [item["networkCardIndex"] for item in interfaces if item["interfaceType"] == "efa-only"]
     return len(set(cards)) == len(cards)
 
 
-@rule("at least one of ['tcpEstablishedTimeout', 'udpStreamTimeout', 'udpTimeout'] must be set")
+@rule(
+    "at least one of ['tcpEstablishedTimeout', 'udpStreamTimeout', 'udpTimeout'] must be set",
+    cel=cel_any("tcpEstablishedTimeout", "udpStreamTimeout", "udpTimeout", of="self"),
+)
 def some_timeout(tracking: dict[str, Any]) -> bool:
     return bool(tracking)
 
 
-@rule("must have only one blockDeviceMappings with rootVolume")
+@rule(
+    "must have only one blockDeviceMappings with rootVolume",
+    cel="self.filter(item, has(item.rootVolume) && item.rootVolume).size() <= 1",
+)
 def one_root_volume(mappings: Terms) -> bool:
     return sum(1 for mapping in mappings if mapping.get("rootVolume")) <= 1
 
 
-@rule("snapshotID or volumeSize must be defined")
+@rule("snapshotID or volumeSize must be defined", cel=cel_any("snapshotID", "volumeSize", of="self"))
 def volume_has_size(ebs: dict[str, Any]) -> bool:
-    return _has_any(ebs, "snapshotID", "volumeSize")
+    return has_any(ebs, "snapshotID", "volumeSize")
 
 
-@rule("snapshotID must be set when volumeInitializationRate is set")
+@rule(
+    "snapshotID must be set when volumeInitializationRate is set",
+    cel="!has(self.volumeInitializationRate) || has(self.snapshotID)",
+)
 def rate_needs_snapshot(ebs: dict[str, Any]) -> bool:
     return "volumeInitializationRate" not in ebs or "snapshotID" in ebs
 
 
-@rule("empty tag keys aren't supported")
+@rule("empty tag keys aren't supported", cel="!('' in self)")
 def tag_keys_not_empty(tags: dict[str, str]) -> bool:
     return "" not in tags
 
@@ -211,6 +125,7 @@ def _tag_free(tag: str, *, prefix: bool = False) -> Rule:
         f"tag_free_{tag}",
         text,
         check=lambda tags: not any(key.startswith(tag) if prefix else key == tag for key in tags),
+        cel=f"!self.exists(key, key.startsWith('{tag}'))" if prefix else f"!('{tag}' in self)",
     )
 
 
@@ -221,7 +136,3 @@ RESTRICTED_TAGS = (
     _tag_free("karpenter.sh/nodeclaim"),
     _tag_free("karpenter.k8s.aws/ec2nodeclass"),
 )
-
-
-def _has_any(term: dict[str, Any], *fields: str) -> bool:
-    return any(name in term for name in fields)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dovetail.api.karpenter import ec2nodeclass_rules as rules
+from dovetail.api.karpenter import selector_rules as selector
 from dovetail.api.karpenter.common_schema import ANY, BOOLEAN, INTEGER, STRING
 from dovetail.api.rules import Rule
 from dovetail.api.schema import Schema
 
-_TERM_TAGS = Schema(type="object", values=STRING, max_properties=20, rules=(rules.tags_not_empty,))
+_TERM_TAGS = Schema(type="object", values=STRING, max_properties=20, rules=(selector.tags_not_empty,))
 
 
 def _terms(properties: dict[str, Schema], *checks: Rule, min_items: int | None = None) -> Schema:
@@ -27,7 +28,7 @@ _AMI_TERMS = _terms(
         "alias": Schema(
             type="string",
             max_length=30,
-            rules=(rules.alias_format, rules.alias_family, rules.alias_windows_latest),
+            rules=(selector.alias_format, selector.alias_family, selector.alias_windows_latest),
         ),
         "id": _id("ami"),
         "name": STRING,
@@ -35,10 +36,10 @@ _AMI_TERMS = _terms(
         "ssmParameter": STRING,
         "tags": _TERM_TAGS,
     },
-    rules.ami_term_selects,
-    rules.ami_id_alone,
-    rules.ami_alias_alone_in_term,
-    rules.ami_alias_only_term,
+    selector.ami_term_selects,
+    selector.ami_id_alone,
+    selector.ami_alias_alone_in_term,
+    selector.ami_alias_only_term,
     min_items=1,
 )
 
@@ -49,8 +50,8 @@ _RESERVATION_TERMS = _terms(
         "ownerID": Schema(type="string", pattern=r"^[0-9]{12}$", hint="an account id of 12 digits"),
         "tags": _TERM_TAGS,
     },
-    rules.reservation_term_selects,
-    rules.reservation_id_alone,
+    selector.reservation_term_selects,
+    selector.reservation_id_alone,
 )
 
 _EBS = Schema(
@@ -142,21 +143,21 @@ _PROPERTIES = {
     "placementGroupSelector": Schema(
         type="object",
         properties={"id": _id("pg", whole=True), "name": STRING},
-        rules=(rules.placement_group_selects, rules.placement_group_one_way),
+        rules=(selector.placement_group_selects, selector.placement_group_one_way),
     ),
     "role": Schema(type="string", rules=(rules.role_given,)),
     "securityGroupSelectorTerms": _terms(
         {"id": _id("sg"), "name": STRING, "tags": _TERM_TAGS},
-        rules.group_terms_given,
-        rules.group_term_selects,
-        rules.group_id_alone,
-        rules.group_name_alone,
+        selector.group_terms_given,
+        selector.group_term_selects,
+        selector.group_id_alone,
+        selector.group_name_alone,
     ),
     "subnetSelectorTerms": _terms(
         {"id": _id("subnet"), "tags": _TERM_TAGS},
-        rules.subnet_terms_given,
-        rules.subnet_term_selects,
-        rules.subnet_id_alone,
+        selector.subnet_terms_given,
+        selector.subnet_term_selects,
+        selector.subnet_id_alone,
     ),
     "tags": Schema(type="object", values=STRING, rules=(rules.tag_keys_not_empty, *rules.RESTRICTED_TAGS)),
     "userData": STRING,

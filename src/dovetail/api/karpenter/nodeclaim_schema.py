@@ -16,7 +16,7 @@ from dovetail.api.rules import on_update
 from dovetail.api.schema import Schema
 
 
-@on_update("spec is immutable")
+@on_update("spec is immutable", cel="self == oldSelf")
 def spec_is_kept(spec: dict[str, Any], old: dict[str, Any]) -> bool:
     return spec == old
 

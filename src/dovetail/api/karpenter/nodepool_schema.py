@@ -21,23 +21,32 @@ from dovetail.api.schema import Schema
 
 
 @on_update(
-    "Cannot transition NodePool between static (replicas set) and dynamic (replicas unset) provisioning modes"
+    "Cannot transition NodePool between static (replicas set) "
+    "and dynamic (replicas unset) provisioning modes",
+    cel="has(self.replicas) == has(oldSelf.replicas)",
 )
 def mode_is_kept(spec: dict[str, Any], old: dict[str, Any]) -> bool:
     return ("replicas" in spec) == ("replicas" in old)
 
 
-@rule("only 'limits.nodes' is supported on static NodePools")
+@rule(
+    "only 'limits.nodes' is supported on static NodePools",
+    cel="!has(self.replicas) || !has(self.limits) || self.limits.size() == 0"
+    " || (self.limits.size() == 1 && 'nodes' in self.limits)",
+)
 def static_limits_nodes_only(spec: dict[str, Any]) -> bool:
     return "replicas" not in spec or set(spec.get("limits", {})) <= {"nodes"}
 
 
-@rule("'weight' is not supported on static NodePools")
+@rule("'weight' is not supported on static NodePools", cel="!has(self.replicas) || !has(self.weight)")
 def static_has_no_weight(spec: dict[str, Any]) -> bool:
     return "replicas" not in spec or "weight" not in spec
 
 
-@rule("'schedule' must be set with 'duration'")
+@rule(
+    "'schedule' must be set with 'duration'",
+    cel="self.all(budget, has(budget.schedule) == has(budget.duration))",
+)
 def schedule_with_duration(budgets: list[dict[str, Any]]) -> bool:
     return all(("schedule" in budget) == ("duration" in budget) for budget in budgets)
 

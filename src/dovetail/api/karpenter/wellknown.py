@@ -47,4 +47,6 @@ AWS_NAMES = (
     "placement-group-id",
     "placement-group-partition",
 )
+# Of these, the last six: where and how an instance is launched, not what it is.
+AWS_PLACEMENT = frozenset(f"karpenter.k8s.aws/{name}" for name in AWS_NAMES[-6:])
 AWS = frozenset(f"karpenter.k8s.aws/{name}" for name in AWS_NAMES) | {"topology.k8s.aws/zone-id"}

@@ -1,0 +1,69 @@
+"""`dovetail crds`: the definitions of Dovetail's kinds for an API server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from cyclopts import Parameter
+
+from dovetail.api.crd import definition
+from dovetail.api.karpenter.definitions import DEFINITIONS
+from dovetail.base.errors import InputError
+
+_WIDTH = 110
+
+
+def crds(
+    *,
+    output: Annotated[Literal["yaml", "json"], Parameter(alias="-o")] = "yaml",
+    directory: Annotated[Path | None, Parameter(alias="-d")] = None,
+) -> None:
+    """Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the other kinds.
+
+    They hold the fields, defaults, rules and messages by which `dovetail plan` and `dovetail simulate` check
+    manifests. Nothing is changed anywhere.
+
+    Examples:
+
+    - `dovetail crds | kubectl apply --server-side --force-conflicts -f -` installs or upgrades them, over
+      Karpenter's own as well
+    - `dovetail crds | kubectl diff -f -` shows what that would change
+    - `dovetail crds --directory crds` writes one file for each
+
+    Parameters
+    ----------
+    output
+        yaml or json.
+    directory
+        Write one file per definition into this folder instead, which is made where there is none.
+    """
+    documents = [definition(kind) for kind in DEFINITIONS]
+    if directory is None:
+        print(_text(documents, output), end="")
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for document in documents:
+            file = directory / f"{file_name(document)}.{output}"
+            file.write_text(_text([document], output), "utf-8")
+            print(file)
+    except OSError as error:
+        raise InputError(
+            f"cannot be written: {error.strerror}", source=str(directory), remedy="name another --directory"
+        ) from None
+
+
+def file_name(document: dict[str, Any]) -> str:
+    """The customary name of a definition's file, less its ending: group, then plural."""
+    plural, _, group = document["metadata"]["name"].partition(".")
+    return f"{group}_{plural}"
+
+
+def _text(documents: list[dict[str, Any]], output: str) -> str:
+    if output == "yaml":
+        return "---\n".join(yaml.safe_dump(item, sort_keys=False, width=_WIDTH) for item in documents)
+    whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
+    return json.dumps(whole, indent=2) + "\n"
