@@ -1,4 +1,4 @@
-"""Labels, capacity, reservations, allocatable of 1,386 types under four settings, as recorded."""
+"""Labels, capacity, reservations, allocatable of 1,386 types under seven settings, as recorded."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _amounts(recorded: dict[str, Record]) -> dict[str, int]:
     return {name: item["milli"] if name == CPU else item["value"] for name, item in recorded.items()}
 
 
-@pytest.mark.parametrize("setting", ["a", "b", "d", "f"])
+@pytest.mark.parametrize("setting", ["a", "b", "c", "d", "f", "g", "h"])
 class TestRecorded:
     def test_capacity_and_allocatable(self, setting: str) -> None:
         for vector, _, made in _pairs(setting):

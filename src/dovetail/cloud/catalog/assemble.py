@@ -8,7 +8,7 @@ from functools import lru_cache
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
-from dovetail.cloud.catalog.capacity import capacity, overhead
+from dovetail.cloud.catalog.capacity import capacity, overhead, pods
 from dovetail.cloud.catalog.labels import requirements
 from dovetail.cloud.catalog.offerings import offerings
 from dovetail.cloud.catalog.settings import NodeSettings
@@ -51,7 +51,11 @@ def make(
     zones: tuple[tuple[str, str], ...],
     on_demand: int,
 ) -> InstanceType:
-    """One type with its offerings in `zones` (name, id); `on_demand` is nano-dollars/h, 0 for unknown."""
+    """One type with its offerings in `zones` (name, id); `on_demand` is nano-dollars/h, 0 for unknown.
+
+    Raises InputError for kubelet expressions that have no value for the type.
+    """
+    settings = settings.on(record, lambda plain: pods(record, plain))
     room = capacity(record, settings)
     return InstanceType(
         name=record.name,

@@ -74,15 +74,18 @@ def pods(record: TypeRecord, settings: NodeSettings) -> int:
     elif settings.windows:
         count = _WINDOWS_PODS
     else:
-        count = interface_pods(record, settings.reserved_enis)
+        count = interface_pods(record, settings.reserved_enis + settings.efa_only)
     if settings.pods_per_core and settings.family != "Bottlerocket":
         count = min(count, settings.pods_per_core * record.vcpus)
     return count
 
 
-def interface_pods(record: TypeRecord, reserved_enis: int = 0) -> int:
-    """How many pods get an address on the default network card, plus two on the host's network."""
-    interfaces = record.default_card_interfaces - reserved_enis
+def interface_pods(record: TypeRecord, lost: int = 0) -> int:
+    """How many pods get an address on the default network card, plus two on the host's network.
+
+    `lost` interfaces of it carry none.
+    """
+    interfaces = record.default_card_interfaces - lost
     return interfaces * (record.ipv4_per_interface - 1) + 2 if interfaces > 0 else 0
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES, BlockDeviceMapping, EC2NodeClass
 from dovetail.base.errors import InputError
+from dovetail.cloud.catalog import kubelet
+from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.model.resources import amounts
 from dovetail.units.quantity import Quantity, parse_quantity
 
@@ -28,6 +31,9 @@ class NodeSettings:
     raid0: bool = False  # True iff local disks, where there are some, hold pods' files
     vm_memory_overhead_percent: float = 0.075
     reserved_enis: int = 0
+    efa_only: int = 0  # interfaces of the default card that carry no addresses
+    # The class's own words where they depend on the type (see `on`); the fields above lack those values.
+    expressions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def windows(self) -> bool:
@@ -52,17 +58,39 @@ class NodeSettings:
             )
         spec = node_class.spec
         family = ami_family(node_class)
+        depends = kubelet.has_expressions(spec.kubelet)
+        plain = kubelet.without_expressions(spec.kubelet) if depends else spec.kubelet
         return NodeSettings(
             family=family,
-            max_pods=_count(spec.kubelet, "maxPods"),
-            pods_per_core=_count(spec.kubelet, "podsPerCore"),
-            kube_reserved=_amounts(spec.kubelet, "kubeReserved"),
-            system_reserved=_amounts(spec.kubelet, "systemReserved"),
-            eviction_hard=_texts(spec.kubelet, "evictionHard"),
+            max_pods=_count(plain, "maxPods"),
+            pods_per_core=_count(plain, "podsPerCore"),
+            kube_reserved=_amounts(plain, "kubeReserved"),
+            system_reserved=_amounts(plain, "systemReserved"),
+            eviction_hard=_texts(plain, "evictionHard"),
             volume=_volume(family, spec.block_device_mappings),
             raid0=spec.instance_store_policy == "RAID0",
             vm_memory_overhead_percent=vm_memory_overhead_percent,
             reserved_enis=reserved_enis,
+            efa_only=sum(_efa_only(item) for item in spec.network_interfaces),
+            expressions=spec.kubelet if depends else {},
+        )
+
+    def on(self, record: TypeRecord, pods: Callable[[NodeSettings], int]) -> NodeSettings:
+        """The settings for one type, expressions evaluated; `pods` counts the pods of a node with settings.
+
+        Raises InputError for an expression that cannot be read or has no fitting value.
+        """
+        if not self.expressions:
+            return self
+        plain = kubelet.settle(
+            self.expressions, record, lambda most: pods(replace(self, max_pods=most, expressions={}))
+        )
+        return replace(
+            self,
+            max_pods=_count(plain, "maxPods"),
+            kube_reserved=_amounts(plain, "kubeReserved"),
+            system_reserved=_amounts(plain, "systemReserved"),
+            expressions={},
         )
 
 
@@ -99,23 +127,27 @@ def parse_size(text: str | int, path: str) -> int:
     return _quantity(text, path).value()
 
 
-def _count(kubelet: Mapping[str, object], key: str) -> int | None:
-    value = kubelet.get(key)
+def _efa_only(interface: Mapping[str, object]) -> bool:
+    return interface.get("interfaceType") == "efa-only" and not interface.get("networkCardIndex")
+
+
+def _count(settings: Mapping[str, object], key: str) -> int | None:
+    value = settings.get(key)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise InputError(f"expected a whole number, got {value!r}", path=f"spec.kubelet.{key}")
 
 
-def _texts(kubelet: Mapping[str, object], key: str) -> dict[str, str]:
-    value = kubelet.get(key) or {}
+def _texts(settings: Mapping[str, object], key: str) -> dict[str, str]:
+    value = settings.get(key) or {}
     if not isinstance(value, Mapping):
         raise InputError(f"expected a map, got {value!r}", path=f"spec.kubelet.{key}")
     return {str(name): str(text) for name, text in value.items()}
 
 
-def _amounts(kubelet: Mapping[str, object], key: str) -> dict[str, int]:
+def _amounts(settings: Mapping[str, object], key: str) -> dict[str, int]:
     path = f"spec.kubelet.{key}"
-    parsed = {name: _quantity(text, f"{path}.{name}") for name, text in _texts(kubelet, key).items()}
+    parsed = {name: _quantity(text, f"{path}.{name}") for name, text in _texts(settings, key).items()}
     return amounts(parsed)
 
 
