@@ -110,7 +110,10 @@ def test_pods_of_a_class_without_a_maximum() -> None:
 @pytest.mark.parametrize(
     ("kubelet", "complaint"),
     [
-        ({"maxPods": "vcpus -"}, "spec.kubelet.maxPods: 'vcpus -': ends where"),
+        (
+            {"maxPods": "vcpus -"},
+            "spec.kubelet.maxPods: 'vcpus -' is not a whole number, nor an expression: ends",
+        ),
         ({"maxPods": "vcpus - 500"}, "spec.kubelet.maxPods: 'vcpus - 500' gives -"),
         ({"kubeReserved": {"cpu": "vcpus > 2"}}, "spec.kubelet.kubeReserved.cpu: 'vcpus > 2' gives"),
     ],

@@ -277,7 +277,10 @@ def test_bad_arguments(tmp_path: Path, types: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ("  kubelet: {maxPods: many}", "spec.kubelet.maxPods: expected a whole number, got 'many'"),
+        (
+            "  kubelet: {maxPods: many}",
+            "spec.kubelet.maxPods: 'many' is not a whole number, nor an expression",
+        ),
         ("  kubelet: {systemReserved: {cpu: ten}}", "'ten' is not a quantity"),
         (
             "  userData: 5",

@@ -53,7 +53,7 @@ def settle(
     }
     most = kubelet.get("maxPods")
     if isinstance(most, str):
-        most = settled["maxPods"] = _number(most, scope, "spec.kubelet.maxPods")
+        most = settled["maxPods"] = _number(most, scope, "spec.kubelet.maxPods", "whole number")
     scope["max_pods"] = pods(most)
     for name in RESERVATIONS:
         if name in kubelet:
@@ -67,7 +67,7 @@ def settle(
 def _reserved(resource: str, text: object, scope: cel.Scope, path: str) -> object:
     if not isinstance(text, str) or not _is_expression(text):
         return text
-    amount = _number(text, scope, path)
+    amount = _number(text, scope, path, "quantity")
     if resource == "cpu":
         return f"{-(-amount // _CPU_STEP) * _CPU_STEP}m"
     if resource == "pid":
@@ -75,11 +75,11 @@ def _reserved(resource: str, text: object, scope: cel.Scope, path: str) -> objec
     return f"{-(-amount // _MEMORY_STEP) * _MEMORY_STEP}Mi"
 
 
-def _number(text: str, scope: cel.Scope, path: str) -> int:
+def _number(text: str, scope: cel.Scope, path: str, plain: str) -> int:
     try:
         value = cel.read(text).value(scope)
     except cel.ExpressionError as error:
-        raise InputError(f"{text!r}: {error}", path=path) from None
+        raise InputError(f"{text!r} is not a {plain}, nor an expression: {error}", path=path) from None
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     raise InputError(f"{text!r} gives {value!r}, expected a whole number of at least 0", path=path)
