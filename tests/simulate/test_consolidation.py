@@ -9,7 +9,8 @@ from operated import Operated, node_class, play, pool, replicas
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import ReplicaSet
-from dovetail.base.clock import MINUTE
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.controllers.disruption.metrics import FAILED_VALIDATIONS
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 
@@ -153,3 +154,49 @@ def test_when_empty_leaves_nodes_with_pods_alone() -> None:
     assert not world.records("disruption")
     text = 'NodePool "general" has consolidation policy WhenEmpty, but node is not empty'
     assert text in world.messages("Unconsolidatable")
+
+
+def test_balanced_refuses_what_disrupts_more_than_it_saves() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge", consolidationPolicy="Balanced"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.xlarge", "m5a.xlarge")
+        await world.clock.sleep(8 * MINUTE)
+
+    world = play(script)
+    assert not world.records("disruption")
+
+    async def halved(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge", consolidationPolicy="Balanced"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.xlarge", "c5.large")
+        await scale(world, "a", 2)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(halved)
+    assert len(world.records("disruption")) == 1
+    approved = world.messages("ConsolidationApproved")
+    assert approved[0] == "Score 0.59 >= threshold 0.50 (k: 2, savings 58.7%, disruption 100.0%)"
+    (candidate,) = set(world.messages("ConsolidationCandidate"))
+    assert candidate.startswith("Consolidation candidate: replace: nodepools=[general]: [ip-")
+    assert candidate.endswith("-> [1 replacement] (savings: $0.14)")
+
+
+def test_a_command_that_does_not_hold_any_more_is_rejected() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.xlarge", "c5.large")
+        await scale(world, "a", 2)
+        while not world.messages("ConsolidationCandidate"):
+            await world.clock.sleep(SECOND)
+        nothing = {"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}}
+        await world.client.patch(NodePool, "general", merge=nothing)
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    assert not world.records("disruption")
+    (told,) = set(world.messages("ConsolidationRejected"))
+    assert told.startswith("Consolidation rejected: ")
+    assert ", reason: budget (savings: $" in told
+    assert world.metrics.value(FAILED_VALIDATIONS, consolidation_type="single") == 1

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.consolidation.balanced import Score
 from dovetail.disrupt.pods import reschedulable
+from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.plan import PlannedClaim
 
 EMPTY = "Empty"
 DRIFTED = "Drifted"
 EXPIRED = "Expired"
 UNDERUTILIZED = "Underutilized"
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Command:
     candidates: tuple[NodeView, ...]
     replacements: tuple[PlannedClaim, ...] = ()
     used: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()  # what consolidation saves for what it disrupts, per pool
 
     @property
     def decision(self) -> str:
@@ -37,6 +41,19 @@ class Command:
         return sum(view.price or 0 for view in self.candidates) - sum(
             claim.price - claim.surcharge for claim in self.replacements
         )
+
+    def told(self, why: str = "") -> str:
+        """In the words of the events: what is done to which nodes (at most five are named), and why not."""
+        pools = " ".join(sorted({view.pool_name for view in self.candidates}))
+        nodes = [view.name for view in self.candidates]
+        more = f" and {len(nodes) - _NAMED} other(s)" if len(nodes) > _NAMED else ""
+        text = f"{self.decision}: nodepools=[{pools}]: [{' '.join(nodes[:_NAMED])}{more}]"
+        if self.replacements:
+            count = len(self.replacements)
+            text += f" -> [{count} replacement{'s' if count > 1 else ''}]"
+        if why:
+            text += f", reason: {why}"
+        return f"{text} (savings: ${self.savings / NANO_DOLLARS:.2f})"
 
     def names(self) -> tuple[str, ...]:
         """Names of all claims and nodes that it deletes."""

@@ -82,7 +82,7 @@ class Settings:
         try:
             minimum = parse_minimum(self.minimum_saving, Minimum()) if self.minimum_saving else Minimum()
         except ValueError as error:
-            remedy = "give --minimum-saving 2%,$0.005, or leave it out"
+            remedy = "give --minimum-saving 2%,$0.005 or 2%,$0.005,$0.002/pod, or leave it out"
             raise InputError(str(error), source="--minimum-saving", remedy=remedy) from None
         return ConsolidationOptions(
             minimum,

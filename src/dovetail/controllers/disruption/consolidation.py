@@ -9,11 +9,13 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.metrics import count_timeout
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note
+from dovetail.disrupt.consolidation.balanced import BALANCED, totals
 from dovetail.disrupt.consolidation.churn import Ledger
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
@@ -60,22 +62,29 @@ class Consolidation:
         self._options = options
         self._memory = Memory()
         self._ledger = Ledger(options.moves_per_pod)
+        self._validated: tuple[Move, int] | None = None  # not known yet whether it was begun
         self._idle: tuple[_Sight, int] | None = None  # where nothing was to be gained, and when that was seen
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
+        self._book(views)
         now, sight = self._context.clock.now(), self._sight(views)
         if self._idle is not None and now - self._idle[1] < _IDLE and sight == self._idle[0]:
             return Decision(None)
         question, notes = self._question(views)
         finding = await self._driven(search(question, self._memory, Work(_TURN), now))
+        if finding.cut:
+            count_timeout(self._context.metrics, finding.cut)
         self._idle = (sight, now) if finding.complete and finding.move is None else None
         claims = {view.name: view.claim.metadata.name for view in views}
-        notes = (
-            *notes,
-            *(Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals),
-        )
-        return Decision(_command(finding.move, views) if finding.move else None, notes)
+        told = [Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals]
+        if finding.move is None:
+            return Decision(None, (*notes, *told))
+        command = _command(finding.move, views)
+        text = f"Consolidation candidate: {command.told()}"
+        told += [Note(claims[view.name], "ConsolidationCandidate", text) for view in command.candidates]
+        told += _approvals(command)
+        return Decision(command, (*notes, *told))
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """The command as it would be now: the same nodes, all free to go, and no more in their place."""
@@ -85,6 +94,7 @@ class Consolidation:
         still = [view for view in views if view.name in set(names) & by_name.keys()]
         taken, _ = within(still, question.allowed)
         if len(taken) < len(names):
+            await self._rejected(command, "churn" if len(still) < len(names) else "budget")
             return None
         leaving = [by_name[name] for name in names]
         problem = question.without(leaving)
@@ -92,11 +102,31 @@ class Consolidation:
         try:
             move = judged(question, leaving, problem, plan)
         except Refused:
+            await self._rejected(command, "scheduling")
             return None
         if len(move.claims) > len(command.replacements):
+            await self._rejected(command, "scheduling")
             return None
-        self._ledger.record((pod for mover in leaving for pod in mover.pods), self._context.clock.now())
+        self._validated = move, self._context.clock.now()
         return _command(move, views)
+
+    def _book(self, views: tuple[NodeView, ...]) -> None:
+        """Count the moves of the command that was validated last, if it was begun."""
+        if self._validated is None:
+            return
+        move, instant = self._validated
+        self._validated = None
+        names = {mover.name for mover in move.movers}
+        if not any(view.name in names and not (view.queued or view.going) for view in views):
+            self._ledger.record((pod for mover in move.movers for pod in mover.pods), instant)
+
+    async def _rejected(self, command: Command, why: str) -> None:
+        text = f"Consolidation rejected: {command.told(why)}"
+        publish = self._context.recorder.publish
+        for view in command.candidates:
+            await publish(view.claim, "Normal", "ConsolidationRejected", text)
+            if view.node is not None:
+                await publish(view.node, "Normal", "ConsolidationRejected", text)
 
     def _sight(self, views: tuple[NodeView, ...]) -> _Sight:
         """All that a decision depends on, the time excepted: equal ones are compared in milliseconds."""
@@ -121,7 +151,8 @@ class Consolidation:
         waiting, _ = self._intake.waiting(places)
         problem = self._intake.problem((*waiting, *self._intake.moving()), places)
         moves = self._ledger.left((pod for view in views for pod in view.pods), now)
-        question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot)
+        all_of_them = totals(views, options.surcharge)
+        question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot, all_of_them)
         return question, (*notes, *blocked_notes(wanted, allowed, UNDERUTILIZED))
 
     async def _driven(self, asking: Asking) -> Finding:
@@ -135,7 +166,16 @@ class Consolidation:
             return found
 
 
+def _approvals(command: Command) -> list[Note]:
+    """What pools with the policy Balanced said: on the node if there is one, else on the pools."""
+    found = [score for score in command.scores if score.policy == BALANCED]
+    if len(command.candidates) == 1:
+        name = command.candidates[0].claim.metadata.name
+        return [Note(name, "ConsolidationApproved", str(score)) for score in found]
+    return [Note(score.pool, "ConsolidationApproved", str(score), on_pool=True) for score in found]
+
+
 def _command(move: Move, views: Sequence[NodeView]) -> Command:
     by_name = {view.name: view for view in views}
     leaving = tuple(by_name[mover.name] for mover in move.movers)
-    return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places))
+    return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places), move.scores)

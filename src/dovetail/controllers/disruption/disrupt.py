@@ -17,7 +17,8 @@ from dovetail.disrupt.command import Command, Note, moved_pods
 
 POLL = 10 * SECOND
 UNSYNCED_POLL = SECOND
-TIMES = {"Unconsolidatable": 15 * MINUTE, "DisruptionBlocked": 2 * MINUTE}
+TIMES = {"Unconsolidatable": 15 * MINUTE}
+TTL = 2 * MINUTE
 POOL_BLOCKED_TTL = MINUTE
 
 
@@ -94,7 +95,7 @@ class Disruption:
         claim = state.get(NodeClaim, note.subject)
         if claim is None:
             return
-        ttl = TIMES[note.reason]
+        ttl = TIMES.get(note.reason, TTL)
         await recorder.publish(claim, "Normal", note.reason, note.message, ttl=ttl)
         node = state.node_of(claim)
         if node is not None:

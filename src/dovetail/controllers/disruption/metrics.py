@@ -63,9 +63,28 @@ CONSUMING = Metric(
     "Nodes of the NodePool that use up its budgets now: not ready, or on their way out.",
     ("nodepool", "reason"),
 )
+TIMEOUTS = Metric(
+    "karpenter_voluntary_disruption_consolidation_timeouts_total",
+    "counter",
+    "Looks for consolidation that ended before everything was looked at; the next one goes on there.",
+    ("consolidation_type",),
+)
+SCORE = Metric(
+    "karpenter_consolidation_score",
+    "histogram",
+    "The share of a NodePool's cost that a command of consolidation saves, over the share that it disrupts.",
+    ("decision", "nodepool", "policy"),
+    (0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0),
+)
+MOVES = Metric(
+    "karpenter_consolidation_moves_total",
+    "counter",
+    "Commands of consolidation that were begun, once for each NodePool with a node in it.",
+    ("decision", "nodepool", "policy"),
+)
 ALL = (
     *(EVALUATION, DECISIONS, BY_POOL, FAILED_VALIDATIONS, QUEUE_FAILURES),
-    *(ELIGIBLE, ALLOWED, CONSUMING),
+    *(ELIGIBLE, ALLOWED, CONSUMING, TIMEOUTS, SCORE, MOVES),
 )
 
 
@@ -113,6 +132,15 @@ class DisruptionMetrics:
         self._metrics.add(DECISIONS, **labels)
         for pool in dict.fromkeys(view.pool_name for view in command.candidates):
             self._metrics.add(BY_POOL, nodepool=pool, **labels)
+        for score in command.scores:
+            told = {"decision": command.decision, "nodepool": score.pool, "policy": score.policy}
+            self._metrics.observe(SCORE, score.value, **told)
+            self._metrics.add(MOVES, **told)
+
+
+def count_timeout(metrics: Metrics, kind: str) -> None:
+    """A search for consolidation used up its turn; `kind` as in consolidation_type."""
+    metrics.add(TIMEOUTS, consolidation_type=kind)
 
 
 def count_failure(metrics: Metrics, command: Command) -> None:

@@ -2,6 +2,7 @@
 
 question   what is asked: nodes that may go, what they cost, what must be kept
 saving     what a command has to save at least
+balanced   the policy of that name
 churn      how often pods are moved
 deletes    nodes whose pods fit into room that others have free
 price      which types a replacement may be launched as, so that it saves in the worst case

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from dovetail.disrupt.consolidation.balanced import Score
 from dovetail.disrupt.consolidation.price import Refused, affordable
 from dovetail.disrupt.consolidation.question import Move, Mover, Question
 from dovetail.disrupt.obstacles import obstacle
@@ -24,4 +26,14 @@ def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: 
         for name, pods in plan.existing.items()
         if not moved.isdisjoint(pods)
     }
-    return Move(tuple(movers), bought, places)
+    move = Move(tuple(movers), bought, places)
+    scores = question.scores(movers, move.saving)
+    check(scores)
+    return replace(move, scores=scores)
+
+
+def check(scores: Sequence[Score]) -> None:
+    """Raises Refused if the policy of a pool does not allow a move with these scores."""
+    for score in scores:
+        if score.refused:
+            raise Refused(str(score))

@@ -61,7 +61,7 @@ def affordable(
     same = _bought_again(movers, claims)
     if same:
         raise Same(same)
-    ceiling = sum(mover.price - mover.minimum.of(mover.price) for mover in movers)
+    ceiling = sum(mover.price - mover.needed for mover in movers)
     expected = sum(claim.price for claim in claims)
     if expected > ceiling:
         raise Refused(_too_dear(len(claims)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod
+from dovetail.disrupt.consolidation.balanced import Score, Totals, scores
 from dovetail.disrupt.consolidation.churn import Moves, Purse
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
@@ -14,6 +15,8 @@ from dovetail.model.resources import add, subtract
 from dovetail.solve.plan import PlannedClaim
 
 NODES = "nodes"
+
+MULTI, SINGLE = "multi", "single"  # sets of nodes, and one node after the other
 
 Offer = tuple[str, str, str]  # what a node was bought as: instance type, zone, capacity type
 
@@ -33,6 +36,11 @@ class Mover:
     @property
     def spot(self) -> bool:
         return self.offer[2] == labels.SPOT
+
+    @property
+    def needed(self) -> int:
+        """Nano-dollars per hour that replacing it must save."""
+        return self.minimum.of(self.price, self.cost)
 
     @property
     def content(self) -> tuple[object, ...]:
@@ -58,10 +66,16 @@ class Question:
     moves: Moves = field(default_factory=Moves)
     closed: frozenset[str] = frozenset()  # nodes that no pod may be moved to
     spot_to_spot: bool = False
+    totals: Mapping[str, Totals] = field(default_factory=dict)  # pool -> all of its nodes
 
     def purse(self, *, replacing: bool = False) -> Purse:
         """All that budgets and the limit on moves allow."""
         return Purse(self.allowed, self.moves.replacing if replacing else self.moves.deleting)
+
+    def scores(self, movers: Sequence[Mover], saving: int) -> tuple[Score, ...]:
+        """What saving so much (nano-dollars per hour) by taking these nodes is worth to their pools."""
+        moved = [(mover.pool, mover.price, 1 + mover.cost) for mover in movers]
+        return scores(moved, saving, self.totals)
 
     def without(self, leaving: Sequence[Mover]) -> Problem:
         """The problem of placing the pods of these nodes, once the nodes are gone."""
@@ -86,6 +100,7 @@ class Move:
     movers: tuple[Mover, ...]
     claims: tuple[PlannedClaim, ...] = ()
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scores: tuple[Score, ...] = ()
 
     @property
     def saving(self) -> int:
@@ -122,7 +137,12 @@ class Finding:
     refusals: tuple[Refusal, ...] = ()
     bound: int = 0
     hourly: int = 0
-    complete: bool = True  # False iff the search has more to look at when it is asked again
+    cut: str = ""  # MULTI or SINGLE: what was not looked at to the end, and will be when it is asked again
+
+    @property
+    def complete(self) -> bool:
+        """True iff the search has nothing more to look at."""
+        return not self.cut
 
 
 def _relieved(pool: Pool, away: Sequence[ExistingNode]) -> Pool:

@@ -6,11 +6,11 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from dovetail.base.clock import SECOND
 from dovetail.disrupt.consolidation.deletes import Room, deletable
-from dovetail.disrupt.consolidation.judge import judged
+from dovetail.disrupt.consolidation.judge import check, judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.prospects import Prospects
-from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Question, Refusal
+from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question, Refusal
 from dovetail.model.problem import Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.work import Work
@@ -47,14 +47,16 @@ class _Search:
         self._work = work
         self._now = now
         self._prospects = Prospects(question, work)
-        self._movers = sorted(self._free(), key=lambda mover: mover.rank)
         self._stay: dict[str, str] = {}
+        self._at = MULTI
+        self._movers = sorted(self._free(), key=lambda mover: mover.rank)
 
     def run(self) -> Asking:
         move = yield from self._deleted()
         if move is None:
             move = yield from self._together()
-        if move is None:
+        if move is None and self._work.left:
+            self._at = SINGLE
             move = yield from self._alone()
         refusals = tuple(Refusal(name, text) for name, text in sorted(self._stay.items()))
         return Finding(
@@ -62,19 +64,24 @@ class _Search:
             refusals,
             self._prospects.bound,
             sum(mover.price for mover in self._question.movers),
-            complete=move is not None or self._work.left,
+            "" if move is not None or self._work.left else self._at,
         )
 
     def _free(self) -> Iterator[Mover]:
-        """Nodes that may go by budgets and moves. Pods that were moved enough stay where they are at rest."""
+        """Nodes that may go by budgets, moves and policies. Pods that were moved enough stay at rest."""
         purse = self._question.purse()
         for mover in self._question.movers:
             if self._question.allowed.get(mover.pool, 0) < 1 or self._memory.rests(mover):
                 continue
-            if purse.holds(mover.pool, mover.pods):
-                yield mover
-            else:
+            if not purse.holds(mover.pool, mover.pods):
                 self._memory.rest(mover)
+                continue
+            try:  # it saves no more than all that it costs
+                check(self._question.scores([mover], mover.price))
+            except Refused as refused:
+                self._stay[mover.name] = str(refused)
+            else:
+                yield mover
 
     def _deleted(self) -> Generator[Problem, Plan, Move | None]:
         """As many nodes as can go without others in their place, or almost."""
@@ -106,7 +113,7 @@ class _Search:
         found = []
         for mover in self._movers:
             most = self._prospects.if_bought(mover)
-            if self._replaceable(mover) and most >= mover.minimum.of(mover.price):
+            if self._replaceable(mover) and most >= mover.needed:
                 found.append((-most / (1 + mover.cost), mover.name, mover))
         return list(self._within(mover for _, _, mover in sorted(found, key=lambda entry: entry[:2])))
 
@@ -129,7 +136,7 @@ class _Search:
             most = self._hope(mover, room)
             if most < mover.price and not purse.holds(mover.pool, mover.pods):
                 continue
-            if most >= mover.minimum.of(mover.price):
+            if most >= mover.needed:
                 found.append((-most / (1 + mover.cost), mover.name, mover))
             else:
                 self._stay[mover.name] = NO_CHEAPER if self._replaceable(mover) else SPOT_DISABLED

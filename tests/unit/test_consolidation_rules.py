@@ -1,0 +1,68 @@
+"""What consolidation must save, how often it moves pods, and what the policy Balanced says: pure rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dovetail.api.core import Pod
+from dovetail.api.meta import Meta, OwnerReference
+from dovetail.base.clock import HOUR
+from dovetail.disrupt.consolidation.balanced import Totals, scores
+from dovetail.disrupt.consolidation.churn import Ledger, Purse
+from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
+
+DOLLAR = 1_000_000_000
+
+
+def pod(name: str, owner: str = "") -> Pod:
+    made = (OwnerReference(api_version="v1", kind="ReplicaSet", name=owner, uid=owner, controller=True),)
+    return Pod(metadata=Meta(name=name, uid=name, owner_references=made if owner else ()))
+
+
+@pytest.mark.parametrize(
+    ("price", "pods", "needed"),
+    [(DOLLAR, 1, DOLLAR // 50), (DOLLAR // 10, 1, DOLLAR // 200), (DOLLAR, 20, DOLLAR // 25)],
+)
+def test_the_largest_of_the_minima_counts(price: int, pods: int, needed: int) -> None:
+    assert Minimum(per_pod=DOLLAR // 500).of(price, pods) == needed
+    assert Minimum().of(price, pods) == min(needed, DOLLAR // 50)
+
+
+def test_minima_as_users_write_them() -> None:
+    assert parse_minimum("5%", Minimum()) == Minimum(share=0.05)
+    assert parse_minimum("$0.01, 3%,$0.002/pod", Minimum()) == Minimum(0.03, DOLLAR // 100, DOLLAR // 500)
+    assert pool_minimum({"dovetail.dev/minimum-saving": "much"}, Minimum()) == Minimum()
+    for text in ("much", "-1%", "100%", "$x", "1%,,"):
+        with pytest.raises(ValueError, match=r"\S"):
+            parse_minimum(text, Minimum())
+
+
+def test_a_workload_has_as_many_moves_a_day_as_pods() -> None:
+    pods = [pod(f"a-{number}", "a") for number in range(4)]
+    ledger = Ledger(1)
+    ledger.record(pods[:3], 0)
+    left = ledger.left([*pods, pod("alone")], HOUR)
+    assert (left.deleting, left.replacing) == ({"a": 1, "alone": 1}, {"a": 0, "alone": 1})
+    assert ledger.left(pods, 24 * HOUR).deleting == {"a": 4}
+
+
+def test_a_purse_counts_budgets_and_moves() -> None:
+    purse = Purse({"general": 2}, {"a": 2})
+    assert not purse.holds("other", [])
+    assert not purse.holds("general", [pod(str(number), "a") for number in range(3)])
+    purse.take("general", [pod("0", "a")])
+    assert purse.holds("general", [pod("1", "a"), pod("2", "free")])
+    purse.take("general", [pod("1", "a")])
+    assert not purse.holds("general", [])
+
+
+def test_balanced_weighs_what_is_saved_against_what_is_disrupted() -> None:
+    pools = {"a": Totals("Balanced", 10 * DOLLAR, 100.0)}
+    (score,) = scores([("a", DOLLAR, 12.0), ("b", DOLLAR, 5.0)], 2 * DOLLAR, pools)
+    assert str(score) == "score 0.83 >= threshold 0.50 (k: 2, savings 10.0%, disruption 12.0%)"
+    (score,) = scores([("a", DOLLAR, 30.0)], DOLLAR, pools)
+    assert str(score) == "score 0.33 < threshold 0.50 (k: 2, savings 10.0%, disruption 30.0%)"
+    assert score.refused
+    assert not replace(score, policy="WhenEmptyOrUnderutilized").refused
