@@ -167,7 +167,7 @@ def test_a_promise_that_ran_out_is_asked_anew() -> None:
     assert not same_question(held, ask(promised, pod("first"), pod("waiting"))), "it waits again"
 
 
-def test_only_a_plan_that_left_every_pod_over_is_recalled() -> None:
+def test_only_a_plan_that_buys_nothing_is_recalled() -> None:
     memory = Leftover()
     assert memory.recall(ask()) is None
     left = solve(ask())
@@ -180,4 +180,14 @@ def test_only_a_plan_that_left_every_pod_over_is_recalled() -> None:
     assert buying.claims
     memory.keep(roomy, buying)
     assert memory.recall(roomy) is None
+    assert memory.recall(ask()) is None
+
+
+def test_a_plan_that_finds_room_on_nodes_that_are_there_is_recalled() -> None:
+    asked = ask(changed(OBJECTS, pods=(pod("waiting"),), nodes=(node(cpu="4"),)))
+    placing = solve(asked)
+    assert placing.existing and not placing.claims
+    memory = Leftover()
+    memory.keep(asked, placing)
+    assert memory.recall(asked) is placing
     assert memory.recall(ask()) is None

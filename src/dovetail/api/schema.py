@@ -156,32 +156,38 @@ def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
 
 
 def _scalar(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    shown = json.dumps(value, ensure_ascii=False)
     if schema.enum and value not in schema.enum:
         supported = ", ".join(json.dumps(item) for item in schema.enum)
-        message = f"Unsupported value: {shown}: supported values: {supported}"
+        message = f"Unsupported value: {_shown(value)}: supported values: {supported}"
         yield Cause(path, message, "FieldValueNotSupported")
     if isinstance(value, str):
         if schema.max_length is not None and len(value) > schema.max_length:
             message = f"Too long: may not be more than {schema.max_length} bytes"
             yield Cause(path, message, "FieldValueTooLong")
         if schema.min_length is not None and len(value) < schema.min_length:
-            yield Cause(path, f"Invalid value: {shown}: should be at least {schema.min_length} chars long")
+            message = f"Invalid value: {_shown(value)}: should be at least {schema.min_length} chars long"
+            yield Cause(path, message)
         if schema.pattern and not _compiled(schema.pattern).search(value):
             words = schema.hint or f"text that matches '{schema.pattern}'"
-            yield Cause(path, f"Invalid value: {shown}: must be {words}")
+            yield Cause(path, f"Invalid value: {_shown(value)}: must be {words}")
         return
     if schema.minimum is not None and value < schema.minimum:
-        yield Cause(path, f"Invalid value: {shown}: must be greater than or equal to {schema.minimum}")
+        message = f"Invalid value: {_shown(value)}: must be greater than or equal to {schema.minimum}"
+        yield Cause(path, message)
     if schema.maximum is not None and value > schema.maximum:
-        yield Cause(path, f"Invalid value: {shown}: must be less than or equal to {schema.maximum}")
+        message = f"Invalid value: {_shown(value)}: must be less than or equal to {schema.maximum}"
+        yield Cause(path, message)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _wrong_type(wanted: str, value: Any) -> str:
     kind = _type_of(value)
     if kind in ("object", "array", "null"):
         return f"Invalid value: must be of type {wanted}, not {kind}"
-    shown = json.dumps(value, ensure_ascii=False)
+    shown = _shown(value)
     # YAML takes a bare 5, true or 1.30 for something else than text.
     quotes = f'; write it in quotes: "{shown}"' if wanted == "string" else ""
     return f"Invalid value: {shown}: must be of type {wanted}, not {kind}{quotes}"
@@ -192,7 +198,7 @@ def _rules(schema: Schema, value: Any, old: Any | None, path: str) -> Iterator[C
         fault = rule.fault(value, old)
         if fault:
             scalar = isinstance(value, str | int | float)
-            shown = f"{json.dumps(value, ensure_ascii=False)}: " if scalar else ""
+            shown = f"{_shown(value)}: " if scalar else ""
             yield Cause(join(path, rule.at) or "<nil>", f"Invalid value: {shown}{fault}")
     if isinstance(value, dict) and schema.type != "any":
         before = old if isinstance(old, dict) else {}

@@ -57,7 +57,8 @@ class State:
     """Typed objects by kind and key, pods by node, machines by provider ID; nominations and marks.
 
     Claims and pools whose class is not one of `node_class_kinds` belong to somebody else: they never get in.
-    Events cost what changed. `watch_synced` tells whether every first list has arrived.
+    Events cost what changed. `watch_synced` tells whether every first list has arrived. `revision` counts
+    changes of objects, nominations and marks: while it and the instant stay, so does every answer.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class State:
     ) -> None:
         self.watch_synced = watch_synced
         self.node_class_kinds = node_class_kinds
+        self.revision = 0
         self._client = client
         self._clock = clock
         self._window = nomination_window
@@ -156,6 +158,7 @@ class State:
 
     def nominate(self, name: str) -> None:
         """Keep the claim or node of that name from disruption for one window: pods are about to come."""
+        self.revision += 1
         self._nominated[name] = self._clock.now() + self._window
 
     def nominated(self, machine: Machine) -> bool:
@@ -181,10 +184,12 @@ class State:
 
     def mark(self, names: Iterable[str]) -> None:
         """These claims and nodes are about to be deleted: no pod goes there, they use no limit."""
+        self.revision += 1
         self._marked.update(dict.fromkeys(names))
 
     def unmark(self, names: Iterable[str]) -> None:
         """The command failed: they stay."""
+        self.revision += 1
         for name in names:
             self._marked.pop(name, None)
 
@@ -236,6 +241,7 @@ class State:
         old = store.put(new) if new is not None else store.drop(obj.key)
         if old is None and new is None:
             return
+        self.revision += 1
         self._index(old, new)
         seen: ChangeType = "DELETED" if new is None else "ADDED" if old is None else "MODIFIED"
         for callback in self._callbacks:

@@ -31,6 +31,7 @@ class Disruption:
         self._methods = methods
         self._prices = Prices()
         self._metrics = DisruptionMetrics(context.metrics)
+        self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
 
     async def run(self) -> None:
         """Disrupt for ever."""
@@ -83,7 +84,12 @@ class Disruption:
         return False
 
     def _views(self) -> tuple[NodeView, ...]:
-        return node_views(self._context, self._execution.taken, self._prices)
+        """The nodes as they are now; methods that are asked at once one after another share them."""
+        context, taken = self._context, self._execution.taken
+        key = (context.state.revision, context.clock.now(), len(taken))
+        if self._seen is None or self._seen[0] != key:
+            self._seen = (key, node_views(context, taken, self._prices))
+        return self._seen[1]
 
     async def _tell(self, note: Note) -> None:
         state, recorder = self._context.state, self._context.recorder

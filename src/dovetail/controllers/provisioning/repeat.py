@@ -1,7 +1,8 @@
-"""Rounds that would only repeat the one before: the same question, which found no place for any pod.
+"""Rounds that would only repeat the one before: the same question, to which nothing was bought.
 
-Pods that nothing can be bought for trigger a round every 10 s. A plan is a function of its Problem, so as
-long as the Problem stays the same there is no point in solving it again. Problems are compared by value:
+Pods that nothing can be bought for trigger a round every 10 s, and so does every node that drains, whose pods
+may long have a place elsewhere. A plan is a function of its Problem, so as long as the Problem stays the same
+there is no point in solving it again. Problems are compared by value:
 whatever the solver could read is compared, and nobody has to remember to say that it changed.
 """
 
@@ -22,20 +23,20 @@ _Templated = TypeVar("_Templated", Pod, DaemonSet)
 
 
 class Leftover:
-    """The last plan, kept only while it neither bought nor placed anything, with the Problem it answers."""
+    """The last plan, kept only if it bought nothing, with the Problem it answers."""
 
     def __init__(self) -> None:
         self._last: tuple[Problem, Plan] | None = None
 
     def recall(self, problem: Problem) -> Plan | None:
-        """The answer to the same question, if it was the last one and left every pod over."""
+        """The answer to the same question, if it was the last one and nothing had to be bought."""
         if self._last is not None and same_question(self._last[0], problem):
             return self._last[1]
         return None
 
     def keep(self, problem: Problem, plan: Plan) -> None:
-        """Remember a plan that was made; one that is acted on changes the cluster and is forgotten."""
-        self._last = None if plan.claims or plan.existing else (problem, plan)
+        """Remember a plan that was made; one that buys changes the cluster and is forgotten."""
+        self._last = None if plan.claims else (problem, plan)
 
 
 def same_question(one: Problem, other: Problem) -> bool:
