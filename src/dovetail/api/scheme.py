@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dovetail.api import core, workloads
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 
@@ -30,6 +32,12 @@ KINDS: tuple[type[Object], ...] = (
     NodePool,
     NodeClaim,
     EC2NodeClass,
+    KWOKNodeClass,
 )
 
 BY_GVK: dict[tuple[str, str], type[Object]] = {(kind.API_VERSION, kind.KIND): kind for kind in KINDS}
+
+# The node classes among them, by API group and kind, as a nodeClassRef names them.
+NODE_CLASSES: dict[tuple[str, str], type[NodeClass]] = {
+    (kind.API_VERSION.partition("/")[0], kind.KIND): kind for kind in (EC2NodeClass, KWOKNodeClass)
+}

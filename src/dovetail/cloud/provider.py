@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.repair import RepairPolicy
@@ -76,24 +75,27 @@ class NodeClassResolution:
 
 
 class Provider(Protocol):
-    """What Dovetail needs of a cloud. Errors are CloudErrors; each method says who retries."""
+    """What Dovetail needs of a cloud. Errors are CloudErrors; each method says who retries.
+
+    Node classes are of the provider's own kind, which no other provider can read.
+    """
 
     node_class_kinds: tuple[tuple[str, str], ...]  # (group, kind) of the node classes that are its own
     repair_policies: tuple[RepairPolicy, ...]  # when its nodes are past help
 
-    def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
+    def instance_types(self, node_class: Any) -> tuple[InstanceType, ...]:
         """All types for nodes of that class, with present prices and availability. Never raises.
 
         Answers the same objects until something changed, so that callers may cache by identity.
         """
 
-    def volume_price(self, node_class: EC2NodeClass | None) -> int:
+    def volume_price(self, node_class: Any) -> int:
         """Nano-dollars per hour of the volumes that each node of that class gets, whatever its type.
 
         None asks for a node without a class. Never raises.
         """
 
-    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+    async def create(self, claim: NodeClaim, node_class: Any) -> Instance:
         """Launch one instance that meets the claim's requirements, cheapest capacity first.
 
         InsufficientCapacity and NodeClassNotReady: the caller deletes the claim. CreateFailed: it retries.
@@ -108,13 +110,13 @@ class Provider(Protocol):
     async def list(self) -> Sequence[Instance]:
         """Every instance of this cluster, terminated ones excepted."""
 
-    async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
+    async def drifted(self, claim: NodeClaim, node_class: Any) -> str:
         """In one word, what the class would launch otherwise now than the claim's instance is; "" if nothing.
 
         Raises InstanceNotFound.
         """
 
-    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
+    async def resolve(self, node_class: Any) -> NodeClassResolution:
         """What the class's selectors match. Nothing matching is an answer, not an error."""
 
     async def impairments(self) -> Sequence[Impairment]:

@@ -9,10 +9,11 @@ from typing import TypeVar, cast
 
 from dovetail.api import core, workloads
 from dovetail.api.core import Node, Pod
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
+from dovetail.api.scheme import NODE_CLASSES
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import NotFound
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
@@ -26,9 +27,8 @@ T = TypeVar("T", bound=Object)
 Callback = Callable[[type[Object], ChangeType, Object | None, Object | None], None]
 Kinds = tuple[tuple[str, str], ...]
 
-WATCHED: tuple[type[Object], ...] = (
+_WATCHED: tuple[type[Object], ...] = (
     core.Namespace,
-    EC2NodeClass,
     NodePool,
     NodeClaim,
     Node,
@@ -43,6 +43,13 @@ WATCHED: tuple[type[Object], ...] = (
 NOMINATION_WINDOW = 20 * SECOND
 # How long a claim that we created may be missing from the watch before the API server is asked for it.
 EXPECTATION = 10 * SECOND
+
+
+def watched(kinds: Kinds | None) -> tuple[type[Object], ...]:
+    """All kinds that are watched: those that everybody has, and the node classes of the provider."""
+    first, *others = _WATCHED
+    classes = [NODE_CLASSES[kind] for kind in (NODE_CLASSES if kinds is None else kinds)]
+    return (first, *classes, *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,9 @@ class State:
         self._client = client
         self._clock = clock
         self._window = nomination_window
-        self._stores: dict[type[Object], Store[Object]] = {kind: Store() for kind in WATCHED}
+        self._stores: dict[type[Object], Store[Object]] = {
+            kind: Store() for kind in watched(node_class_kinds)
+        }
         self._pods = PodIndex()
         self._providers = ProviderIndex()
         self._callbacks: list[Callback] = []
@@ -96,6 +105,11 @@ class State:
     def all(self, kind: type[T]) -> tuple[T, ...]:
         """All objects of the kind, in order of key."""
         return cast("tuple[T, ...]", self._stores[kind].items())
+
+    def node_class(self, name: str) -> NodeClass | None:
+        """The node class of that name, of whatever kind the provider has."""
+        found = (self.get(kind, name) for kind in NODE_CLASSES.values() if kind in self._stores)
+        return next((item for item in found if item is not None), None)
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         """The pods bound to a node, in order of key; "" answers those that are bound to none."""

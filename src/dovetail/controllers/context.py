@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodeClassRef, NodePool
 from dovetail.api.meta import Object
 from dovetail.base.clock import Clock
@@ -52,9 +52,9 @@ class Context:
             raise Conflict(f"{kind.KIND} {name} was seen in a later version than the one that was read")
         return found
 
-    def node_class(self, reference: NodeClassRef) -> EC2NodeClass | None:
+    def node_class(self, reference: NodeClassRef) -> NodeClass | None:
         """The class that a pool or claim refers to, if it exists."""
-        return self.state.get(EC2NodeClass, reference.name)
+        return self.state.node_class(reference.name)
 
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         """What the pool may launch; nothing while its class is missing."""

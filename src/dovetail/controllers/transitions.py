@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail.api.core import Node
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition
 from dovetail.controllers.conditions import Conditions
@@ -32,11 +32,11 @@ class Transitions:
         new: Object | None,
     ) -> None:
         """Compare the conditions before and after."""
-        if old is None or new is None or not isinstance(new, NodePool | EC2NodeClass | Node):
+        if old is None or new is None or not isinstance(new, NodePool | NodeClass | Node):
             return
         if isinstance(new, Node) and self._context.state.claim_of(new) is None:
             return
-        before = old.status.conditions if isinstance(old, NodePool | EC2NodeClass | Node) else ()
+        before = old.status.conditions if isinstance(old, NodePool | NodeClass | Node) else ()
         found = [(item.type, describe(item, before)) for item in new.status.conditions if moved(item, before)]
         if found:
             key = f"{kind.KIND}/{new.key}"

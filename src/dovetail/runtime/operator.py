@@ -12,7 +12,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
 from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.cloud.provider import Provider
-from dovetail.cluster.state import WATCHED, State
+from dovetail.cluster.state import State, watched
 from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.annotations import DoNotDisrupt
@@ -76,7 +76,8 @@ class Operator:
             nomination_window=settings.nomination_window,
             watch_synced=self._watch_synced,
         )
-        self._informers = tuple(Informer(client, kind, self.state.apply) for kind in WATCHED)
+        kinds = watched(provider.node_class_kinds)
+        self._informers = {kind: Informer(client, kind, self.state.apply) for kind in kinds}
         brakes = Brakes(settings.brakes, clock, self.state)
         self._context = Context(
             client, provider, clock, log, self.state, Recorder(client, clock), ports.metrics, brakes
@@ -89,13 +90,13 @@ class Operator:
         """All parts, for ever; the first that fails ends it."""
         parts = tuple(self._parts())
         async with asyncio.TaskGroup() as tasks:
-            for informer, kind in zip(self._informers, WATCHED, strict=True):
+            for kind, informer in self._informers.items():
                 tasks.create_task(informer.run(), name=f"watch {kind.PLURAL}")
             for name, part in parts:
                 tasks.create_task(part, name=name)
 
     def _watch_synced(self) -> bool:
-        return all(informer.synced for informer in self._informers)
+        return all(informer.synced for informer in self._informers.values())
 
     def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """In the order in which changes reach them."""

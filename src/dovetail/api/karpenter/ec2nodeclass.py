@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from dovetail.api.meta import Condition, Object, Part
+from dovetail.api.karpenter.nodeclass import NodeClass, NodeClassStatus
+from dovetail.api.meta import Part
 
 # Families that an alias such as "al2023@latest" may name, and what amiFamily calls them.
 ALIAS_FAMILIES = {
@@ -79,16 +80,14 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     network_interfaces: tuple[dict[str, Any], ...] = ()
 
 
-class EC2NodeClassStatus(Part, frozen=True, kw_only=True):
+class EC2NodeClassStatus(NodeClassStatus, frozen=True, kw_only=True):
     subnets: tuple[dict[str, str], ...] = ()
-    conditions: tuple[Condition, ...] = ()
 
 
-class EC2NodeClass(Object, frozen=True, kw_only=True):
+class EC2NodeClass(NodeClass, frozen=True, kw_only=True):
     API_VERSION: ClassVar[str] = "karpenter.k8s.aws/v1"
     KIND: ClassVar[str] = "EC2NodeClass"
     PLURAL: ClassVar[str] = "ec2nodeclasses"
-    NAMESPACED: ClassVar[bool] = False
 
     spec: EC2NodeClassSpec = EC2NodeClassSpec()
     status: EC2NodeClassStatus = EC2NodeClassStatus()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition, is_true
 from dovetail.base.clock import MINUTE
@@ -40,7 +40,7 @@ class Drifted:
         if isinstance(new, NodeClaim):
             if not isinstance(old, NodeClaim) or _launched(new) != _launched(old):
                 self.queue.add(new.key)
-        elif isinstance(new, NodePool | EC2NodeClass) and (old is None or _differs(old, new)):
+        elif isinstance(new, NodePool | NodeClass) and (old is None or _differs(old, new)):
             for claim in self._context.state.all(NodeClaim):
                 if _maker(claim, kind) == new.metadata.name:
                     self.queue.add(claim.key)

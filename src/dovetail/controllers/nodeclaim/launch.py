@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, is_true
+from dovetail.api.scheme import NODE_CLASSES
 from dovetail.base.errors import CloudError, CreateFailed, InsufficientCapacity, NodeClassNotReady, NotFound
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.context import Context
@@ -69,7 +69,8 @@ class Launcher:
             return known
         reference = claim.spec.node_class_ref
         try:
-            node_class = await self._context.client.get(EC2NodeClass, reference.name)
+            kind = NODE_CLASSES[reference.group, reference.kind]
+            node_class = await self._context.client.get(kind, reference.name)
         except NotFound as error:
             raise InsufficientCapacity(f"resolving node class, {error}") from error
         self._untried.discard(claim.metadata.uid)

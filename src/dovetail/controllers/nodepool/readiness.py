@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, condition
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
@@ -28,7 +28,7 @@ class NodePoolReadiness:
         if isinstance(new, NodePool):
             if not isinstance(old, NodePool) or old.metadata.generation != new.metadata.generation:
                 self.queue.add(new.key)
-        elif kind is EC2NodeClass:
+        elif issubclass(kind, NodeClass):
             name = (new or old or Object()).metadata.name
             for pool in self._context.state.all(NodePool):
                 if pool.spec.template.spec.node_class_ref.name == name:
@@ -75,13 +75,13 @@ class NodePoolReadiness:
         )
 
 
-def class_ready(node_class: EC2NodeClass | None, conditions: Conditions, stamp: Stamp) -> Conditions:
+def class_ready(node_class: NodeClass | None, conditions: Conditions, stamp: Stamp) -> Conditions:
     """NodeClassReady from the class. Pure."""
     status, reason, message = _verdict(node_class)
     return set_condition(conditions, CLASS_READY, status, stamp, reason=reason, message=message)
 
 
-def _verdict(node_class: EC2NodeClass | None) -> tuple[str, str, str]:
+def _verdict(node_class: NodeClass | None) -> tuple[str, str, str]:
     if node_class is None:
         return "False", "NodeClassNotFound", "NodeClass not found on cluster"
     if node_class.deleting:

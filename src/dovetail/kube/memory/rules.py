@@ -29,6 +29,7 @@ GENERATIONAL = frozenset(
         "NodePool",
         "NodeClaim",
         "EC2NodeClass",
+        "KWOKNodeClass",
     }
 )
 _FIRST_STATUS: dict[str, Document] = {
