@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test soak seeded-bugs check lint types layers format clean
+.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs check lint types layers format clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -25,6 +25,13 @@ demo: $(STAMP) ## Play an evening rush in virtual time and write build/evening-r
 
 test: $(STAMP) ## Run the tests (under 10 minutes, no network)
 	$(BIN)/pytest
+
+test-cluster: $(STAMP) ## Run the tests on a real Kubernetes control plane (needs Go; the first time builds it, 7 minutes)
+	$(BIN)/python tests/cluster/controlplane/build.py
+	$(BIN)/pytest -n0 tests/cluster
+
+control-plane: $(STAMP) ## Start that control plane and leave it running until Ctrl-C
+	$(BIN)/python tests/cluster/controlplane/start.py
 
 SEEDS ?= 20
 soak: $(STAMP) ## Play SEEDS=20 seeds of examples/faults; every promise must hold

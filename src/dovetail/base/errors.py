@@ -9,7 +9,8 @@ DovetailError
 │   ├── Expired 410            a watch fell too far behind: list again
 │   ├── Invalid 422            carries the causes, one per field
 │   ├── BadRequest 400
-│   ├── Forbidden 403          admission found something missing, such as a PriorityClass
+│   ├── Unauthorized 401       the server does not know who asks, or no longer
+│   ├── Forbidden 403          no right to do that, or admission found something missing
 │   ├── TooManyRequests 429    too much to do, or an eviction would violate a PodDisruptionBudget: later
 │   ├── Unavailable 503        no server answers now, or a watch was cut off: retry
 │   └── TimedOut 504           no answer in time: it may have been done all the same
@@ -110,8 +111,15 @@ class BadRequest(ApiError):
     reason = "BadRequest"
 
 
+class Unauthorized(ApiError):
+    """The server does not take the credentials, or takes them no longer."""
+
+    status = 401
+    reason = "Unauthorized"
+
+
 class Forbidden(ApiError):
-    """Admission does not let the request through."""
+    """Who asks has no right to do that, or admission does not let the request through."""
 
     status = 403
     reason = "Forbidden"

@@ -1,0 +1,163 @@
+"""The typed port over HTTP."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Literal, TypeVar
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Pod
+from dovetail.api.meta import Object
+from dovetail.base.errors import BadRequest, Expired
+from dovetail.base.streams import stream
+from dovetail.kube.client import Listing, WatchEvent
+from dovetail.kube.http import wire
+from dovetail.kube.http.access import Access
+from dovetail.kube.http.rate import BURST, QPS, RateLimit
+from dovetail.kube.http.transport import Request, Transport
+from dovetail.kube.http.watch import Watch
+
+T = TypeVar("T", bound=Object)
+
+PAGE = 500  # objects per page of a list
+_MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
+
+
+class HttpClient:
+    """kube.client.Client over HTTP."""
+
+    def __init__(self, transport: Transport, *, page: int = PAGE) -> None:
+        self.transport = transport
+        self._page = page
+        # Only spreads load over time; nothing is decided by it.
+        self._draw = stream(secrets.randbits(32), "api server", "watches")
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """See Client."""
+        body = await self.transport.ask(Request("GET", wire.path(kind, namespace, name)))
+        return wire.reader(kind).one(body)
+
+    async def list(
+        self, kind: type[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """See Client. Asked for page by page, so that neither side holds a large list as text at once."""
+        query = _selectors(labels, fields)
+        path, reader = wire.path(kind, namespace), wire.reader(kind)
+        items: list[T] = []
+        more = ""
+        while True:
+            limits = {"limit": str(self._page), **({"continue": more} if more else {})}
+            try:
+                page = reader.page(await self.transport.ask(Request("GET", path, query | limits)))
+            except Expired:
+                if not more:
+                    raise
+                # The version that the pages began with is gone meanwhile. One answer holds all there is.
+                items = []
+                page = reader.page(await self.transport.ask(Request("GET", path, query)))
+            items += page.items
+            more = page.metadata.continues
+            if not more:
+                items.sort(key=lambda item: (item.metadata.namespace, item.metadata.name))
+                return Listing(tuple(items), page.metadata.resource_version)
+
+    def watch(
+        self,
+        kind: type[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncIterator[WatchEvent[T]]:
+        """See Client."""
+        query = {
+            **_selectors(labels, fields),
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+        }
+        path = wire.path(kind, namespace)
+        return Watch(self.transport, kind, path, query=query, draw=self._draw)
+
+    async def create(self, obj: T) -> T:
+        """See Client."""
+        kind, document = type(obj), encode(obj)
+        if kind.NAMESPACED:
+            document["metadata"].setdefault("namespace", "default")
+        path = wire.path(kind, document["metadata"].get("namespace", ""))
+        body = await self.transport.ask(Request("POST", path, body=document))
+        return wire.reader(kind).one(body)
+
+    async def patch(
+        self,
+        kind: type[T],
+        name: str,
+        namespace: str = "",
+        *,
+        merge: Mapping[str, Any] | None = None,
+        json: Sequence[Mapping[str, Any]] | None = None,
+        status: bool = False,
+    ) -> T:
+        """See Client."""
+        if (merge is None) == (json is None):
+            raise BadRequest("a patch is either a merge patch or a JSON patch")
+        path = wire.path(kind, namespace, name, "status" if status else "")
+        content = _MERGE if json is None else _JSON
+        body = merge if json is None else list(json)
+        answer = await self.transport.ask(Request("PATCH", path, body=body, content=content))
+        return wire.reader(kind).one(answer)
+
+    async def delete(
+        self,
+        kind: type[Object],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_period_seconds: int | None = None,
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> None:
+        """See Client."""
+        options: dict[str, Any] = {"propagationPolicy": propagation, **_precondition(uid)}
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        await self.transport.ask(Request("DELETE", wire.path(kind, namespace, name), body=options))
+
+    async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
+        """See Client."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": _precondition(uid),
+        }
+        await self.transport.ask(Request("POST", wire.path(Pod, namespace, name, "eviction"), body=body))
+
+    async def bind(self, name: str, namespace: str, node: str) -> None:
+        """See Client."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self.transport.ask(Request("POST", wire.path(Pod, namespace, name, "binding"), body=body))
+
+
+@asynccontextmanager
+async def connect(access: Access, *, qps: float = QPS, burst: int = BURST) -> AsyncIterator[HttpClient]:
+    """A client of that server, until the end of the block."""
+    async with Transport(access, RateLimit(qps, burst)) as transport:
+        yield HttpClient(transport)
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    given = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in given.items() if value}
+
+
+def _precondition(uid: str) -> dict[str, Any]:
+    return {"preconditions": {"uid": uid}} if uid else {}

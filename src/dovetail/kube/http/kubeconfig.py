@@ -1,0 +1,150 @@
+"""kubeconfig files: several merge into one, the first that says something about a name wins."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dovetail.base.errors import InputError
+from dovetail.kube.http.access import Access, Certificate, Credentials, Proof
+from dovetail.kube.http.credentials import EXEC_VERSIONS, Exec, Fixed, Plugin, TokenFile
+
+_SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+Entry = dict[str, Any]
+
+
+class Kubeconfig:
+    """What some files say together. Raises InputError for what cannot be read or is not there."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._source = ", ".join(str(path) for path in paths)
+        self._current = ""
+        self._entries: dict[str, dict[str, Entry]] = {section: {} for section in _SECTIONS}
+        for path in paths:
+            self._take(path)
+
+    def access(self, context: str = "") -> Access:
+        """The server and the user of a context, by default the current one."""
+        name = context or self._current
+        if not name:
+            raise self._fault("names no current context", self._remedy("contexts", "--context"))
+        chosen = self._find("contexts", name)
+        cluster_name = str(chosen.get("cluster", ""))
+        cluster = self._find("clusters", cluster_name)
+        user = self._find("users", str(chosen["user"])) if chosen.get("user") else {}
+        server = str(cluster.get("server", "")).rstrip("/")
+        if not server.startswith(("https://", "http://")):
+            raise self._fault(
+                f"cluster {cluster_name!r} has no server", "give its address: https://host:port"
+            )
+        return Access(
+            server=server,
+            credentials=self._credentials(user, cluster),
+            authority=_pem(cluster, "certificate-authority", self._source) or b"",
+            insecure=bool(cluster.get("insecure-skip-tls-verify", False)),
+            server_name=str(cluster.get("tls-server-name", "")),
+            proxy=str(cluster.get("proxy-url", "")),
+            namespace=str(chosen.get("namespace") or "default"),
+            source=self._source,
+        )
+
+    def _take(self, path: Path) -> None:
+        try:
+            document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", source=str(path)) from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InputError(f"is not YAML: {error}".splitlines()[0], source=str(path)) from None
+        if not isinstance(document, dict):
+            raise InputError("is no kubeconfig: it must be a mapping", source=str(path))
+        self._current = self._current or str(document.get("current-context") or "")
+        for section, inner in _SECTIONS.items():
+            for item in document.get(section) or ():
+                if not isinstance(item, dict) or not isinstance(item.get(inner), dict):
+                    raise InputError(f"must have a name and a {inner}", source=str(path), path=section)
+                # Paths in a file are relative to the file.
+                entry = {**item[inner], "": path.resolve().parent}
+                self._entries[section].setdefault(str(item.get("name", "")), entry)
+
+    def _find(self, section: str, name: str) -> Entry:
+        found = self._entries[section].get(name)
+        if found is None:
+            raise self._fault(f"has no {_SECTIONS[section]} {name!r}", self._remedy(section, "the name"))
+        return found
+
+    def _remedy(self, section: str, what: str) -> str:
+        names = ", ".join(sorted(self._entries[section])) or "none"
+        return f"set {what} to one of these {section}: {names}"
+
+    def _credentials(self, user: Entry, cluster: Entry) -> Credentials:
+        certificate = _pem(user, "client-certificate", self._source)
+        pair = None
+        if certificate is not None:
+            pair = Certificate(certificate, _pem(user, "client-key", self._source) or b"")
+        if user.get("token"):
+            return Fixed(Proof(str(user["token"]), pair))
+        if user.get("tokenFile"):
+            return TokenFile(user[""] / str(user["tokenFile"]), pair)
+        if user.get("exec"):
+            return Exec(self._plugin(user["exec"], user, cluster))
+        for old in ("auth-provider", "username"):
+            if old in user:
+                raise self._fault(
+                    f"asks for {old!r}, which API servers no longer take",
+                    "use a token, a client certificate or an exec plugin",
+                )
+        return Fixed(Proof("", pair))
+
+    def _plugin(self, wanted: Mapping[str, Any], user: Entry, cluster: Entry) -> Plugin:
+        version = str(wanted.get("apiVersion", ""))
+        if version not in EXEC_VERSIONS:
+            raise self._fault(
+                f"asks for a credential plugin of {version or 'no apiVersion'!r}",
+                f"valid are {' and '.join(EXEC_VERSIONS)}",
+            )
+        command = str(wanted.get("command", ""))
+        if os.sep in command:  # what has no slash is looked for on the PATH
+            command = str(user[""] / command)
+        told = None
+        if wanted.get("provideClusterInfo"):
+            authority = _pem(cluster, "certificate-authority", self._source) or b""
+            told = {
+                "server": cluster.get("server", ""),
+                "certificate-authority-data": base64.b64encode(authority).decode(),
+            }
+        return Plugin(
+            command=command,
+            arguments=tuple(str(item) for item in wanted.get("args") or ()),
+            environment=tuple((str(item["name"]), str(item["value"])) for item in wanted.get("env") or ()),
+            api_version=version,
+            hint=str(wanted.get("installHint") or "").strip(),
+            cluster=told,
+            source=self._source,
+        )
+
+    def _fault(self, message: str, remedy: str) -> InputError:
+        return InputError(message, source=self._source, remedy=remedy)
+
+
+def _pem(entry: Entry, field: str, source: str) -> bytes | None:
+    """A certificate or key: written out under `<field>-data`, or in the file that `<field>` names."""
+    written = entry.get(f"{field}-data")
+    if written:
+        try:
+            return base64.b64decode(str(written), validate=False)
+        except (binascii.Error, ValueError):
+            raise InputError(f"{field}-data is not base64", source=source) from None
+    named = entry.get(field)
+    if not named:
+        return None
+    path: Path = entry[""] / str(named)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{field} {path} cannot be read: {error.strerror}", source=source) from None

@@ -1,0 +1,137 @@
+"""One connection pool to one API server: requests, timeouts, credentials that run out."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from dovetail import __version__
+from dovetail.base.errors import ApiError, TimedOut, Unavailable
+from dovetail.kube.http import wire
+from dovetail.kube.http.access import Access, Certificate, Proof
+from dovetail.kube.http.rate import RateLimit
+
+CONNECT_SECONDS = 10
+REQUEST_SECONDS = 60
+_CONNECTIONS = 200
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for; `body` is JSON of the type `content`."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    body: Any = None
+    content: str = JSON
+
+
+class Transport:
+    """An asynchronous context manager: leaving it closes every connection."""
+
+    def __init__(self, access: Access, limit: RateLimit, *, user_agent: str = "") -> None:
+        self.access = access
+        self._limit = limit
+        self._agent = user_agent or f"dovetail/{__version__}"
+        self._session: aiohttp.ClientSession | None = None
+        self._certificate: Certificate | None = None
+        self._tls: ssl.SSLContext | None = None
+
+    async def __aenter__(self) -> Transport:
+        connector = aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=60)
+        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ask(self, request: Request) -> bytes:
+        """The body of the answer. Raises ApiError."""
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
+        async with self.open(request, timeout) as answer:
+            body: bytes = await answer.read()
+            return body
+
+    @asynccontextmanager
+    async def open(
+        self, request: Request, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer, whose body is still to be read. Raises ApiError, also for what goes wrong meanwhile."""
+        await self._limit.take()
+        try:
+            async with await self._send(request, timeout) as answer:
+                yield answer
+        except TimeoutError:
+            raise TimedOut(f"no answer from {self.access.server} in time") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unavailable(f"{self.access.server} does not answer: {_words(error)}") from None
+
+    async def _send(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """The answer, unless it is a refusal; new credentials are tried once."""
+        answer = await self._once(request, timeout, await self.access.credentials.proof())
+        if answer.status == 401:
+            answer.release()
+            renewed = await self.access.credentials.proof(renew=True)
+            answer = await self._once(request, timeout, renewed)
+        if answer.status < 400:
+            return answer
+        async with answer:
+            body = await answer.read()
+            after = answer.headers.get("Retry-After", "")
+        raise wire.refusal(answer.status, body, what=request.path, retry_after=after)
+
+    async def _once(
+        self, request: Request, timeout: aiohttp.ClientTimeout, proof: Proof
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise ApiError("the connection to the API server is closed")
+        headers = {"User-Agent": self._agent, "Accept": JSON}
+        if proof.token:
+            headers["Authorization"] = f"Bearer {proof.token}"
+        if request.body is not None:
+            headers["Content-Type"] = request.content
+        return await self._session.request(
+            request.method,
+            self.access.server + request.path,
+            params=request.query,
+            data=None if request.body is None else msgspec.json.encode(request.body),
+            headers=headers,
+            timeout=timeout,
+            ssl=self._context(proof.certificate),
+            server_hostname=self.access.server_name or None,
+            proxy=self.access.proxy or None,
+            allow_redirects=False,
+        )
+
+    def _context(self, certificate: Certificate | None) -> ssl.SSLContext:
+        """One per certificate, so that connections are shared."""
+        if self._tls is None or certificate != self._certificate:
+            self._tls = self.access.tls(certificate)
+            self._certificate = certificate
+        return self._tls
+
+
+def _words(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
+
+
+async def check(transport: Transport) -> str:
+    """The server's version, as "v1.36.3". Raises ApiError: it does not answer, or does not know us."""
+    body = await transport.ask(Request("GET", "/version"))
+    try:
+        found = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        raise Unavailable(f"{transport.access.server} is no API server") from None
+    return str(found.get("gitVersion", ""))

@@ -1,0 +1,215 @@
+"""What goes over the wire: paths, bodies, and what answers mean."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Namespace
+from dovetail.api.meta import Object
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Cause,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TimedOut,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+from dovetail.units.quantity import parse_quantity
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Object)
+
+_BY_REASON: dict[str, type[ApiError]] = {
+    "NotFound": NotFound,
+    "AlreadyExists": AlreadyExists,
+    "Conflict": Conflict,
+    "Expired": Expired,
+    "Gone": Expired,
+    "BadRequest": BadRequest,
+    "Unauthorized": Unauthorized,
+    "Forbidden": Forbidden,
+    "ServiceUnavailable": Unavailable,
+    "Timeout": TimedOut,
+    "ServerTimeout": TimedOut,
+}
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    502: Unavailable,
+    503: Unavailable,
+    504: TimedOut,
+}
+
+
+def path(kind: type[Object], namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """Where objects of a kind live, or one of them, or a part of it."""
+    parts = ["/apis" if "/" in kind.API_VERSION else "/api", kind.API_VERSION]
+    if namespace and kind.NAMESPACED:
+        parts += [f"{Namespace.PLURAL}/{quote(namespace, safe='')}"]
+    parts.append(kind.PLURAL)
+    if name:
+        parts.append(quote(name, safe=""))
+    if subresource:
+        parts.append(subresource)
+    return "/".join(parts)
+
+
+def _read(kind: type, value: object) -> object:
+    """Quantities are the only values that JSON has no type for; see api.codec."""
+    if isinstance(value, str | int | float):
+        return parse_quantity(value)
+    raise ValueError(f"expected {kind.__name__}, got {value!r}")
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continues: str = msgspec.field(name="continue", default="")
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """A part of a list."""
+
+    metadata: ListMeta
+    items: tuple[T, ...] = ()
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One line of a watch. What `object` is depends on the type."""
+
+    type: str
+    object: msgspec.Raw
+
+
+_CHANGE = msgspec.json.Decoder(Change)
+
+
+class Reader(Generic[K]):
+    """Decodes answers about one kind straight into its typed view."""
+
+    def __init__(self, kind: type[K]) -> None:
+        self._kind = kind
+        self._one = msgspec.json.Decoder(kind, dec_hook=_read)
+        page: Any = Page[kind]  # type: ignore[valid-type]  # made at run time, for msgspec
+        self._page: msgspec.json.Decoder[Page[K]] = msgspec.json.Decoder(page, dec_hook=_read)
+        self._page_type = page
+
+    def one(self, body: bytes | msgspec.Raw) -> K:
+        """One object. Raises ApiError for what is none."""
+        try:
+            return self._one.decode(body)
+        except msgspec.DecodeError:
+            found: K = self._leniently(body, self._kind)
+            return found
+
+    def page(self, body: bytes) -> Page[K]:
+        """A part of a list. Raises ApiError."""
+        try:
+            return self._page.decode(body)
+        except msgspec.DecodeError:
+            found: Page[K] = self._leniently(body, self._page_type)
+            return found
+
+    def _leniently(self, body: bytes | msgspec.Raw, kind: Any) -> Any:
+        """Once more, without the nulls that older servers write for what is absent."""
+        try:
+            return decode(_without_nulls(msgspec.json.decode(body)), kind)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise ApiError(f"the server sent a {self._kind.KIND} that cannot be read: {error}") from None
+
+
+_READERS: dict[type[Object], Reader[Any]] = {}
+
+
+def reader(kind: type[K]) -> Reader[K]:
+    """The decoder of a kind, made once."""
+    if kind not in _READERS:
+        _READERS[kind] = Reader(kind)
+    return _READERS[kind]
+
+
+def change(line: bytes) -> Change:
+    """One line of a watch. Raises Unavailable for what is none: the connection broke off within a line."""
+    try:
+        return _CHANGE.decode(line)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"a watch sent what is no change: {error}") from None
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    field: str = ""
+    message: str = ""
+    reason: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True, rename="camel"):
+    causes: tuple[_Cause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How a server says that it did not do what it was asked for."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details = _Details()
+
+
+def status(body: bytes | msgspec.Raw) -> Status | None:
+    """The status that a body holds, if it is one."""
+    try:
+        return msgspec.json.decode(body, type=Status)
+    except msgspec.MsgspecError:
+        return None
+
+
+def refusal(code: int, body: bytes | msgspec.Raw, *, what: str = "", retry_after: str = "") -> ApiError:
+    """The error that an answer means; `what` was asked for, where the server does not say so itself."""
+    told = status(body)
+    if told is None or not told.message:
+        told = Status(message=_bare(code, bytes(body), what), code=code)
+    code = told.code or code
+    if told.reason == "Invalid" or code == 422:
+        causes = tuple(Cause(item.field, item.message, item.reason) for item in told.details.causes)
+        return Invalid(told.message, causes)
+    if code == 429:
+        seconds = told.details.retry_after_seconds or (int(retry_after) if retry_after.isdigit() else 0)
+        return TooManyRequests(told.message, retry_after=seconds * SECOND)
+    known = _BY_REASON.get(told.reason) or _BY_CODE.get(code)
+    if known is not None:
+        return known(told.message)
+    error = ApiError(told.message)
+    error.status, error.reason = code, told.reason or error.reason
+    return error
+
+
+def _bare(code: int, body: bytes, what: str) -> str:
+    """Words for an answer without a status: from a proxy, or about a kind that the server does not have."""
+    if code == 404:
+        return f"the server does not have {what}"
+    text = body[:200].decode(errors="replace").strip()
+    return f"{what}: HTTP {code} {text}".strip()
