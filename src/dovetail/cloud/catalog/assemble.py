@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
@@ -55,7 +55,7 @@ def make(
 
     Raises InputError for kubelet expressions that have no value for the type.
     """
-    settings = settings.on(record, lambda plain: pods(record, plain))
+    settings = settings.on(record, partial(pods, record))
     room = capacity(record, settings)
     return InstanceType(
         name=record.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES, BlockDeviceMapping, EC2NodeClass
 from dovetail.base.errors import InputError
@@ -75,16 +75,14 @@ class NodeSettings:
             expressions=spec.kubelet if depends else {},
         )
 
-    def on(self, record: TypeRecord, pods: Callable[[NodeSettings], int]) -> NodeSettings:
-        """The settings for one type, expressions evaluated; `pods` counts the pods of a node with settings.
+    def on(self, record: TypeRecord, pods: Pods) -> NodeSettings:
+        """The settings for one type, expressions evaluated.
 
         Raises InputError for an expression that cannot be read or has no fitting value.
         """
-        if not self.expressions:
+        plain = self.kubelet_on(record, pods)
+        if not plain:
             return self
-        plain = kubelet.settle(
-            self.expressions, record, lambda most: pods(replace(self, max_pods=most, expressions={}))
-        )
         return replace(
             self,
             max_pods=_count(plain, "maxPods"),
@@ -92,6 +90,18 @@ class NodeSettings:
             system_reserved=_amounts(plain, "systemReserved"),
             expressions={},
         )
+
+    def kubelet_on(self, record: TypeRecord, pods: Pods) -> dict[str, Any]:
+        """The class's kubelet settings for one type, as written; none where none depends on the type."""
+        if not self.expressions:
+            return {}
+        return kubelet.settle(
+            self.expressions, record, lambda most: pods(replace(self, max_pods=most, expressions={}))
+        )
+
+
+# Counts the pods of a node of a given type with these settings.
+Pods: TypeAlias = Callable[[NodeSettings], int]
 
 
 def ami_family(node_class: EC2NodeClass) -> str:

@@ -1,0 +1,33 @@
+"""The text that a new machine runs first: it joins the cluster and does what the class's own user data says.
+
+`bootstrap` gathers what every family needs; `scripts` (AL2, Windows), `nodeadm` (AL2023) and `bottlerocket`
+write it; `mime` and `toml` are the formats.
+"""
+
+from __future__ import annotations
+
+from dovetail.cloud.aws.userdata.bootstrap import Bootstrap, Cluster, Machine, bootstrap
+from dovetail.cloud.aws.userdata.bottlerocket import bottlerocket
+from dovetail.cloud.aws.userdata.nodeadm import al2023
+from dovetail.cloud.aws.userdata.scripts import al2, windows
+
+__all__ = ["MOST_BYTES", "Bootstrap", "Cluster", "Machine", "bootstrap", "render"]
+
+MOST_BYTES = 16_384  # as EC2 has it, before base64
+
+
+def render(node: Bootstrap) -> str:
+    """The user data of a node, not yet in base64.
+
+    Raises InputError for user data of the class that the family cannot read or take in.
+    """
+    match node.family:
+        case "AL2":
+            return al2(node)
+        case "AL2023":
+            return al2023(node)
+        case "Bottlerocket":
+            return bottlerocket(node)
+        case "Custom":
+            return node.custom
+    return windows(node)
