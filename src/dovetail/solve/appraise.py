@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.model.problem import Problem
-from dovetail.solve.search import Desk
+from dovetail.solve.desk import Desk
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work

@@ -9,8 +9,8 @@ import numpy as np
 from dovetail.model.labels import SPOT
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.bounds.relaxation import relax
+from dovetail.solve.desk import Desk
 from dovetail.solve.plan import Plan
-from dovetail.solve.search import Desk
 from dovetail.solve.supply.columns import undominated
 from dovetail.solve.supply.diversity import diverse_room
 from dovetail.solve.work import Work

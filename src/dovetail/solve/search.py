@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from dovetail.model.problem import Problem
 from dovetail.solve.assemble import Assembler
-from dovetail.solve.bounds.between.program import Between
-from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Placement, scope_of
 from dovetail.solve.demand.relax_preferences import OTHER_TERM
-from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.desk import Desk
 from dovetail.solve.explain.event import Explainer
 from dovetail.solve.latecomers import Latecomers
 from dovetail.solve.openings import Opened, Openings, merged
@@ -29,59 +25,11 @@ from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.purchase import Part, Purchase
 from dovetail.solve.recast import Recast, recast
 from dovetail.solve.standing import Standing
-from dovetail.solve.supply.columns import Columns
-from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.limits import Limits
-from dovetail.solve.supply.world import World, lookup
-from dovetail.solve.work import Work
+from dovetail.solve.supply.world import lookup
 
 _ROUNDS = 8  # pods that limits left over are given this many further chances
 _FORESEEN = 3  # times that pods get their domains anew because others will open some
-
-
-class Desk:
-    """What all passes of a solve share: the encoded problem, and what its pods are worth."""
-
-    def __init__(self, problem: Problem, work: Work) -> None:
-        self.world = World(problem, work)
-        self.columns = Columns(self.world)
-        self._room = self.world.nodes.room.copy()  # on existing nodes, before anything is placed
-        self.between = Between(self.world, self.columns)
-        shapes = self.world.shapes
-        rows = [self._held(shape) for shape in shapes]
-        self.feasible: Mask = np.array(rows, dtype=np.bool_).reshape(len(shapes), len(self.columns.price))
-        self.early = Early.of(self.world, self.columns, self.feasible)
-        for shape, value in zip(shapes, self.early.prices.worth.tolist(), strict=True):
-            shape.value = value
-
-    def stranded(self, left: Iterable[Unschedulable]) -> tuple[int, ...]:
-        """The shapes of those of these pods that would fit somewhere if they were alone."""
-        names = {item.pod for item in left}
-        return tuple(
-            shape.index
-            for shape in (self.world.shapes if names else ())
-            if not names.isdisjoint(shape.pods) and (self.feasible[shape.index].any() or self._on_node(shape))
-        )
-
-    def _on_node(self, shape: Shape) -> bool:
-        nodes = self.world.nodes
-        fits = np.all((self._room >= shape.vector) | (shape.vector == 0), axis=1)
-        return any(
-            bool((nodes.feasible(wanted, shape.levels[-1].rules) & fits).any())
-            for wanted in (shape.required if shape.levels else ())
-        )
-
-    def _held(self, shape: Shape) -> Mask:
-        """Columns that could hold a shape if everything that can be given up were, (C,)."""
-        world = self.world
-        parts = []
-        for table in world.tables:
-            held = np.zeros(len(table.offerings), dtype=np.bool_)
-            for wanted in shape.required if shape.levels else ():
-                if world.suits(table.index, wanted, shape.levels[-1].rules):
-                    held |= world.columns(table.index, wanted, shape.vector)
-            parts.append(held)
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.volumes import ignored_reason
+from dovetail.solve.desk import Desk
 from dovetail.solve.openings import merged
 from dovetail.solve.placing.items import Item
 from dovetail.solve.placing.policy import Policy, fuller, others
 from dovetail.solve.plan import Plan, Unschedulable
-from dovetail.solve.search import Answer, Desk, Search, by_pod
+from dovetail.solve.search import Answer, Search, by_pod
 from dovetail.solve.work import Stop, Work, never
 
 _NEAR = 0.001  # gap that is not worth another way to pick domains

@@ -37,7 +37,6 @@ from dovetail.solve.work import Work
 # What is a little too much is easier to rule out than what is just too much.
 _WIDEST = 20_000
 _SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), (_WIDEST, 1.003))
-_MOST = np.iinfo(np.int64).max
 _SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
 _NEAR = 0.97  # the same where column generation has been tried in another way
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
@@ -134,8 +133,11 @@ class Prover:
         """
         scope = self._scope
         bought = ~(self._copies > 0).any(axis=1)
-        price = np.where(scope.feasible, scope.price, _MOST).min(axis=1, initial=_MOST)
-        least = np.where(bought, price, 0)
+        if not bought.any():
+            return Proof()
+        order = np.argsort(scope.price, kind="stable")
+        cheapest = order[scope.feasible[:, order].argmax(axis=1)]  # every kind has an offering
+        least = np.where(bought, scope.price[cheapest], 0)
         if not least.any():
             return Proof()
         kind = int(least.argmax())
@@ -241,7 +243,7 @@ def _rules(
     ]
     groups += [("one of these at most", 1, group) for group in cliques(scope.conflict)]
     rules = []
-    open_pairs = np.triu(scope.conflict, 1)
+    open_pairs = np.triu(scope.conflict, 1) if scope.conflict.any() else scope.conflict
     for row, (name, most, kinds) in enumerate(groups):
         mine = tuple(position[kind] for kind in kinds if kind in position)
         paid = int(charged[first + row]) if first + row < len(charged) else 0

@@ -87,13 +87,19 @@ def most_held(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
     """A worth that no load of each column's node exceeds, (C,), whatever the duals are."""
     held = np.maximum(room, 0) @ duals.resources.T
     # Prices of resources are valid for a column iff they were valid for every shape it can hold.
-    lacking = feasible.T.astype(np.float32) @ (~duals.feasible & (duals.worth > 0)[:, None]).astype(
-        np.float32
-    )
+    lacks = ~duals.feasible & (duals.worth > 0)[:, None]
+    some = _different(np.concatenate([feasible, lacks], axis=1))
+    lacking = feasible[some].T.astype(np.float32) @ lacks[some].astype(np.float32)
     valid = np.where(lacking > 0, np.inf, held)
     fallback = np.maximum(room, 0) @ duals.resources.max(axis=0, initial=0.0)
     result: Floats = np.minimum(valid.min(axis=1, initial=np.inf), fallback)
     return result
+
+
+def _different(rows: Mask) -> list[int]:
+    """One of each kind of rows."""
+    bits = np.packbits(rows, axis=1)
+    return list({held.tobytes(): index for index, held in enumerate(bits)}.values())
 
 
 def _thin(feasible: Mask, room: Amounts, price: Amounts, vectors: Floats) -> npt.NDArray[np.int64]:

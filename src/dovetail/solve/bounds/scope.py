@@ -9,7 +9,8 @@ import numpy as np
 
 from dovetail.model.requirement import Requirements
 from dovetail.solve.bounds.node_rules import NodeRules, node_rules
-from dovetail.solve.bounds.sites import Sites, in_states, sites_of
+from dovetail.solve.bounds.reach import reach_of
+from dovetail.solve.bounds.sites import Sites, sites_of
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.packing.market import Market, market
 from dovetail.solve.placing.items import Unit
@@ -89,20 +90,17 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
     limited = any(table.pool.limits is not None for table in world.tables)
     kinds = kinds_placed(world, placed, limited=limited)
     sites = sites_of(world, columns, asked_by(world, kinds))
-    sold = ~columns.reserved[sites.column]
-    reach = [Reach(world, sites, *kind) for kind in kinds]
-    own = _rows([each.own & sold for each in reach], len(sold))
-    some = np.flatnonzero(own.any(axis=1))
-    kinds = {kind: pods for index, (kind, pods) in enumerate(kinds.items()) if own[index].any()}
-    reach, own = [reach[index] for index in some.tolist()], own[some]
+    reach = reach_of(world, columns, sites, kinds)
+    own = reach.own & ~columns.reserved[sites.column]
+    of_use: Mask = np.asarray(own.any(axis=1), dtype=np.bool_)
+    kinds = {kind: kinds[kind] for kind, useful in zip(list(kinds), of_use.tolist(), strict=True) if useful}
+    own, anywhere, on_nodes = own[of_use], reach.anywhere[of_use], reach.nodes[of_use]
     rules = node_rules(world, [(shape, level) for shape, level, _ in kinds])
     bought = np.flatnonzero(own.any(axis=0))
-    anywhere = _rows([each.anywhere for each in reach], len(sold))
     rooms = list(_free(columns, free))
     width = len(world.axis.names)
     vectors = np.array([world.shapes[shape].vector for shape, _, _ in kinds], dtype=np.int64)
     room = np.array([room for _, room, _ in rooms], dtype=np.int64).reshape(len(rooms), width)
-    on_nodes = _rows([each.nodes for each in reach], len(free))
     reserved = [column for _, _, column in rooms if column >= 0]
     bought_column = sites.column[bought]
     return Scope(
@@ -155,39 +153,6 @@ def _last_alike(shape: Shape, level: int) -> int:
     """The last level where no more is lost."""
     most = shape.levels[level].lost
     return max(number for number in range(len(shape.levels)) if shape.levels[number].lost <= most)
-
-
-class Reach:
-    """Where one kind may go: nodes bought for it `own` (T,), or for others `anywhere` (T,), `nodes` (N,)."""
-
-    def __init__(self, world: World, sites: Sites, shape: int, level: int, tier: int) -> None:
-        known = world.shapes[shape]
-        width = [
-            len(table.offerings) * len(states)
-            for table, states in zip(world.tables, sites.states, strict=True)
-        ]
-        parts = [np.zeros(size, dtype=np.bool_) for size in width]
-        own = [np.zeros(size, dtype=np.bool_) for size in width]
-        self.nodes = np.zeros(len(world.nodes.nodes), dtype=np.bool_)
-        for number in range(level + 1):
-            rules = known.levels[number].rules
-            for wanted in known.levels[number].alternatives:
-                self.nodes |= world.nodes.feasible(wanted, rules)
-                for table in world.tables:
-                    if world.suits(table.index, wanted, rules) and world.free_of_ports(
-                        table.index, known.ports
-                    ):
-                        mask = world.columns(table.index, wanted, known.vector)
-                        parts[table.index] |= in_states(sites.states[table.index], wanted, mask)
-            if known.levels[number].lost < known.levels[level].lost:
-                own = [part.copy() for part in parts]
-        for index, pools in enumerate(world.tiers):
-            for pool in pools:
-                own[pool] |= parts[pool]
-            if tier == index or (tier < 0 and any(own[pool].any() for pool in pools)):
-                break
-        self.own = np.concatenate(own) if own else np.zeros(0, dtype=np.bool_)
-        self.anywhere = np.concatenate(parts) if parts else np.zeros(0, dtype=np.bool_)
 
 
 def _free(columns: Columns, free: Amounts) -> Iterator[tuple[str, Amounts, int]]:

@@ -42,6 +42,7 @@ class Shape:
     pods: list[str]  # keys, in the order of the problem
     vector: Amounts  # requests, shape (R,)
     ports: tuple[HostPort, ...]
+    ladder: int  # equal only where levels and required are
     levels: tuple[Level, ...]
     required: tuple[Requirements, ...]  # strict demands on labels: alternatives
     matching: tuple[int, ...] = ()  # topology groups that count it
@@ -137,6 +138,7 @@ class Interner:
             pods=[pod.key],
             vector=axis.vector(ask.requests),
             ports=ask.ports,
+            ladder=ladder.number,
             levels=ladder.levels,
             required=ladder.required,
             matching=matching,

@@ -141,21 +141,20 @@ def _undominated(feasible: Mask, room: Amounts, price: Amounts) -> Amounts:
     """Columns, by price, that no cheaper one replaces in room and for every item. `feasible` is (C, I)."""
     useful = np.flatnonzero(feasible.any(axis=1))
     order = useful[np.lexsort((useful, -room[useful].sum(axis=1), price[useful]))]
-    # Items that the same columns may hold are one here.
+    # Items that the same columns may hold are one here; its bits tell what a column holds.
     alike = {held.tobytes(): item for item, held in enumerate(np.packbits(feasible.T, axis=1))}
-    some = feasible[:, list(alike.values())]
-    lacks = (~some).astype(np.float32)
-    holds = some.astype(np.float32)
+    holds = np.packbits(feasible[:, list(alike.values())], axis=1)
     differing = np.flatnonzero((room[order] != room[order[:1]]).any(axis=0)).tolist()
     kept: list[int] = []
     for start in range(0, len(order), _BLOCK):
         block = order[start : start + _BLOCK]
         rivals = np.concatenate([np.array(kept, dtype=np.int64), block])
-        beaten = holds[block] @ lacks[rivals].T == 0
-        for row in differing:
-            beaten &= room[rivals, row][None, :] >= room[block, row][:, None]
         # A rival counts only if it stands earlier in the order; that order is by price.
-        first = len(kept)
-        beaten[:, first:] &= np.tri(len(block), k=-1, dtype=np.bool_)
-        kept.extend(block[~beaten.any(axis=1)].tolist())
+        roomy = np.tri(len(block), len(rivals), k=len(kept) - 1, dtype=np.bool_)
+        for row in differing:
+            roomy &= room[rivals, row][None, :] >= room[block, row][:, None]
+        one, other = np.nonzero(roomy)
+        beaten = np.zeros(len(block), dtype=np.bool_)
+        beaten[one[~(holds[block[one]] & ~holds[rivals[other]]).any(axis=1)]] = True
+        kept.extend(block[~beaten].tolist())
     return np.array(kept, dtype=np.int64)

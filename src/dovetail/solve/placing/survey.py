@@ -38,24 +38,29 @@ class Survey:
     def slots(self, shape: Shape, stance: Stance, stage: Stage, pods: int) -> list[Slot]:
         """All of them where a spread must choose, else as many as the pods need, the preferred ones first."""
         found: list[Slot] = []
+        aimed = shape.index in self._policy.targets
         rows: set[int] = set()
         pins: set[Pins] = set()
         room = rank = 0
         for number, wanted in stage:
             tiers = [] if stance.near else self._judge.pools(shape, number, wanted)
             for tier in ((), *tiers):
-                if not stance.spreads and room >= pods and shape.index not in self._policy.targets:
+                if not stance.spreads and room >= pods and not aimed:
                     return found
                 base = Slot(rank << _RANK, 0, number, wanted, (), tier)
-                if tier:
-                    fresh = list(self._aimed(shape, self._on_new(shape, stance, base, pins)))
-                    pins.update(slot.pins for slot in fresh)
-                else:
-                    fresh = list(self._aimed(shape, self._on_nodes(shape, stance, base, pods, rows)))
-                    rows.update(slot.row for slot in fresh)
-                found += fresh
-                room += sum(slot.room for slot in fresh)
                 rank += 1
+                if not tier and not self._world.nodes.nodes:
+                    continue
+                slots = (
+                    self._on_new(shape, stance, base, pins)
+                    if tier
+                    else self._on_nodes(shape, stance, base, pods, rows)
+                )
+                fresh = list(self._aimed(shape, slots) if aimed else slots)
+                pins.update([slot.pins for slot in fresh if tier])
+                rows.update([slot.row for slot in fresh if not tier])
+                found += fresh
+                room += sum([slot.room for slot in fresh])
         return found
 
     def _on_new(self, shape: Shape, stance: Stance, base: Slot, known: set[Pins]) -> Iterator[Slot]:
@@ -70,10 +75,7 @@ class Survey:
 
     def _aimed(self, shape: Shape, slots: Iterator[Slot]) -> Iterator[Slot]:
         """The slots, each as far as pods of the shape are best there, and dearer what is beyond that."""
-        targets = self._policy.targets.get(shape.index)
-        if targets is None:
-            yield from slots
-            return
+        targets = self._policy.targets[shape.index]
         for slot in slots:
             pins = dict(slot.pins)
             best = sum(

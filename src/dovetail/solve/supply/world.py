@@ -23,7 +23,7 @@ from dovetail.solve.work import Work
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
 Pins = tuple[tuple[str, str], ...]
 
-_COLUMNS_PER_UNIT = 200  # looked at in one unit of work
+COLUMNS_PER_UNIT = 200  # looked at in one unit of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class World:
     def columns(self, pool: int, wanted: Requirements, vector: Amounts) -> Mask:
         """The pool's columns that meet the demands and hold the requests, shape (C,)."""
         table = self.tables[pool]
-        self.work.spend(1 + len(table.offerings) // _COLUMNS_PER_UNIT)
+        self.work.spend(1 + len(table.offerings) // COLUMNS_PER_UNIT)
         mask: Mask = table.usable(wanted) & table.fits(vector)[table.column_type]
         return mask
 
@@ -130,11 +130,12 @@ class World:
         self, pool: int, wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
     ) -> dict[Pins, float]:
         table = self.tables[pool]
-        columns = np.flatnonzero(self.columns(pool, wanted, vector))
-        if not len(columns):
+        held = self.columns(pool, wanted, vector)
+        if not held.any():
             return {}
         if not keys:
             return {(): 0.0}
+        columns = np.flatnonzero(held)
         room = np.maximum(table.room, 1)
         share = np.max(vector / room, axis=1, initial=0.0)
         # A node larger than all the pods together is paid for as a whole.

@@ -10,7 +10,8 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bounds.node_rules import node_rules, owned_by
-from dovetail.solve.bounds.scope import Placement, Reach, asked_by, kinds_placed
+from dovetail.solve.bounds.reach import reach_of
+from dovetail.solve.bounds.scope import Placement, asked_by, kinds_placed
 from dovetail.solve.bounds.sites import State, sites_of
 from dovetail.solve.demand.topology import SPREAD
 from dovetail.solve.packing.market import cliques
@@ -106,10 +107,8 @@ def terrain_of(world: World, columns: Columns, free: Amounts, placed: Iterable[P
     kinds = tuple(_kind(world, place, pods) for place, pods in found.items())
     concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
     land = _Land(world, columns, found, concerned)
-    reach = [Reach(world, land.sites, *kind) for kind in found]
-    anywhere = _table([each.anywhere for each in reach], len(land.sites.column))
-    own = _table([each.own for each in reach], len(land.sites.column))
-    nodes = _table([each.nodes for each in reach], len(free))
+    reach = reach_of(world, columns, land.sites, found)
+    anywhere, own, nodes = reach.anywhere, reach.own, reach.nodes
     useful = np.flatnonzero(own.any(axis=0))
     domains = land.domains(useful)
     counting = {index: land.counting(index, useful) for index in land.spreads}

@@ -1,0 +1,74 @@
+"""What all passes of a solve share: the encoded problem, and what its pods are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from dovetail.model.problem import Problem
+from dovetail.solve.bounds.between.program import Between
+from dovetail.solve.bounds.early import Early
+from dovetail.solve.demand.shapes import Shape
+from dovetail.solve.plan import Unschedulable
+from dovetail.solve.supply.columns import Columns
+from dovetail.solve.supply.encode import Mask
+from dovetail.solve.supply.world import COLUMNS_PER_UNIT, World
+from dovetail.solve.work import Work
+
+
+class Desk:
+    """A problem, encoded once for all passes."""
+
+    def __init__(self, problem: Problem, work: Work) -> None:
+        self.world = World(problem, work)
+        self.columns = Columns(self.world)
+        self._room = self.world.nodes.room.copy()  # on existing nodes, before anything is placed
+        self.between = Between(self.world, self.columns)
+        shapes = self.world.shapes
+        self.feasible = self._feasible()
+        self.early = Early.of(self.world, self.columns, self.feasible)
+        for shape, value in zip(shapes, self.early.prices.worth.tolist(), strict=True):
+            shape.value = value
+
+    def stranded(self, left: Iterable[Unschedulable]) -> tuple[int, ...]:
+        """The shapes of those of these pods that would fit somewhere if they were alone."""
+        names = {item.pod for item in left}
+        return tuple(
+            shape.index
+            for shape in (self.world.shapes if names else ())
+            if not names.isdisjoint(shape.pods) and (self.feasible[shape.index].any() or self._on_node(shape))
+        )
+
+    def _on_node(self, shape: Shape) -> bool:
+        nodes = self.world.nodes
+        fits = np.all((self._room >= shape.vector) | (shape.vector == 0), axis=1)
+        return any(
+            bool((nodes.feasible(wanted, shape.levels[-1].rules) & fits).any())
+            for wanted in (shape.required if shape.levels else ())
+        )
+
+    def _feasible(self) -> Mask:
+        """Columns that could hold each shape if everything that can be given up were, (S, C)."""
+        shapes = self.world.shapes
+        vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
+        held = self.columns.holds(self.world, vectors.reshape(len(shapes), len(self.world.axis.names)))
+        self.world.work.spend(len(shapes) + held.size // COLUMNS_PER_UNIT)
+        usable: dict[int, Mask] = {}  # by ladder
+        for shape in shapes:
+            if shape.ladder not in usable:
+                usable[shape.ladder] = self._usable(shape)
+        if shapes:
+            held &= np.array([usable[shape.ladder] for shape in shapes])
+        return held
+
+    def _usable(self, shape: Shape) -> Mask:
+        """The same for one shape whatever its size, (C,)."""
+        parts = [np.zeros(0, dtype=np.bool_)]
+        for table in self.world.tables:
+            usable = np.zeros(len(table.offerings), dtype=np.bool_)
+            for wanted in shape.required if shape.levels else ():
+                if self.world.suits(table.index, wanted, shape.levels[-1].rules):
+                    usable |= table.usable(wanted)
+            parts.append(usable)
+        return np.concatenate(parts)
