@@ -46,7 +46,7 @@ BUGS = (
     Bug(
         "deadline-forgotten",
         _NODE + "drain",
-        "return deadline is not None and not pod.deleting and now > _last_start(pod, deadline)",
+        "return now > _last_start(pod, deadline)",
         "return False",
     ),
     Bug(

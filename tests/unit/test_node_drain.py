@@ -110,11 +110,30 @@ def test_a_pod_is_deleted_when_its_grace_would_pass_the_deadline(
 def test_the_deadline_knows_no_groups() -> None:
     pods = (ORDINARY, DAEMON, CRITICAL, CRITICAL_DAEMON, GOING)
     step = decide(pods, NOW, NOW + 5 * SECOND)
-    assert [item.pod for item in step.delete] == list(pods[:4])
+    assert [item.pod for item in step.delete] == list(pods)
     assert step.evict == () and len(step.waiting) == 5
 
 
-def test_what_stops_already_is_left_alone() -> None:
-    step = decide((GOING,), NOW, NOW)
-    assert (step.evict, step.delete) == ((), ())
+@pytest.mark.parametrize(
+    ("left", "hurried"),
+    [
+        (None, ()),
+        (31 * SECOND, ()),
+        (30 * SECOND, ()),
+        (20 * SECOND, (20,)),
+        (0, (1,)),
+        (-MINUTE, (1,)),
+    ],
+)
+def test_what_stops_already_is_hurried_only_to_meet_the_deadline(
+    left: int | None, hurried: tuple[int, ...]
+) -> None:
+    step = decide((GOING,), NOW, None if left is None else NOW + left)
+    assert step.evict == ()
+    assert tuple(item.grace_seconds for item in step.delete) == hurried
     assert step.again == NOW + 30 * SECOND + MINUTE + 1
+
+
+def test_what_ends_within_a_second_is_not_hurried_again() -> None:
+    step = decide((pod("last", deleted=SECOND),), NOW, NOW - MINUTE)
+    assert (step.evict, step.delete, len(step.waiting)) == ((), (), 1)

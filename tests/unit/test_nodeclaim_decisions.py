@@ -157,10 +157,13 @@ def test_claims_whose_instance_vanished() -> None:
     claims = (
         claim("gone", provider_id="i-1", Registered="True"),
         claim("there", provider_id="i-2", Registered="True"),
-        claim("young", provider_id="i-3", Registered="Unknown"),
+        claim("waits", Launched="Unknown"),
+        claim("young", provider_id="i-3", age=MINUTE, Launched="True", Registered="Unknown"),
+        claim("never", provider_id="i-5", age=3 * MINUTE, Launched="True", Registered="Unknown"),
         claim("deleted", provider_id="i-4", Registered="True", deleted=to_rfc3339(NOW)),
     )
-    assert [item.metadata.name for item in vanished(claims, (instance("i-2"),))] == ["gone"]
+    found = vanished(claims, (instance("i-2"),), NOW)
+    assert [item.metadata.name for item in found] == ["gone", "never"]
 
 
 def test_instances_without_a_claim() -> None:

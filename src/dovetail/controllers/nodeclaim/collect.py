@@ -14,9 +14,11 @@ from dovetail.cluster.nodes import managed
 from dovetail.controllers.brakes.guard import TerminationGuard
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.liveness import REGISTRATION_TIMEOUT
-from dovetail.controllers.nodeclaim.status import REGISTERED
+from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED, since
 
 CLAIM_PERIOD = 2 * MINUTE
+# How long the cloud may fail to list an instance that it has just launched.
+LAUNCH_SETTLES = 2 * MINUTE
 INSTANCE_GRACE = 30 * SECOND
 # A restart may have left instances behind, so the first looks follow each other closely.
 _FIRST_RUNS = 20
@@ -24,16 +26,23 @@ _FIRST_PERIOD = 10 * SECOND
 _PERIOD = 2 * MINUTE
 
 
-def vanished(claims: Sequence[NodeClaim], instances: Sequence[Instance]) -> list[NodeClaim]:
-    """Registered claims whose instance the cloud does not list any more."""
+def vanished(claims: Sequence[NodeClaim], instances: Sequence[Instance], now: int) -> list[NodeClaim]:
+    """Claims whose instance the cloud does not list any more, registered or not.
+
+    One that never joined need not wait until its time to register is up: its pods wait as well.
+    """
     there = {item.provider_id for item in instances}
     return [
         claim
         for claim in claims
-        if not claim.deleting
-        and is_true(claim.status.conditions, REGISTERED)
-        and claim.status.provider_id not in there
+        if not claim.deleting and _had_instance(claim, now) and claim.status.provider_id not in there
     ]
+
+
+def _had_instance(claim: NodeClaim, now: int) -> bool:
+    if is_true(claim.status.conditions, REGISTERED):
+        return True
+    return is_true(claim.status.conditions, LAUNCHED) and now - since(claim, LAUNCHED) > LAUNCH_SETTLES
 
 
 def stray(claims: Sequence[NodeClaim], instances: Sequence[Instance], now: int) -> list[Instance]:
@@ -88,7 +97,7 @@ class ClaimCollection:
         context = self._context
         claims = await _claims(context)
         instances = await context.provider.list()
-        for claim in vanished(claims, instances):
+        for claim in vanished(claims, instances, context.clock.now()):
             node = context.state.node_of(claim)
             if node is not None and is_true(node.status.conditions, "Ready"):
                 continue
