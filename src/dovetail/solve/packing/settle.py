@@ -41,10 +41,7 @@ class _Steps:
         self._moves = [self._taken_out(row) for row in range(size)]
         self._gain: Floats = np.full((size, size), -np.inf)
         self._best: Amounts = np.zeros((size, size), dtype=np.int64)  # of the giver's moves
-        for row in range(size):
-            if packer.world.work.late:
-                break
-            self._look([(row, other) for other in range(size)])
+        self._look_at_all()
 
     def run(self) -> Packing:
         """As many steps as pay; at equal price those that spare a node."""
@@ -101,6 +98,22 @@ class _Steps:
         rest = load - moved
         return moved, np.where(rest.any(axis=1), self._packer.cheapest(rest)[1], 0.0)
 
+    def _look_at_all(self) -> None:
+        """Work out the best step for every two nodes: once for all that are alike."""
+        first: dict[tuple[bytes, int], int] = {}
+        alike = [
+            first.setdefault((load.tobytes(), self._cost(row)), row) for row, load in enumerate(self._counts)
+        ]
+        rows = np.array(list(first.values()), dtype=np.int64)
+        kind = np.searchsorted(rows, alike)
+        for index, row in enumerate(rows.tolist()):
+            if self._packer.world.work.late:
+                break
+            gain, best = self._steps([(row, other) for other in rows.tolist()])
+            givers = kind == index
+            self._gain[givers], self._best[givers] = gain[kind], best[kind]
+        np.fill_diagonal(self._gain, -np.inf)
+
     def _look(self, pairs: list[tuple[int, int]]) -> None:
         """Work out the best step for each (giver, taker)."""
         fine = []
@@ -108,18 +121,25 @@ class _Steps:
             self._gain[giver, taker] = -np.inf
             if giver != taker and self._bins[giver] is not None and self._bins[taker] is not None:
                 fine.append((giver, taker))
-        if not fine:
-            return
-        loads = np.concatenate([self._moves[giver][0] + self._counts[taker] for giver, taker in fine])
-        rest = np.concatenate([self._moves[giver][1] for giver, _ in fine])
+        if fine:
+            at = tuple(np.array(fine).T)
+            self._gain[at], self._best[at] = self._steps(fine)
+
+    def _steps(self, pairs: list[tuple[int, int]]) -> tuple[Floats, Amounts]:
+        """What the best step of each (giver, taker) saves, and which of the giver's moves it is."""
+        loads = np.concatenate([self._moves[giver][0] + self._counts[taker] for giver, taker in pairs])
+        rest = np.concatenate([self._moves[giver][1] for giver, _ in pairs])
         self._packer.world.work.spend(len(loads) * _UNITS_PER_LOAD)
         price = self._packer.cheapest(loads)[1] + rest
+        gain = np.full(len(pairs), -np.inf)
+        chosen = np.zeros(len(pairs), dtype=np.int64)
         end = 0
-        for giver, taker in fine:
+        for index, (giver, taker) in enumerate(pairs):
             start, end = end, end + len(self._moves[giver][0])
             costs = price[start:end]
             # At equal cost a step that spares a node is better than none, one that does not is not.
             saved = self._cost(giver) + self._cost(taker) - costs
             saved[:-1][saved[:-1] <= 0] = -np.inf
-            best = int(np.argmax(saved))
-            self._gain[giver, taker], self._best[giver, taker] = saved[best], best
+            chosen[index] = np.argmax(saved)
+            gain[index] = saved[chosen[index]]
+        return gain, chosen
