@@ -11,6 +11,9 @@ from dovetail.api.schema import UNSET, Schema, join
 
 Document = dict[str, Any]
 
+# With a definition all its objects go, and with the objects the nodes: Helm must not take it away.
+_KEEP = {"helm.sh/resource-policy": "keep"}
+
 # What a node of a schema says in OpenAPI, where it says anything.
 _BOUNDS = (
     ("pattern", "pattern"),
@@ -72,7 +75,7 @@ def definition(kind: CustomKind) -> Document:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": kind.name},
+        "metadata": {"name": kind.name, "annotations": dict(_KEEP)},
         "spec": {
             "group": group,
             "names": names,

@@ -83,10 +83,7 @@ class LabelSelector(Part, frozen=True, kw_only=True):
 
 def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     """The condition of that type, if present."""
-    for item in conditions:
-        if item.type == kind:
-            return item
-    return None
+    return next((item for item in conditions if item.type == kind), None)
 
 
 def is_true(conditions: tuple[Condition, ...], kind: str) -> bool:

@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,7 +69,10 @@ class Processes:
                     request.add_header("Authorization", f"Bearer {token}")
                 with urllib.request.urlopen(request, timeout=5, context=_trust(url, ca)):
                     return
-            except OSError as error:  # refused, no certificate yet, or an answer that is not 200
+            except urllib.error.HTTPError as error:  # an answer that is not 200
+                error.close()
+                last = error
+            except OSError as error:  # refused, or no certificate yet
                 last = error
             time.sleep(0.05)
         raise StartError(f"{name} is not ready at {url}: {last}\n{self.tail(name)}")

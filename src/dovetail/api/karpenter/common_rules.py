@@ -87,9 +87,10 @@ def in_has_values(requirements: list[dict[str, Any]]) -> bool:
     return all(item["operator"] != "In" or item.get("values") for item in requirements)
 
 
+# What is no number cannot be converted, which breaks the rule too; a pattern costs more than a server allows.
 _ONE_INTEGER = (
     f"self.all(item, !(item.operator in {cel_list(_NUMERIC)}) || (has(item.values) && item.values.size() == 1"
-    " && item.values[0].matches('^[+]?[0-9]+$') && int(item.values[0]) >= 0))"
+    " && int(item.values[0]) >= 0))"
 )
 
 

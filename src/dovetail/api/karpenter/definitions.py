@@ -15,6 +15,7 @@ from dovetail.api.karpenter import (
     status_schema,
 )
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 
@@ -114,9 +115,9 @@ CAPACITY_BUFFER = CustomKind(
 )
 
 KWOK_NODE_CLASS = CustomKind(
-    api_version="karpenter.kwok.sh/v1alpha1",
-    kind="KWOKNodeClass",
-    plural="kwoknodeclasses",
+    api_version=KWOKNodeClass.API_VERSION,
+    kind=KWOKNodeClass.KIND,
+    plural=KWOKNodeClass.PLURAL,
     short_names=("kwoknc", "kwokncs"),
     schema=kwoknodeclass_schema.SCHEMA,
     status=status_schema.CONDITIONS_ONLY,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dovetail.api.karpenter.common_schema import ANY, OVERLAY_REQUIREMENTS, RESOURCES, STRING
-from dovetail.api.rules import cel_list, rule
+from dovetail.api.rules import rule
 from dovetail.api.schema import Schema
 
 _RESTRICTED = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -17,7 +17,7 @@ def one_price(spec: dict[str, Any]) -> bool:
     return "price" not in spec or "priceAdjustment" not in spec
 
 
-@rule("invalid resource restricted", cel=f"self.all(name, !(name in {cel_list(_RESTRICTED)}))")
+@rule("invalid resource restricted", cel=" && ".join(f"!('{name}' in self)" for name in _RESTRICTED))
 def no_basic_resources(capacity: dict[str, Any]) -> bool:
     return not any(name in capacity for name in _RESTRICTED)
 

@@ -22,13 +22,7 @@ PODS = Metric(
     "Pods that had to move because their node was ended.",
     _LABELS,
 )
-UNHEALTHY = Metric(
-    "karpenter_nodeclaims_unhealthy_disrupted_total",
-    "counter",
-    "NodeClaims that were ended because their node stayed unhealthy.",
-    ("condition", "nodepool", "capacity_type", "image_id"),
-)
-ALL = (CLAIMS, PODS, UNHEALTHY)
+ALL = (CLAIMS, PODS)
 
 # Ways to end a node: with everybody's consent, with a limit to the wait, and at once.
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"

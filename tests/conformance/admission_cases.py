@@ -1,0 +1,37 @@
+"""Objects that a real API server judged, and what has to be the same in other verdicts on them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_FILE = Path(__file__).parent / "vectors" / "admission.jsonl.gz"
+
+Case = dict[str, Any]
+
+
+def read_cases() -> list[Case]:
+    """All recorded objects with their verdicts, in order."""
+    with gzip.open(_FILE, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def places(causes: Iterable[dict[str, str]]) -> set[tuple[str, str]]:
+    """(field, reason) of every cause."""
+    return {(cause["field"], cause["reason"]) for cause in causes}
+
+
+def rule_texts(causes: Iterable[dict[str, str]]) -> set[tuple[str, str]]:
+    """(field, message) of every cause but types, patterns and bounds, whose words may differ."""
+    texts = set()
+    for cause in causes:
+        message = cause["message"]
+        if " in body " in message:
+            continue
+        # A rule that a server fails to evaluate is simply broken.
+        _, found, rule = message.partition(" evaluating rule: ")
+        texts.add((cause["field"], f"Invalid value: {rule}" if found else message))
+    return texts
