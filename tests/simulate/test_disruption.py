@@ -79,6 +79,25 @@ def test_budgets_of_zero_are_told_on_the_pool() -> None:
     assert 2 <= len(told) <= 5
 
 
+def test_a_budget_that_nobody_can_read_forbids_and_is_told_while_launches_go_on() -> None:
+    budgets = [{"nodes": "100%"}, {"nodes": "50%", "schedule": "61 * * * *", "duration": "1h"}]
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(disruption={"consolidateAfter": "10s", "budgets": budgets}), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        await world.client.delete(Pod, "a", "default")
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    assert len(world.records("node.created")) == 1
+    assert world.records("disruption") == []
+    (told,) = world.messages("InvalidBudget")
+    assert told.startswith("Budget 2 of the NodePool allows nothing until it is mended: ")
+    assert "61" in told
+    blocked = "No allowed disruptions for disruption reason Empty due to blocking budget"
+    assert blocked in world.messages("DisruptionBlocked")
+
+
 def test_a_taint_that_a_dead_process_left_is_taken_off() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), pod("a"))

@@ -6,8 +6,10 @@ from operated import Operated, node_class, play, pool
 from stories import apart, inflate
 
 from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE
 from dovetail.controllers.node.repair import IN_POOL
+from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 from dovetail.units.timestamp import to_rfc3339
@@ -49,6 +51,9 @@ def test_a_sick_node_goes_by_force_and_its_pods_get_another() -> None:
     assert len(world.records("claim.deleted")) == 1
     assert len(world.records("pod.bound")) == 7
     assert "bypasses the PDB" in world.messages("Disrupted")[0]
+    (image,) = {claim.status.image_id for claim in world.state.all(NodeClaim)}
+    series = {"nodepool": "general", "capacity_type": "on-demand", "image_id": image}
+    assert world.metrics.value(UNHEALTHY, condition="AcceleratedHardwareReady", **series) == 1
 
 
 def test_one_that_recovers_in_time_stays() -> None:

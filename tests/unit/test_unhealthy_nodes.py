@@ -8,7 +8,7 @@ from dovetail.api.core import Node, NodeStatus
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import MINUTE
 from dovetail.cloud.repair import EKS_POLICIES
-from dovetail.controllers.node.repair import incurable, too_many
+from dovetail.controllers.node.repair import diagnosis, too_many
 from dovetail.units.timestamp import parse_rfc3339
 
 SINCE = "2026-03-02T10:00:00Z"
@@ -37,7 +37,7 @@ def node(kind: str = "Ready", status: str = "True", since: str = SINCE) -> Node:
 )
 def test_each_fault_has_its_time(kind: str, status: str, minutes: int | None) -> None:
     end = None if minutes is None else parse_rfc3339(SINCE) + minutes * MINUTE
-    assert incurable(node(kind, status), EKS_POLICIES) == end
+    assert diagnosis(node(kind, status), EKS_POLICIES) == (None if end is None else (end, kind))
 
 
 def test_the_first_of_two_faults_counts_and_a_missing_instant_is_the_creation() -> None:
@@ -46,7 +46,8 @@ def test_the_first_of_two_faults_counts_and_a_missing_instant_is_the_creation() 
         Condition(type="AcceleratedHardwareReady", status="False"),
     )
     sick = Node(metadata=Meta(creation_timestamp=SINCE), status=NodeStatus(conditions=both))
-    assert incurable(sick, EKS_POLICIES) == parse_rfc3339(SINCE) + 10 * MINUTE
+    found = diagnosis(sick, EKS_POLICIES)
+    assert found == (parse_rfc3339(SINCE) + 10 * MINUTE, "AcceleratedHardwareReady")
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,10 @@ class LabelSelector(Part, frozen=True, kw_only=True):
 
 def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     """The condition of that type, if present."""
-    return next((item for item in conditions if item.type == kind), None)
+    for item in conditions:
+        if item.type == kind:
+            return item
+    return None
 
 
 def is_true(conditions: tuple[Condition, ...], kind: str) -> bool:

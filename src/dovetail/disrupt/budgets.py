@@ -32,6 +32,16 @@ def budget_limit(budget: Budget, reason: str, nodes: int, now: int) -> int:
         return 0
 
 
+def fault(budget: Budget) -> str:
+    """Why a budget cannot be read, "" if it can: until it is mended it allows nothing."""
+    try:
+        _count(budget.nodes, 1)
+        is_active(budget, 0)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def is_active(budget: Budget, now: int) -> bool:
     """True iff the budget applies at `now`: always, or for `duration` from each hit of its schedule (UTC).
 

@@ -10,7 +10,7 @@ from dovetail.base.clock import MINUTE
 from dovetail.cloud.repair import RepairPolicy
 from dovetail.controllers.brakes.hold import HELD_POLL, held
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, count_disrupted
+from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, UNHEALTHY, count_disrupted
 from dovetail.controllers.nodeclaim.terminate import end_by_force
 from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.kube.client import ChangeType
@@ -24,20 +24,20 @@ IN_POOL = "more than 20% nodes are unhealthy in the nodepool"
 IN_CLUSTER = "more then 20% nodes are unhealthy in the cluster"
 
 
-def incurable(node: Node, policies: Iterable[RepairPolicy]) -> int | None:
-    """The instant from which the node is past help; None while no policy speaks against it."""
+def diagnosis(node: Node, policies: Iterable[RepairPolicy]) -> tuple[int, str] | None:
+    """The instant from which the node is past help, and the condition that says so; None while none does."""
     instants = []
     for policy in policies:
         found = condition(node.status.conditions, policy.condition)
         if found is not None and found.status == policy.status:
             begun = found.last_transition_time or node.metadata.creation_timestamp
-            instants.append(parse_rfc3339(begun) + policy.toleration)
+            instants.append((parse_rfc3339(begun) + policy.toleration, policy.condition))
     return min(instants, default=None)
 
 
 def too_many(nodes: Sequence[Node], policies: Sequence[RepairPolicy]) -> bool:
     """True iff more than a fifth of the nodes, rounded up, are unhealthy, for however short a time."""
-    sick = sum(incurable(node, policies) is not None for node in nodes)
+    sick = sum(diagnosis(node, policies) is not None for node in nodes)
     return sick > -(-len(nodes) * _SICK_PERCENT // 100)
 
 
@@ -68,8 +68,8 @@ class NodeRepair:
         if not isinstance(new, Node):
             return
         # Heartbeats alone make nobody sick.
-        before = incurable(old, self._policies) if isinstance(old, Node) else None
-        if incurable(new, self._policies) != before:
+        before = diagnosis(old, self._policies) if isinstance(old, Node) else None
+        if diagnosis(new, self._policies) != before:
             self._queue.add(new.key)
 
     async def reconcile(self, name: str) -> int | None:
@@ -79,18 +79,27 @@ class NodeRepair:
         claim = context.state.claim_of(node) if node is not None else None
         if node is None or claim is None or node.deleting or claim.deleting:
             return None
-        end = incurable(node, self._policies)
-        if end is None:
+        found = diagnosis(node, self._policies)
+        if found is None:
             return None
+        end, sickness = found
         if end > context.clock.now():
             return end - context.clock.now()
         if message := self._guard(node):
             await context.recorder.publish(node, "Warning", "NodeRepairBlocked", message, ttl=BLOCKED_TTL)
             return _BLOCKED_POLL
-        if await held(self._context, claim, "unhealthy"):
+        if await held(context, claim, "unhealthy"):
             return HELD_POLL
-        count_disrupted(self._context, claim, "unhealthy", FORCEFUL)
-        await end_by_force(self._context, claim)
+        count_disrupted(context, claim, "unhealthy", FORCEFUL)
+        marks = claim.metadata.labels
+        context.metrics.add(
+            UNHEALTHY,
+            condition=sickness,
+            nodepool=marks.get(labels.NODEPOOL, ""),
+            capacity_type=marks.get(labels.CAPACITY_TYPE, ""),
+            image_id=claim.status.image_id,
+        )
+        await end_by_force(context, claim)
         return None
 
     def _guard(self, node: Node) -> str:

@@ -22,7 +22,13 @@ PODS = Metric(
     "Pods that had to move because their node was ended.",
     _LABELS,
 )
-ALL = (CLAIMS, PODS)
+UNHEALTHY = Metric(
+    "karpenter_nodeclaims_unhealthy_disrupted_total",
+    "counter",
+    "NodeClaims that were ended because their node stayed unhealthy.",
+    ("condition", "nodepool", "capacity_type", "image_id"),
+)
+ALL = (CLAIMS, PODS, UNHEALTHY)
 
 # Ways to end a node: with everybody's consent, with a limit to the wait, and at once.
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"

@@ -10,6 +10,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodepool.registrationhealth import REGISTRATION, RegistrationHealth
 from dovetail.controllers.nodepool.validation import VALIDATION, validation
 from dovetail.controllers.reconciler import Reconciler
+from dovetail.disrupt.budgets import fault
 
 CLASS_READY = "NodeClassReady"
 
@@ -39,6 +40,7 @@ class NodePoolReadiness:
         pool = self._context.state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None
+        await self._tell_budgets(pool)
         stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
         node_class = self._context.node_class(pool.spec.template.spec.node_class_ref)
         generation = node_class.metadata.generation if node_class else 0
@@ -64,6 +66,14 @@ class NodePoolReadiness:
         }
         await self._context.client.patch(NodePool, key, merge=merge, status=True)
         return None
+
+    async def _tell_budgets(self, pool: NodePool) -> None:
+        """Budgets that the API server let pass though nobody can read them: they forbid, launches go on."""
+        for number, budget in enumerate(pool.spec.disruption.budgets):
+            error = fault(budget)
+            if error:
+                message = f"Budget {number + 1} of the NodePool allows nothing until it is mended: {error}"
+                await self._context.recorder.publish(pool, "Warning", "InvalidBudget", message)
 
     def _renewed(self, pool: NodePool, class_generation: int) -> bool:
         """True iff the pool or its class changed since its registrations were judged last."""
