@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
-from dovetail.cloud.simulated.fleet import MOST_TYPES, Request, attempts, candidates, depth
+from dovetail.cloud.aws.choice import MOST_TYPES, Request, choose
+from dovetail.cloud.simulated.fleet import attempts, depth
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements
@@ -50,7 +51,7 @@ class TestFleet:
     ) -> list[tuple[str, str, str]]:
         keys = {"capacity_type": labels.CAPACITY_TYPE, "zone": labels.ZONE}
         terms = Requirements.of(Requirement.new(keys[key], "In", values) for key, values in allowed.items())
-        return [one.pool for one in candidates(types, Request(terms, {"cpu": cpu}))]
+        return [one.pool for one in choose(types, Request(terms, {"cpu": cpu})).candidates()]
 
     def test_only_what_fits_and_is_available(self) -> None:
         dear = kind("dear", offering("a", "on-demand", 1.0, available=False), cpu=32_000)
@@ -70,7 +71,7 @@ class TestFleet:
             for name, left in (("cr-1", 1), ("cr-2", 5))
         ]
         both = kind("both", offering("a", "spot", 0.01), *held)
-        found = candidates([SMALL, both], Request(Requirements(), {}))
+        found = choose([SMALL, both], Request(Requirements(), {})).candidates()
         assert [(one.pool, one.offering.reservation_id) for one in found] == [
             (("reserved", "both", "a"), "cr-2")
         ]
@@ -92,13 +93,13 @@ class TestFleet:
     def test_min_values_keep_exotic_and_dear_ones(self) -> None:
         dear = kind("dear.metal", offering("a", "spot", 0.3))
         varied = Requirements.of((Requirement.new(labels.INSTANCE_TYPE, "Exists", (), 2),))
-        found = candidates([SMALL, dear], Request(varied, {}))
+        found = choose([SMALL, dear], Request(varied, {})).candidates()
         assert [one.pool[1] for one in found] == ["small", "dear.metal"]
 
     def test_too_little_variety_is_told(self) -> None:
         varied = Requirements.of((Requirement.new(labels.INSTANCE_TYPE, "Exists", (), 3),))
         with pytest.raises(CreateFailed, match="minValues") as caught:
-            candidates([SMALL, LARGE], Request(varied, {}))
+            choose([SMALL, LARGE], Request(varied, {}))
         assert caught.value.reason == "InstanceTypeResolutionFailed"
 
     def test_at_most_sixty_types_the_cheapest(self) -> None:
@@ -109,10 +110,10 @@ class TestFleet:
         assert found[-1][1] == "t040"
 
     def test_on_demand_goes_to_the_lowest_price(self) -> None:
-        found = candidates(
+        found = choose(
             [LARGE, SMALL],
             Request(Requirements.of((Requirement.new(labels.CAPACITY_TYPE, "In", ("on-demand",)),)), {}),
-        )
+        ).candidates()
         prices = [one.offering.price for one in attempts(found, 1, "claim", lambda _: None)]
         assert prices == sorted(prices)
         first = {next(attempts(found, seed, "claim", lambda _: None)).offering.zone for seed in range(20)}
@@ -120,7 +121,7 @@ class TestFleet:
 
     def test_spot_weighs_price_and_depth(self) -> None:
         pools = [kind(f"t{i:02}", offering("a", "spot", 0.1 + i / 1000)) for i in range(30)]
-        found = candidates(pools, Request(Requirements(), {}))
+        found = choose(pools, Request(Requirements(), {})).candidates()
         order = list(attempts(found, 7, "claim", lambda _: None))
         assert len(order) == len(found)
         deepest = max(depth(7, one.pool) for one in found)

@@ -50,10 +50,12 @@ class BlockDeviceMapping(Part, frozen=True, kw_only=True):
 
 
 class MetadataOptions(Part, frozen=True, kw_only=True):
-    http_endpoint: str = "enabled"
-    http_protocol_ipv6: str = msgspec.field(name="httpProtocolIPv6", default="disabled")
-    http_put_response_hop_limit: int = 1
-    http_tokens: str = "required"
+    """The schema's defaults fill what is left out; None stands for what no schema filled."""
+
+    http_endpoint: str | None = None
+    http_protocol_ipv6: str | None = msgspec.field(name="httpProtocolIPv6", default=None)
+    http_put_response_hop_limit: int | None = None
+    http_tokens: str | None = None
 
 
 class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
@@ -67,7 +69,7 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     instance_store_policy: str = ""
     # Upstream kubelet settings by their own names; checked at run time, not by the schema.
     kubelet: dict[str, Any] = {}
-    metadata_options: MetadataOptions = MetadataOptions()
+    metadata_options: MetadataOptions | None = None
     tags: dict[str, str] = {}
     user_data: str = ""
     # Settings of the instance that are only passed on, and compared when a node may have drifted.

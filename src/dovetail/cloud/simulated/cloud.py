@@ -14,15 +14,16 @@ from dovetail.base.errors import InputError, InstanceNotFound, InsufficientCapac
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
+from dovetail.cloud.aws.choice import Candidate, Pool, Request, choose
 from dovetail.cloud.interruption import Impairment, InterruptionKind
 from dovetail.cloud.provider import Instance, NodeClassResolution
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.cloud.simulated.account import Account, image_for, resolve
 from dovetail.cloud.simulated.delays import Delays
 from dovetail.cloud.simulated.drift import Made, class_stamp, drift
-from dovetail.cloud.simulated.fleet import Candidate, Request, attempts, candidates
+from dovetail.cloud.simulated.fleet import attempts
 from dovetail.cloud.simulated.interruptions import Interrupter, SimulatedQueue
-from dovetail.cloud.simulated.pools import Limit, Pool, Pools, UnavailableOfferings
+from dovetail.cloud.simulated.pools import Limit, Pools, UnavailableOfferings
 from dovetail.cloud.simulated.refusals import check_ready, fleet_errors, reachable
 from dovetail.cloud.simulated.types import TypeView, only, single_values
 from dovetail.model import labels
@@ -127,7 +128,7 @@ class SimulatedCloud:
         call = f"{name}/{self._launches[name]}"
         request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))
         try:
-            found = candidates(self.instance_types(node_class), request)
+            found = choose(self.instance_types(node_class), request).candidates()
         except InsufficientCapacity as error:
             self._failed(name, NO_CAPACITY, str(error))
             raise

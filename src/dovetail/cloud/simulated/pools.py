@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dovetail.base.clock import MINUTE
+from dovetail.cloud.aws.choice import Pool
 
 UNAVAILABLE_FOR = 3 * MINUTE
-
-# (capacity type, instance type, zone)
-Pool = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.meta import condition
 from dovetail.base.errors import CreateFailed, InsufficientCapacity, NodeClassNotReady
+from dovetail.cloud.aws.choice import Candidate, Pool
 from dovetail.cloud.provider import NodeClassResolution
-from dovetail.cloud.simulated.fleet import Candidate
-from dovetail.cloud.simulated.pools import Pool
 
 _SHOWN = 5
 

@@ -1,0 +1,124 @@
+"""Launch templates and fleet requests where recorded answers are silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.errors import CreateFailed, InsufficientCapacity
+from dovetail.cloud import catalog
+from dovetail.cloud.aws.choice import Choice, Request, choose
+from dovetail.cloud.aws.fleet import fleet_request
+from dovetail.cloud.aws.launch import Launch, cluster_tags
+from dovetail.cloud.aws.reservations import Reservation, with_reservations
+from dovetail.cloud.aws.templates import Template, templates
+from dovetail.cloud.aws.userdata import Cluster
+from dovetail.cloud.catalog import store
+from dovetail.cloud.provider import ResolvedImage
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirement, Requirements
+
+AMD64 = Requirements.of((Requirement.new(labels.ARCH, "In", ("amd64",)),))
+SUBNETS = {f"us-east-1{zone}": f"subnet-{zone}" for zone in "abcdef"}
+RECORDS = {record.name: record for record in store.load().types}
+
+
+def types(*names: str, **spec: Any) -> list[InstanceType]:
+    """Of a class with this spec."""
+    return [item for item in catalog.instance_types("us-east-1", node_class(**spec)) if item.name in names]
+
+
+def node_class(**spec: Any) -> EC2NodeClass:
+    document = {"amiSelectorTerms": [{"alias": "al2023@latest"}], **spec}
+    return decode({"metadata": {"name": "default"}, "spec": document}, EC2NodeClass)
+
+
+def launch(*, capacity_type: str = "on-demand", **spec: Any) -> Launch:
+    """Of a claim that demands nothing but the capacity type."""
+    terms = [{"key": labels.CAPACITY_TYPE, "operator": "In", "values": [capacity_type]}]
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    claim = {"metadata": {"name": "c"}, "spec": {"nodeClassRef": reference, "requirements": terms}}
+    return Launch(
+        claim=decode(claim, NodeClaim),
+        node_class=node_class(**spec),
+        cluster=Cluster("demo", "https://demo", None, "10.0.0.0/16"),
+        capacity_type=capacity_type,
+        region="us-east-1",
+        tags={"team": "a"},
+        images=(ResolvedImage("ami-1", "one", AMD64),),
+        security_groups=("sg-1",),
+        instance_profile="profile",
+    )
+
+
+def made(offered: list[InstanceType], wanted: Launch) -> tuple[Choice, tuple[Template, ...]]:
+    choice = choose(offered, Request(wanted.requirements, wanted.requests))
+    return choice, templates(wanted, choice, RECORDS)
+
+
+def test_types_without_an_image_are_left_out() -> None:
+    _, found = made(types("m5.large", "m6g.large"), launch())
+    assert [[item.name for item in one.types] for one in found] == [["m5.large"]]
+
+
+def test_no_image_for_any_type() -> None:
+    with pytest.raises(CreateFailed, match="no image of the node class boots") as raised:
+        made(types("m6g.large"), launch())
+    assert raised.value.reason == "InstanceTypeResolutionFailed"
+
+
+def test_no_subnet_in_any_zone() -> None:
+    wanted = launch()
+    choice, found = made(types("m5.large"), wanted)
+    with pytest.raises(CreateFailed, match="no subnet in us-east-1a, us-east-1b") as raised:
+        fleet_request(wanted, choice, found, {"us-west-2a": "subnet-w"}, {})
+    assert raised.value.reason == "SubnetResolutionFailed"
+
+
+def test_reservations_that_differ_between_types_have_templates_of_their_own() -> None:
+    kubelet = {"maxPods": 30, "kubeReserved": {"cpu": "vcpus * 20"}}
+    wanted = launch(kubelet=kubelet)
+    _, found = made(types("m5.large", "c5a.xlarge", "c5.xlarge", kubelet=kubelet), wanted)
+    assert [{item.name for item in one.types} for one in found] == [{"m5.large"}, {"c5.xlarge", "c5a.xlarge"}]
+
+
+def test_the_name_is_a_hash_of_the_content() -> None:
+    kinds = types("m5.large")
+    names = [made(kinds, launch(**spec))[1][0].name for spec in ({}, {}, {"detailedMonitoring": True})]
+    assert names[0] == names[1] != names[2]
+
+
+def test_a_full_reservation_takes_nobody() -> None:
+    full = Reservation("cr-1", "m5.large", "us-east-1a", "use1-az1", "default", left=0)
+    offered = [with_reservations(item, [full]) for item in types("m5.large")]
+    with pytest.raises(InsufficientCapacity):
+        made(offered, launch(capacity_type="reserved"))
+
+
+def test_the_emptiest_reservation_of_a_zone_is_taken() -> None:
+    both = [
+        Reservation(f"cr-{left}", "m5.large", "us-east-1a", "use1-az1", "default", left=left)
+        for left in (2, 5)
+    ]
+    wanted = launch(capacity_type="reserved")
+    choice, found = made([with_reservations(item, both) for item in types("m5.large", "c5.large")], wanted)
+    assert [one.reservation for one in found] == ["cr-5"]
+    request = fleet_request(wanted, choice, found, SUBNETS, {"m5.large": 96_000_000})
+    (override,) = request["LaunchTemplateConfigs"][0]["Overrides"]
+    assert (override["AvailabilityZone"], override["Priority"]) == ("us-east-1a", pytest.approx(9.6e-9))
+
+
+def test_nobody_changes_the_tags_of_the_cluster() -> None:
+    own = {"karpenter.sh/nodepool": "mine", "team": "a"}
+    assert cluster_tags("demo", "web", "default", own) == {
+        "team": "a",
+        "kubernetes.io/cluster/demo": "owned",
+        "karpenter.sh/nodepool": "web",
+        "karpenter.k8s.aws/ec2nodeclass": "default",
+        "eks:eks-cluster-name": "demo",
+    }
