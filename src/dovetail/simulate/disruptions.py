@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dovetail.base.clock import SECOND
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.simulate.figures import DisruptionFigures, EndedNode, ReasonFigures
+from dovetail.simulate.figures import BudgetFigures, DisruptionFigures, EndedNode, ReasonFigures
 
 Record = Mapping[str, Any]
 
 
-def disruption_figures(records: Sequence[Record]) -> DisruptionFigures:
-    """From the event log: commands and what they saved, and every node that was ended, by reason."""
+def disruption_figures(records: Sequence[Record], end: int) -> DisruptionFigures:
+    """From the event log: commands and what they saved, and every node that was ended, by reason; budgets.
+
+    `end` is the instant (ns) at which the log ends.
+    """
     commands = _carried_out(records)
     ended = [record for record in records if record["kind"] == "disrupted"]
     reasons = dict.fromkeys((*(_reason(item) for item in commands), *(item["reason"] for item in ended)))
@@ -28,7 +32,26 @@ def disruption_figures(records: Sequence[Record]) -> DisruptionFigures:
             )
             for reason in reasons
         },
+        budgets=_budgets(records, end),
     )
+
+
+def _budgets(records: Iterable[Record], end: int) -> dict[str, BudgetFigures]:
+    most: dict[str, int] = {}
+    full: dict[str, int] = {}
+    since: dict[str, int] = {}  # pools whose budgets are full now
+    for record in records:
+        if record["kind"] == "budget":
+            pool, used = record["pool"], record["used"]
+            most[pool] = max(used, most.get(pool, 0))
+            full[pool] = full.get(pool, 0) + record["t"] - since.pop(pool, record["t"])
+            if used and not record["allowed"]:
+                since[pool] = record["t"]
+    for pool, begun in since.items():
+        full[pool] += end - begun
+    return {
+        pool: BudgetFigures(most_used=most[pool], full_seconds=round(full[pool] / SECOND, 3)) for pool in most
+    }
 
 
 def ended_nodes(records: Iterable[Record]) -> list[EndedNode]:

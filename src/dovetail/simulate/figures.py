@@ -59,9 +59,17 @@ class ReasonFigures(Figures, frozen=True, kw_only=True):
     saved_hourly: float
 
 
+class BudgetFigures(Figures, frozen=True, kw_only=True):
+    """Of one NodePool: nodes that used its budgets at once, and how long no other one had room in them."""
+
+    most_used: int
+    full_seconds: float
+
+
 class DisruptionFigures(ReasonFigures, frozen=True, kw_only=True):
     failed: int  # commands that were undone
     by_reason: dict[str, ReasonFigures]
+    budgets: dict[str, BudgetFigures]  # by NodePool
 
 
 class EndedNode(Figures, frozen=True, kw_only=True):

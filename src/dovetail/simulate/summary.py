@@ -57,7 +57,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
         cost=_cost(records, run.end),
         efficiency=efficiency_figures(records, run.end),
         plans=plan_figures(records),
-        disruptions=disruption_figures(records),
+        disruptions=disruption_figures(records, run.end),
         waiting=_waiting([wait for wait in found if wait.waited]),
         hpa_at_maximum=_maximum(records, run.end),
         traffic=_traffic(records),

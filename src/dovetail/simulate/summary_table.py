@@ -114,6 +114,10 @@ def _disruption(figures: DisruptionFigures) -> list[str]:
         moved = f"{_count(part.nodes, 'node')}, {_count(part.pods_moved, 'pod')} moved"
         saved = f", {_saved(part.saved_hourly)}" if part.commands else ""
         lines.append(f"[dim]{reason.replace('_', ' ')}: {moved}{saved}[/]")
+    for pool, use in figures.budgets.items():
+        full = f", full for {use.full_seconds / 60:,.0f} min" if use.full_seconds else ""
+        if use.most_used:
+            lines.append(f"[dim]budgets of {pool}: at most {_count(use.most_used, 'node')} at once{full}[/]")
     return lines
 
 

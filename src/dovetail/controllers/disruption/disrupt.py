@@ -30,7 +30,7 @@ class Disruption:
         self._execution = execution
         self._methods = methods
         self._prices = Prices()
-        self._metrics = DisruptionMetrics(context.metrics)
+        self._metrics = DisruptionMetrics(context.metrics, context.log)
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
 
     async def run(self) -> None:

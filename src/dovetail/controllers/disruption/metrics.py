@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import SECOND
+from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.disrupt.allowance import allowances, consuming
 from dovetail.disrupt.candidates import NodeView
@@ -98,20 +99,30 @@ def consolidation_type(reason: str, nodes: int) -> str:
 
 
 class DisruptionMetrics:
-    """Tells a Metrics what the disruption loop does. Reasons are in lower case there, budgets' as written."""
+    """Tells a Metrics what the disruption loop does. Reasons are in lower case there, budgets' as written.
 
-    def __init__(self, metrics: Metrics) -> None:
+    The log is told how far budgets are used up, whenever that changes.
+    """
+
+    def __init__(self, metrics: Metrics, log: EventLog) -> None:
         self._metrics = metrics
+        self._log = log
+        self._logged: dict[str, tuple[int, int]] = {}  # pool -> used and allowed, as the log has them
 
     def budgets(self, pools: Sequence[NodePool], views: Sequence[NodeView], now: int) -> None:
         """What the pools' budgets come to at the beginning of a turn."""
+        left: dict[str, int] = {}
         for reason in _REASONS:
             allowed = allowances(pools, views, reason, now)
             for pool, count in allowed.items():
                 self._metrics.set(ALLOWED, count, nodepool=pool, reason=reason)
+                left[pool] = min(count, left.get(pool, count))
         for pool, used in consuming(pools, views).items():
             for reason in _REASONS:
                 self._metrics.set(CONSUMING, used, nodepool=pool, reason=reason)
+            if self._logged.get(pool) != (used, left[pool]):
+                self._logged[pool] = (used, left[pool])
+                self._log.record("budget", pool=pool, used=used, allowed=left[pool])
 
     def decided(self, reason: str, eligible: int, command: Command | None, nanoseconds: int) -> None:
         """A method has answered."""

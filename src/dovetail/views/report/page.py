@@ -164,6 +164,10 @@ def _disruption(records: Sequence[Record], summary: Summary) -> dict[str, Any]:
             }
             for reason, part in summary.disruptions.by_reason.items()
         ],
+        "budgets": [
+            {"pool": pool, "used": use.most_used, "full": use.full_seconds}
+            for pool, use in summary.disruptions.budgets.items()
+        ],
         "rows": [
             {
                 "t": item.at / SECOND,

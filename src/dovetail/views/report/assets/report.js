@@ -161,13 +161,16 @@ function table(titles, rows) {
 }
 
 function disruption() {
-  const { reasons, rows } = data.disruption;
+  const { reasons, budgets, rows } = data.disruption;
   if (!rows.length && !reasons.length) { byId("disruption").remove(); return; }
   const right = (text) => ({ number: String(text) });
   const dollars = (value) => right(`$${value.toFixed(3)}/h`);
   byId("disruption-reasons").append(table(
     ["Reason", right("commands"), right("nodes"), right("pods moved"), right("saved")],
     reasons.map((row) => [row.reason, right(row.commands), right(row.nodes), right(row.pods), dollars(row.saved)])));
+  byId("disruption-budgets").append(table(
+    ["Budgets of the NodePool", right("nodes in use at once, at most"), right("time without room for another")],
+    budgets.map((row) => [row.pool, right(row.used), right(`${Math.round(row.full / 60)} min`)])));
   byId("disruption-rows").append(table(
     ["Time", "Node", "Pool", "Why", "How", right("pods"), right("command saved"), "Replaced by"],
     rows.map((row) => [clock(row.t), short(row.node), row.pool, row.reason, row.mode, right(row.pods), dollars(row.saved), row.replacements.join(", ")])));
