@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Meta, condition
 from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.model import labels
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -292,6 +293,65 @@ def test_an_attached_volume_holds_the_instance() -> None:
         world.messages("AwaitingVolumeDetachment")[0]
         == "Awaiting deletion of bound volumeattachments (csi-1)"
     )
+
+
+def test_the_deadline_does_not_wait_for_volumes_either() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"), terminationGracePeriod="3m")
+        attachment = VolumeAttachment(
+            metadata=Meta(name="csi-1"),
+            spec=VolumeAttachmentSpec(
+                attacher="ebs.csi.aws.com",
+                node_name=claim.status.node_name,
+                source=VolumeAttachmentSource(persistent_volume_name="pv-1"),
+            ),
+        )
+        await world.client.create(attachment)
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(3 * MINUTE - 5 * SECOND)
+        assert not (await world.cloud.get(claim.status.provider_id)).terminating
+        await world.clock.sleep(10 * SECOND)
+        assert (await world.cloud.get(claim.status.provider_id)).terminating
+        held = await world.client.get(NodeClaim, claim.metadata.name)
+        detached = condition(held.status.conditions, "VolumesDetached")
+        assert detached is not None
+        assert (detached.status, detached.reason) == ("False", "TerminationGracePeriodElapsed")
+
+    play(script)
+
+
+def test_an_instance_that_goes_while_its_node_drains_ends_the_drain() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, web("web"), budget(1))
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(2 * MINUTE)
+        assert (await world.client.get(Node, claim.status.node_name)).deleting, "the budget holds it"
+        await world.cloud.delete(claim.status.provider_id)
+        await world.clock.sleep(3 * MINUTE)
+        assert claim.metadata.name not in [item.metadata.name for item in world.state.all(NodeClaim)]
+        assert claim.status.node_name not in [item.metadata.name for item in world.state.all(Node)]
+
+    world = play(script)
+    assert world.records("pod.evicted") == []
+
+
+def test_a_pod_that_takes_an_hour_to_stop_does_not_outlast_the_deadline() -> None:
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web", terminationGracePeriodSeconds=3600), terminationGracePeriod="5m")
+        silent = asyncio.create_task(world.kubelets.silence(claim.status.node_name, 2 * HOUR))
+        await world.clock.sleep(MINUTE)  # nobody will stop the pod from now on
+        await world.client.delete(Pod, "web", "default")
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(4 * MINUTE)
+        assert (await world.client.get(Node, claim.status.node_name)).deleting
+        # Five minutes, one more until the pod counts as stuck, and the instance's own end.
+        await world.clock.sleep(5 * MINUTE)
+        assert claim.metadata.name not in [item.metadata.name for item in world.state.all(NodeClaim)]
+        silent.cancel()
+
+    world = play(script)
+    (text,) = world.messages("Disrupted")
+    assert "of its 3600 terminationGracePeriodSeconds" in text
 
 
 @pytest.mark.parametrize("after", [1_500, 3_000, 4_000, 8_000, 35_000, 42_000, 60_000])
