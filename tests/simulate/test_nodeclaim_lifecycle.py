@@ -354,6 +354,37 @@ def test_a_pod_that_takes_an_hour_to_stop_does_not_outlast_the_deadline() -> Non
     assert "of its 3600 terminationGracePeriodSeconds" in text
 
 
+@pytest.mark.parametrize(("policy", "leaves"), [("IfHealthyBudget", False), ("AlwaysAllow", True)])
+def test_a_sick_pod_leaves_only_where_its_budget_says_so(policy: str, leaves: bool) -> None:
+    async def script(world: Operated) -> None:
+        document = budget(1)
+        document["spec"]["unhealthyPodEvictionPolicy"] = policy
+        claim = await up(world, web("web"), document)
+        sick = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await world.client.patch(Pod, "web", "default", merge=sick, status=True)
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script)
+    assert bool(world.records("pod.evicted")) == leaves
+    assert (not world.state.all(NodeClaim)) == leaves
+    refused = "Failed to drain node, evicting pod violates a PDB (Pod=default/web)"
+    assert (refused in world.messages("FailedDraining")) != leaves
+
+
+def test_a_pod_that_nobody_made_leaves_like_any_other_and_does_not_come_back() -> None:
+    async def script(world: Operated) -> None:
+        bare = pod("bare")
+        assert "ownerReferences" not in bare["metadata"]
+        claim = await up(world, bare)
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(5 * MINUTE)
+        assert not [item for item in world.state.all(Pod) if item.metadata.name == "bare"]
+
+    world = play(script)
+    assert [record["pod"] for record in world.records("pod.evicted")] == ["default/bare"]
+
+
 @pytest.mark.parametrize("after", [1_500, 3_000, 4_000, 8_000, 35_000, 42_000, 60_000])
 def test_a_restart_anywhere_on_the_way_up(after: int) -> None:
     async def script(world: Operated) -> None:
