@@ -98,7 +98,7 @@ HINT = " (found key 'karpenter.sh/discovery', but the selector asks for 'karpent
             "AMISelector did not match any AMIs",
         ),
         (
-            NodeClassResolution(SUBNETS, GROUPS, (), KEYS, KEYS, "AL2 ends with 1.32"),
+            NodeClassResolution(SUBNETS, GROUPS, (), KEYS, KEYS, unsupported_alias="AL2 ends with 1.32"),
             "AMIsReady",
             "UnsupportedAlias",
             "AL2 ends with 1.32",
@@ -124,6 +124,15 @@ def test_a_class_that_does_not_resolve(
     assert (
         class_ready(decode({"status": {}}, EC2NodeClass), (), STAMP)[0].reason == "NodeClassReadinessUnknown"
     )
+
+
+@pytest.mark.parametrize("images", [IMAGES, ()])
+def test_a_class_that_no_node_can_use(images: tuple[ResolvedImage, ...]) -> None:
+    broken = (("InvalidKubeletConfiguration", "one"), ("InvalidKubeletConfiguration", "two"))
+    resolution = NodeClassResolution(SUBNETS, GROUPS, images, KEYS, KEYS, faults=broken)
+    found = condition(judge(EC2NodeClass(), resolution, STAMP), "ValidationSucceeded")
+    assert found is not None
+    assert (found.status, found.reason, found.message) == ("False", "InvalidKubeletConfiguration", "one; two")
 
 
 def test_a_class_that_resolves_is_ready() -> None:

@@ -28,6 +28,7 @@ from dovetail.api.workloads import (
 )
 from dovetail.base.errors import InputError
 from dovetail.cloud import catalog
+from dovetail.cloud.aws.validation import faults
 from dovetail.cloud.catalog.file import read_instance_types
 from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
 from dovetail.model import labels
@@ -136,6 +137,8 @@ def _sold(region: str, manifest: Manifest) -> tuple[InstanceType, ...]:
         if "zone" in subnet
     }
     with _blaming(manifest):
+        for fault in faults(manifest.object):
+            raise InputError(fault.message)
         return catalog.instance_types(region, manifest.object, zones=zones or None)
 
 

@@ -71,6 +71,7 @@ class NodeClassResolution:
     # Tag keys that exist on the account's subnets and groups, sorted: for hints when nothing matches.
     subnet_tag_keys: tuple[str, ...] = ()
     security_group_tag_keys: tuple[str, ...] = ()
+    faults: tuple[tuple[str, str], ...] = ()  # (reason, message): what the schema lets in and nodes do not
     unsupported_alias: str = ""  # why the alias has no images for this Kubernetes version; '' when it has
 
 

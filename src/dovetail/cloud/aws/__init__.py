@@ -3,5 +3,5 @@
 `images` turns AMI selector terms into SSM parameters and DescribeImages queries; `userdata` writes what a
 machine is told when it starts. A launch: `choice` narrows the types, `reservations` adds reserved offerings,
 `launch` is what the requests have in common, `templates` and `interfaces` make the launch templates, `fleet`
-the CreateFleet request.
+the CreateFleet request. `validation` says what of a class no node could use.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dovetail.base.errors import InputError
@@ -11,15 +11,26 @@ from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.units.quantity import parse_quantity
 
 RESERVATIONS = ("kubeReserved", "systemReserved")
+# What expressions may speak of; max_pods in reservations only.
+VARIABLES = ("vcpus", "memory_mib", "default_enis", "ips_per_eni", "instance_type", "max_pods")
 _CPU_STEP = 10  # milli-CPU: results are rounded up to whole steps
 _MEMORY_STEP = 16  # MiB
 
 
+def expressions(kubelet: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(path, text) of every value that is neither a number nor a quantity."""
+    most = kubelet.get("maxPods")
+    if isinstance(most, str):
+        yield "spec.kubelet.maxPods", most
+    for name in RESERVATIONS:
+        for resource, text in _map(kubelet.get(name)).items():
+            if isinstance(text, str) and _is_expression(text):
+                yield f"spec.kubelet.{name}.{resource}", text
+
+
 def has_expressions(kubelet: Mapping[str, Any]) -> bool:
     """True iff some value depends on the instance type."""
-    return isinstance(kubelet.get("maxPods"), str) or any(
-        _is_expression(text) for name in RESERVATIONS for text in _map(kubelet.get(name)).values()
-    )
+    return any(True for _ in expressions(kubelet))
 
 
 def without_expressions(kubelet: Mapping[str, Any]) -> dict[str, Any]:

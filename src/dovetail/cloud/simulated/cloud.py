@@ -15,6 +15,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.choice import Candidate, Pool, Request, choose
+from dovetail.cloud.aws.validation import Validator
 from dovetail.cloud.interruption import Impairment, InterruptionKind
 from dovetail.cloud.provider import Instance, NodeClassResolution
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
@@ -79,6 +80,7 @@ class SimulatedCloud:
         self._delays = delays or Delays()
         self._pools = Pools(limits)
         self._unavailable = UnavailableOfferings()
+        self._validator = Validator()
         self._view = TypeView(only(self._catalogued, sold) if types is None else lambda _: types)
         self._sells_volumes = types is None
         self._machines: dict[str, _Machine] = {}  # by provider id, in order of launch
@@ -116,7 +118,8 @@ class SimulatedCloud:
 
     async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
         """See the port."""
-        return resolve(node_class, self._account, self._addresses)
+        faults = tuple((fault.reason, fault.message) for fault in self._validator.faults(node_class))
+        return replace(resolve(node_class, self._account, self._addresses), faults=faults)
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See the port."""

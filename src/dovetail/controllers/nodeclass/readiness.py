@@ -97,13 +97,18 @@ def judge(node_class: EC2NodeClass, resolution: NodeClassResolution, stamp: Stam
         found is not None and found.status != "True"
         for found in (condition(conditions, kind) for kind in DEPENDENCIES)
     )
+    reason, message = ("DependenciesNotReady", AWAITING) if waiting else ("", "")
+    if resolution.faults:
+        # Known without anything that the selectors stand for, so it is said even while that is missing.
+        reason = resolution.faults[0][0]
+        message = "; ".join(text for _, text in resolution.faults)
     conditions = set_condition(
         conditions,
         "ValidationSucceeded",
-        "False" if waiting else "True",
+        "False" if reason else "True",
         stamp,
-        reason="DependenciesNotReady" if waiting else "",
-        message=AWAITING if waiting else "",
+        reason=reason,
+        message=message,
     )
     return set_ready(conditions, DEPENDENTS, stamp)
 

@@ -1,0 +1,172 @@
+"""What the API server does not check of an EC2NodeClass: kubelet settings and user data."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from dovetail.base.errors import InputError
+from dovetail.cloud.aws.kubelet_fields import FIELDS, PASSED_ON, RESERVABLE, SIGNALS, misfit
+from dovetail.cloud.aws.userdata import MOST_BYTES, Cluster, Machine, bootstrap, render
+from dovetail.cloud.catalog import cel, store
+from dovetail.cloud.catalog import kubelet as expressions
+from dovetail.cloud.catalog.settings import NodeSettings, ami_family
+from dovetail.units.duration import parse_duration
+from dovetail.units.quantity import parse_quantity
+
+_PATH = "spec.kubelet"
+_EVICTIONS = ("evictionHard", "evictionSoft")
+_ALL_FIELDS = ("AL2023", "Custom")  # families that pass every setting on
+# Text of the longest names, for the size of user data before a cluster and a machine are known.
+_CLUSTER = Cluster("c" * 100, f"https://{'e' * 80}", "", "10.100.0.0/16", "10.100.0.10")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A reason for ValidationSucceeded=False; the message begins with the path of the field."""
+
+    reason: str
+    message: str
+
+
+class Validator:
+    """Remembers what was found, per class: the question comes every minute, and classes hardly change."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[EC2NodeClassSpec, tuple[Fault, ...]]] = {}
+
+    def faults(self, node_class: EC2NodeClass) -> tuple[Fault, ...]:
+        """See `faults`."""
+        name = node_class.metadata.name
+        known = self._known.get(name)
+        if known is None or known[0] != node_class.spec:
+            known = self._known[name] = (node_class.spec, faults(node_class))
+        return known[1]
+
+
+def faults(node_class: EC2NodeClass) -> tuple[Fault, ...]:
+    """What makes the class unusable, all of the first kind that there is; empty for a class that is well."""
+    kubelet = node_class.spec.kubelet
+    for reason, found in (
+        ("InvalidKubeletConfiguration", _configuration(kubelet)),
+        ("KubeletExpressionInvalid", _expressions(kubelet)),
+        ("InvalidKubeletConfiguration", _values(node_class)),
+        ("UnsupportedKubeletConfiguration", _unsupported(ami_family(node_class), kubelet)),
+    ):
+        messages = tuple(Fault(reason, message) for message in found)
+        if messages:
+            return messages
+    return _user_data(node_class)
+
+
+def _configuration(kubelet: Mapping[str, Any]) -> Iterator[str]:
+    """Fields and their types."""
+    for name, value in kubelet.items():
+        if name not in FIELDS:
+            near = difflib.get_close_matches(name, FIELDS, n=1)
+            yield f'{_PATH}: unknown field "{name}"' + (f", did you mean {near[0]}?" if near else "")
+        elif name == "registerWithTaints":
+            yield f"{_PATH}.{name} can't be set: taints are those of the NodePool"
+        elif (wanted := misfit(FIELDS[name], value)) and not _depends(name, value):
+            yield f"{_PATH}.{name} must be {wanted}, not {value!r}"
+
+
+def _depends(name: str, value: object) -> bool:
+    """True iff maxPods is an expression; reservations are text either way."""
+    return name == "maxPods" and isinstance(value, str)
+
+
+def _expressions(kubelet: Mapping[str, Any]) -> Iterator[str]:
+    known = expressions.VARIABLES
+    for path, text in expressions.expressions(kubelet):
+        plain = "whole number" if path.endswith("maxPods") else "quantity"
+        try:
+            unknown = [name for name in cel.read(text).names if name not in known]
+        except cel.ExpressionError as error:
+            yield f"{path}: {text!r} is not a {plain}, nor an expression: {error}"
+            continue
+        if unknown:
+            yield (
+                f"{path}: {text!r} is not a {plain}, nor an expression: "
+                f"there is no variable {', '.join(unknown)}; there are {', '.join(known)}"
+            )
+
+
+def _values(node_class: EC2NodeClass) -> Iterator[str]:
+    kubelet = node_class.spec.kubelet
+    for name in expressions.RESERVATIONS:
+        yield from _names(name, kubelet.get(name, {}), RESERVABLE)
+    for name in (*_EVICTIONS, "evictionSoftGracePeriod"):
+        yield from _names(name, kubelet.get(name, {}), SIGNALS)
+    for name in _EVICTIONS:
+        yield from _thresholds(name, kubelet.get(name, {}))
+    soft, grace = kubelet.get("evictionSoft", {}), kubelet.get("evictionSoftGracePeriod", {})
+    for signal in sorted(soft.keys() ^ grace.keys()):
+        name = "evictionSoftGracePeriod" if signal in soft else "evictionSoft"
+        yield f"{_PATH}.{name} lacks {signal}: soft thresholds and grace periods come in pairs"
+    for signal, text in grace.items():
+        try:
+            parse_duration(text)
+        except ValueError as error:
+            yield f"{_PATH}.evictionSoftGracePeriod.{signal}: {error}"
+    yield from _image_collection(kubelet)
+    try:
+        NodeSettings.of(node_class)
+    except InputError as error:
+        yield str(error)
+
+
+def _names(name: str, given: Mapping[str, str], known: tuple[str, ...]) -> Iterator[str]:
+    for key in given:
+        if key not in known:
+            yield f"{_PATH}.{name}: {key!r} is not one of {', '.join(known)}"
+
+
+def _thresholds(name: str, given: Mapping[str, str]) -> Iterator[str]:
+    for signal, text in given.items():
+        complaint = (
+            f"{_PATH}.{name}.{signal}: {text!r} is neither a quantity nor a percentage from 0% to 100%"
+        )
+        try:
+            if not text.endswith("%"):
+                parse_quantity(text)
+            elif not 0 <= float(text[:-1]) <= 100:
+                yield complaint
+        except ValueError:
+            yield complaint
+
+
+def _image_collection(kubelet: Mapping[str, Any]) -> Iterator[str]:
+    names = ("imageGCLowThresholdPercent", "imageGCHighThresholdPercent")
+    low, high = (kubelet.get(name) for name in names)
+    for name, value in zip(names, (low, high), strict=True):
+        if value is not None and not 0 <= value <= 100:
+            yield f"{_PATH}.{name} must be from 0 to 100, not {value}"
+    if low is not None and high is not None and low >= high:
+        yield f"{_PATH}.{names[1]} must be above {names[0]}, but {high} is not above {low}"
+
+
+def _unsupported(family: str, kubelet: Mapping[str, Any]) -> Iterator[str]:
+    if family in _ALL_FIELDS:
+        return
+    dropped = sorted(set(kubelet) - PASSED_ON)
+    if dropped:
+        yield f"{_PATH}: fields that {family} cannot pass on would be silently dropped: {', '.join(dropped)}"
+    if len(kubelet.get("clusterDNS", ())) > 1:
+        yield f"{_PATH}.clusterDNS: {family} takes one address"
+
+
+def _user_data(node_class: EC2NodeClass) -> tuple[Fault, ...]:
+    machine = Machine(store.load().types[0], "on-demand")
+    try:
+        text = render(bootstrap(node_class, machine, _CLUSTER))
+    except InputError as error:
+        return (Fault("InvalidUserData", f"{error.path}: {error.message}"),)
+    size = len(text.encode())
+    if size <= MOST_BYTES:
+        return ()
+    message = f"spec.userData: with what Dovetail adds {size} bytes, and EC2 takes {MOST_BYTES}"
+    return (Fault("UserDataSizeLimitExceeded", message),)

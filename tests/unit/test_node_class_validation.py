@@ -1,0 +1,106 @@
+"""Kubelet settings and user data that the API server lets in and nodes cannot use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.cloud.aws.validation import Validator, faults
+
+MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n\nx\n'
+HARD = {"memory.available": "5%", "nodefs.available": "1Gi"}
+
+
+def node_class(alias: str = "al2023", *, user_data: str = "", **kubelet: Any) -> EC2NodeClass:
+    spec = {"amiSelectorTerms": [{"alias": f"{alias}@latest"}], "kubelet": kubelet, "userData": user_data}
+    return decode({"metadata": {"name": "default"}, "spec": spec}, EC2NodeClass)
+
+
+@pytest.mark.parametrize(
+    "kubelet",
+    [
+        {},
+        {"evictionHard": HARD, "evictionSoft": HARD, "evictionSoftGracePeriod": dict.fromkeys(HARD, "1m30s")},
+        {"featureGates": {"A": True}, "shutdownGracePeriod": "30s", "reservedMemory": [{"numaNode": 0}]},
+        {"maxPods": "min(110, vcpus * 12)", "kubeReserved": {"memory": "255 + 11 * max_pods", "pid": "100"}},
+        {"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80, "cpuCFSQuota": False},
+    ],
+)
+def test_good_settings(kubelet: dict[str, Any]) -> None:
+    assert faults(node_class(**kubelet)) == ()
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "message"),
+    [
+        ({"evictionHardd": {}}, 'spec.kubelet: unknown field "evictionHardd", did you mean evictionHard?'),
+        ({"podsPerCore": "ten"}, "spec.kubelet.podsPerCore must be a whole number, not 'ten'"),
+        ({"podsPerCore": True}, "spec.kubelet.podsPerCore must be a whole number, not True"),
+        ({"cpuCFSQuota": 1}, "spec.kubelet.cpuCFSQuota must be true or false, not 1"),
+        ({"clusterDNS": "10.0.0.1"}, "must be a list, each item text, not '10.0.0.1'"),
+        ({"kubeReserved": {"cpu": 1}}, "spec.kubelet.kubeReserved must be a map, each value text"),
+        ({"registerWithTaints": []}, "spec.kubelet.registerWithTaints can't be set"),
+        ({"evictionHard": {"memory": "5%"}}, "spec.kubelet.evictionHard: 'memory' is not one of imagefs"),
+        ({"systemReserved": {"gpu": "1"}}, "'gpu' is not one of cpu, ephemeral-storage, memory, pid"),
+        ({"evictionHard": {"memory.available": "105%"}}, "neither a quantity nor a percentage from 0%"),
+        ({"evictionHard": {"memory.available": "much"}}, "neither a quantity nor a percentage from 0%"),
+        ({"evictionSoft": HARD}, "evictionSoftGracePeriod lacks memory.available: soft thresholds and grace"),
+        (
+            {"evictionSoft": {"pid.available": "5%"}, "evictionSoftGracePeriod": {"pid.available": "5"}},
+            "did you mean 5s?",
+        ),
+        ({"imageGCHighThresholdPercent": 101}, "imageGCHighThresholdPercent must be from 0 to 100, not 101"),
+        (
+            {"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 50},
+            "imageGCHighThresholdPercent must be above imageGCLowThresholdPercent",
+        ),
+    ],
+)
+def test_invalid_settings(kubelet: dict[str, Any], message: str) -> None:
+    found = faults(node_class(**kubelet))
+    assert found[0].reason == "InvalidKubeletConfiguration"
+    assert message in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("alias", "more", "reason", "message"),
+    [
+        (
+            "al2023",
+            {"maxPods": "vcpus *"},
+            "KubeletExpressionInvalid",
+            "is not a whole number, nor an expression: ends where",
+        ),
+        (
+            "al2023",
+            {"maxPods": "cores"},
+            "KubeletExpressionInvalid",
+            "there is no variable cores; there are vcpus",
+        ),
+        (
+            "al2",
+            {"shutdownGracePeriod": "30s", "featureGates": {}},
+            "UnsupportedKubeletConfiguration",
+            "fields that AL2 cannot pass on would be silently dropped: featureGates, shutdownGracePeriod",
+        ),
+        ("al2", {"clusterDNS": ["10.0.0.1", "10.0.0.2"]}, "UnsupportedKubeletConfiguration", "one address"),
+        ("bottlerocket", {"user_data": "a ="}, "InvalidUserData", "spec.userData: invalid UserData toml"),
+        ("al2023", {"user_data": MIME}, "InvalidUserData", "unexpected EOF"),
+        ("al2", {"user_data": "x" * 16_000}, "UserDataSizeLimitExceeded", "EC2 takes 16384"),
+    ],
+)
+def test_other_faults(alias: str, more: dict[str, Any], reason: str, message: str) -> None:
+    found = faults(node_class(alias, **more))
+    assert found[0].reason == reason
+    assert message in found[0].message
+
+
+def test_a_class_is_looked_at_again_when_it_changes() -> None:
+    validator = Validator()
+    assert validator.faults(node_class()) == ()
+    broken = validator.faults(node_class(maxPods="x"))
+    assert broken
+    assert validator.faults(node_class(maxPods="x")) is broken
