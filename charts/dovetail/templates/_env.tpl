@@ -1,0 +1,43 @@
+{{- /* The controller's settings: `variable: value`, empty ones left to the default of the program. */}}
+{{- define "dovetail.env" -}}
+{{- $settings := .Values.settings }}
+{{- $env := dict
+  "LOG_LEVEL" .Values.logLevel
+  "LOG_OUTPUT_PATHS" (join "," .Values.logOutputPaths)
+  "LOG_ERROR_OUTPUT_PATHS" (join "," .Values.logErrorOutputPaths)
+  "METRICS_PORT" .Values.controller.metrics.port
+  "HEALTH_PROBE_PORT" .Values.controller.healthProbe.port
+  "KARPENTER_SERVICE" (include "dovetail.fullname" .)
+}}
+{{- range $name := (include "dovetail.settingNames" . | fromYamlArray) }}
+{{- $value := get $settings $name }}
+{{- if ne (toString $value) "" }}
+{{- $_ := set $env (include "dovetail.variable" $name) $value }}
+{{- end }}
+{{- end }}
+{{- $_ := set $env "FEATURE_GATES" (include "dovetail.gates" $settings.featureGates) }}
+{{- $_ := set $env "AWS_FEATURE_GATES" (include "dovetail.gates" $settings.awsFeatureGates) }}
+{{- range $name := keys $env | sortAlpha }}
+- name: {{ $name }}
+  {{- $value := get $env $name }}
+  value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}
+{{- end }}
+{{- end }}
+
+{{- /* Settings that are one variable each, whose name follows from theirs. */}}
+{{- define "dovetail.settingNames" -}}
+{{- keys (omit .Values.settings "featureGates" "awsFeatureGates") | sortAlpha | toYaml }}
+{{- end }}
+
+{{- /* isolatedVPC -> ISOLATED_VPC, reservedENIs -> RESERVED_ENIS, clusterCABundle -> CLUSTER_CA_BUNDLE */}}
+{{- define "dovetail.variable" -}}
+{{- . | replace "ENIs" "Enis" | replace "VPC" "Vpc" | replace "DRA" "Dra" | replace "CAB" "CaB" | snakecase | upper }}
+{{- end }}
+
+{{- define "dovetail.gates" -}}
+{{- $pairs := list }}
+{{- range $name := keys . | sortAlpha }}
+{{- $pairs = append $pairs (printf "%s%s=%v" (substr 0 1 $name | upper) (substr 1 -1 $name) (get $ $name)) }}
+{{- end }}
+{{- join "," $pairs }}
+{{- end }}

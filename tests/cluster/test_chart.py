@@ -1,0 +1,250 @@
+"""charts/dovetail: Karpenter's values as they are, wrong ones refused with a hint, narrow rights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.api.admission import admit
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
+from dovetail.cluster.state import watched
+from tests.cluster.helm import CHARTS, VALUES, Document, HelmError, helm, render
+
+NAMED = "settings: {clusterName: demo}\n"
+KARPENTER = (VALUES / "karpenter.yaml").read_text()
+
+
+def deployment(values: str) -> Document:
+    return render("dovetail", values)["Deployment", "dovetail"]
+
+
+def pod(values: str) -> Document:
+    spec: Document = deployment(values)["spec"]["template"]["spec"]
+    return spec
+
+
+def env(values: str) -> dict[str, str]:
+    return {item["name"]: item.get("value", "") for item in pod(values)["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize("chart", ["dovetail", "dovetail-crds", "dovetail-nodepools"])
+def test_lint(chart: str) -> None:
+    assert "0 chart(s) failed" in helm(
+        "lint", "--strict", str(CHARTS / chart), values=NAMED if chart == "dovetail" else ""
+    )
+
+
+def test_everything_of_a_release() -> None:
+    found = render("dovetail", NAMED)
+    assert sorted(found) == [
+        ("ClusterRole", "dovetail"),
+        ("ClusterRole", "dovetail-admin"),
+        ("ClusterRoleBinding", "dovetail"),
+        ("Deployment", "dovetail"),
+        ("PodDisruptionBudget", "dovetail"),
+        ("Role", "dovetail"),
+        ("RoleBinding", "dovetail"),
+        ("Service", "dovetail"),
+        ("ServiceAccount", "dovetail"),
+    ]
+    for document in found.values():
+        admit(document)
+        labels = document["metadata"]["labels"]
+        assert [labels[f"app.kubernetes.io/{key}"] for key in ("name", "instance")] == ["dovetail"] * 2
+
+
+def test_all_of_karpenters_values_are_taken() -> None:
+    ours = render("dovetail", NAMED)
+    theirs = render("dovetail", KARPENTER)
+    budget = theirs.pop(("PodDisruptionBudget", "karpenter"))
+    assert budget["spec"] == ours.pop(("PodDisruptionBudget", "dovetail"))["spec"]
+    assert theirs == ours, "their defaults are ours, and the controller is ours, not Karpenter's image"
+
+
+def test_without_a_cluster_name_nothing_is_installed() -> None:
+    with pytest.raises(HelmError, match=r"Chart cannot be installed without a valid settings\.clusterName!"):
+        render("dovetail")
+    assert render("dovetail", "settings: {provider: kwok}")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("settings: {interruptionQueueName: q}", "did you mean settings.interruptionQueue?"),
+        (
+            "settings: {aws: {interruptionQueueName: q}}",
+            "Name is settings.interruptionQueue",
+        ),
+        ("settings: {assumeRoleARN: a}", "serviceAccount.annotations"),
+        ("settings: {featureGates: {drift: true}}", "drift is always on"),
+        ("clusterName: demo", "did you mean settings.clusterName?"),
+        ("controller: {logLevel: debug}", "did you mean logLevel"),
+        ("webhook: {enabled: true}", "there are no webhooks"),
+        ("settings: {interuptionQueue: q}", "interuptionQueue"),
+        ("replica: 1", "replica"),
+        ("replicas: many", "replicas"),
+        ("logLevel: chatty", "'debug', 'info', 'error'"),
+        ("settings: {batchIdleDuration: 1 second}", "batchIdleDuration"),
+        ("settings: {preferencePolicy: respect}", "'Respect', 'Ignore'"),
+        ("settings: {provider: gcp}", "'aws', 'kwok'"),
+    ],
+)
+def test_unknown_and_wrong_values_are_errors_with_a_hint(values: str, said: str) -> None:
+    with pytest.raises(HelmError) as refused:
+        render("dovetail", values)
+    assert said in str(refused.value)
+
+
+def test_settings_become_variables() -> None:
+    found = env(
+        NAMED.replace("}", ", interruptionQueue: q, isolatedVPC: true, reservedENIs: 1, spotDiversity: 5}")
+    )
+    assert found == {
+        "SYSTEM_NAMESPACE": "",
+        "KARPENTER_SERVICE": "dovetail",
+        "LOG_LEVEL": "info",
+        "LOG_OUTPUT_PATHS": "stdout",
+        "LOG_ERROR_OUTPUT_PATHS": "stderr",
+        "METRICS_PORT": "8080",
+        "HEALTH_PROBE_PORT": "8081",
+        "AMI_REFRESH_INTERVAL": "1m",
+        "BATCH_IDLE_DURATION": "1s",
+        "BATCH_MAX_DURATION": "10s",
+        "CLUSTER_NAME": "demo",
+        "DISABLE_CLUSTER_STATE_OBSERVABILITY": "false",
+        "DISABLE_DRY_RUN": "false",
+        "EKS_CONTROL_PLANE": "false",
+        "ENABLE_ZONAL_SHIFT": "false",
+        "IGNORE_DRA_REQUESTS": "true",
+        "INTERRUPTION_QUEUE": "q",
+        "ISOLATED_VPC": "true",
+        "MIN_VALUES_POLICY": "Strict",
+        "PREFERENCE_POLICY": "Respect",
+        "PROVIDER": "aws",
+        "RESERVED_ENIS": "1",
+        "SPOT_DIVERSITY": "5",
+        "SUBNET_REFRESH_INTERVAL": "1m",
+        "VM_MEMORY_OVERHEAD_PERCENT": "0.075",
+        "AWS_FEATURE_GATES": "NodeClassCEL=false",
+        "FEATURE_GATES": "CapacityBuffer=false,NodeOverlay=false,NodeRepair=false,ReservedCapacity=true,"
+        "SpotToSpotConsolidation=false,StaticCapacity=false",
+    }
+
+
+def test_false_is_a_value_too() -> None:
+    assert env("settings: {clusterName: demo, ignoreDRARequests: false}")["IGNORE_DRA_REQUESTS"] == "false"
+
+
+def test_names_with_several_capitals() -> None:
+    found = env("settings: {clusterName: demo, clusterCABundle: abc, clusterEndpoint: 'https://x'}")
+    assert (found["CLUSTER_CA_BUNDLE"], found["CLUSTER_ENDPOINT"]) == ("abc", "https://x")
+
+
+def test_the_container_has_no_more_rights_than_it_needs() -> None:
+    spec = pod(NAMED)
+    context = spec["containers"][0]["securityContext"]
+    assert context == {
+        "privileged": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert spec["securityContext"] == {"fsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    more = "controller: {securityContext: {seLinuxOptions: {level: s0}}}\n" + NAMED
+    assert pod(more)["containers"][0]["securityContext"]["seLinuxOptions"] == {"level": "s0"}
+
+
+def test_replicas_keep_apart() -> None:
+    spec = pod(NAMED)
+    ours = {"matchLabels": {"app.kubernetes.io/name": "dovetail", "app.kubernetes.io/instance": "dovetail"}}
+    assert spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] == [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": ours}
+    ]
+    assert spec["topologySpreadConstraints"][0]["labelSelector"] == ours
+    assert "affinity" not in pod("affinity: null\ntopologySpreadConstraints: []\n" + NAMED)
+
+
+def test_pods_are_as_the_values_say() -> None:
+    spec = pod(
+        """
+settings: {clusterName: demo}
+additionalLabels: {team: infra}
+hostNetwork: true
+terminationGracePeriodSeconds: 60
+imagePullSecrets: [{name: key}]
+initContainers: [{name: first, image: busybox}]
+extraVolumes: [{name: more, emptyDir: {}}]
+controller:
+  image: {repository: registry.example.com/dovetail, tag: v2, digest: "sha256:abc"}
+  env: [{name: EXTRA, value: "1"}]
+  resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1Gi}}
+  extraVolumeMounts: [{name: more, mountPath: /more}]
+  sidecarContainer: [{name: side, image: busybox}]
+  sidecarVolumeMounts: [{name: more, mountPath: /more}]
+"""
+    )
+    controller, side = spec["containers"]
+    assert controller["image"] == "registry.example.com/dovetail:v2@sha256:abc"
+    assert controller["args"] == ["run"]
+    assert {"name": "EXTRA", "value": "1"} in controller["env"]
+    assert controller["resources"]["limits"] == {"memory": "1Gi"}
+    assert [mount["name"] for mount in controller["volumeMounts"]] == ["tmp", "more"]
+    assert side["volumeMounts"] == [{"name": "more", "mountPath": "/more"}]
+    assert spec["hostNetwork"] is True and spec["terminationGracePeriodSeconds"] == 60
+    assert [item["name"] for item in spec["initContainers"]] == ["first"]
+
+
+def test_service_account_names() -> None:
+    found = render("dovetail", NAMED + "serviceAccount: {name: karpenter, annotations: {role: arn}}")
+    assert found["ServiceAccount", "karpenter"]["metadata"]["annotations"] == {"role": "arn"}
+    assert found["ClusterRoleBinding", "dovetail"]["subjects"][0]["name"] == "karpenter"
+    without = render("dovetail", NAMED + "serviceAccount: {create: false, name: mine}")
+    assert not any(kind == "ServiceAccount" for kind, _ in without)
+    assert without["RoleBinding", "dovetail"]["subjects"][0]["name"] == "mine"
+
+
+def test_a_service_monitor_where_the_cluster_knows_them() -> None:
+    wanted = "{enabled: true, additionalLabels: {release: prometheus}, sampleLimit: 2000000}"
+    values = f"{NAMED}serviceMonitor: {wanted}"
+    assert ("ServiceMonitor", "dovetail") not in render("dovetail", values)
+    found = render("dovetail", values, "--api-versions", "monitoring.coreos.com/v1")
+    monitor = found["ServiceMonitor", "dovetail"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["sampleLimit"] == 2_000_000
+    assert monitor["spec"]["endpoints"][0] == {"port": "http-metrics", "path": "/metrics"}
+
+
+def _rights(rules: list[Document], *verbs: str) -> set[tuple[str, str]]:
+    """(group, resource) of all that may be done with every one of the verbs."""
+    return {
+        (group, resource)
+        for rule in rules
+        if set(verbs) <= set(rule["verbs"])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("provider", "node_class"), [("aws", EC2NodeClass), ("kwok", KWOKNodeClass)], ids=["aws", "kwok"]
+)
+def test_the_controller_may_watch_what_it_watches_and_nothing_else(provider: str, node_class: Any) -> None:
+    found = render("dovetail", f"settings: {{clusterName: demo, provider: {provider}}}")
+    rules = found["ClusterRole", "dovetail"]["rules"]
+    kinds = watched(((node_class.API_VERSION.partition("/")[0], node_class.KIND),))
+    assert _rights(rules, "list", "watch") == {
+        (kind.API_VERSION.rpartition("/")[0], kind.PLURAL) for kind in kinds
+    }
+    assert not any("*" in rule[key] for rule in rules for key in ("apiGroups", "resources", "verbs"))
+    assert ("", "secrets") not in _rights(rules)
+
+
+def test_further_rules_are_added() -> None:
+    more = "additionalClusterRoleRules: [{apiGroups: [''], resources: [services], verbs: [get]}]\n"
+    rules = render("dovetail", more + NAMED)["ClusterRole", "dovetail"]["rules"]
+    assert rules[-1] == {"apiGroups": [""], "resources": ["services"], "verbs": ["get"]}
