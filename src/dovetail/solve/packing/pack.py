@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -133,14 +135,15 @@ class Packer(Stock):
         rate = np.where(value > 0, (price + 1e-3) / np.maximum(value, 1e-30), np.inf)
         rank = np.round(np.minimum(rate, 1e30) / max(float(rate.min()), 1e-30), 2)
         order = np.lexsort((-value, rank))  # at about equal rates the larger: fewer nodes
+        order = order[np.isfinite(rate[order])]
         found: dict[Counts, _Option] = {}
-        for row in order.tolist():
-            if not np.isfinite(rate[row]) or len(found) >= _TRIES:
+        loads = _loads(filled[order], wanted)
+        targets = usable[order % len(usable)].tolist()
+        rows = zip(rate[order].tolist(), column[order].tolist(), targets, loads, strict=True)
+        for each, cheapest, target, counts in rows:
+            if len(found) >= _TRIES:
                 break
-            chosen = np.flatnonzero(filled[row])
-            counts = tuple(zip(wanted[chosen].tolist(), filled[row, chosen].tolist(), strict=True))
-            target = int(usable[row % len(usable)])
-            found.setdefault(counts, _Option(float(rate[row]), int(column[row]), target, counts))
+            found.setdefault(counts, _Option(each, cheapest, target, counts))
         return list(found.values())
 
     def _worth(self, values: Floats, left: Amounts, total: Amounts) -> Floats:
@@ -154,10 +157,10 @@ class Packer(Stock):
         fine = charge[usable] <= pace.price
         if fine.all():
             return usable
-        for cell in wanted[pace.credit[self.cells.kind[wanted]] > 0].tolist():
-            where = np.flatnonzero(self.cells.feasible[cell, usable])
-            if len(where):
-                fine[where[np.argmin(charge[usable[where]])]] = True
+        order = np.argsort(charge[usable], kind="stable")
+        paid = wanted[pace.credit[self.cells.kind[wanted]] > 0]
+        held = self.cells.feasible[np.ix_(paid, usable[order])]
+        fine[order[held.argmax(axis=1)[held.any(axis=1)]]] = True
         return usable[fine] if fine.any() else usable
 
     def _cheapest(
@@ -266,3 +269,11 @@ class Packer(Stock):
     def _best_columns(self, options: list[_Option]) -> Amounts:
         chosen = list(dict.fromkeys(option.target for option in options))
         return np.array(sorted(chosen[: self._active]), dtype=np.int64)
+
+
+def _loads(filled: Amounts, items: Amounts) -> Iterator[Counts]:
+    """Each row's (N, W) counts of the items (W,)."""
+    row, place = np.nonzero(filled)
+    pairs = list(zip(items[place].tolist(), filled[row, place].tolist(), strict=True))
+    ends = np.searchsorted(row, np.arange(len(filled) + 1)).tolist()
+    return (tuple(pairs[start:end]) for start, end in pairwise(ends))

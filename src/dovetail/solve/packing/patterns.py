@@ -39,64 +39,79 @@ class _Filling:
     def __init__(
         self, room: Amounts, feasible: Mask, vectors: Amounts, values: Floats, demand: Amounts, conflict: Mask
     ) -> None:
-        self._nodes = len(room)
+        # Rows of a strategy stand together: those of the second begin and end here.
+        self._first, self._last = len(room), 2 * len(room)
         self._rows, self._items = np.arange(STRATEGIES * len(room)), np.arange(len(vectors))
         self.counts: Amounts = np.zeros((STRATEGIES * len(room), len(vectors)), dtype=np.int64)
         self._left = np.tile(room, (STRATEGIES, 1)).astype(np.float64)
         self._scale = 1.0 / np.maximum(self._left, 1.0)
         self._open = np.tile(feasible & (demand > 0), (STRATEGIES, 1))
         self._needs = vectors.astype(np.float64)
+        self._asked = np.ascontiguousarray(self._needs.T)
         self._weight = np.maximum(values, 1e-9)
+        self._root = np.sqrt(self._weight)
         self._large = _sizes(self._needs, self._scale[: len(room)]) + 1e-9 * self._weight
-        self._demand, self._conflict = demand, conflict
+        self._demand = demand
         self._lonely = np.diagonal(conflict)
-        self._conflicting = bool(conflict.any())
+        self._friends = ~conflict if conflict.any() else None  # who may join whom, (I, M)
 
     def step(self) -> bool:
         """Put some copies of one item on each node; False when no node is open to anything."""
-        self._open &= _fits(self._needs, self._left)
-        active: Mask = np.asarray(self._open.any(axis=1), dtype=np.bool_)
+        for need, left in zip(self._asked, self._left.T, strict=True):
+            self._open &= need <= left[:, None]
+        active: Mask = np.logical_or.reduce(self._open, axis=1)
         if not active.any():
             return False
         active = self._narrowed(active)
-        first, last = np.searchsorted(self._rows, (self._nodes, 2 * self._nodes))
-        pick = np.argmax(np.where(self._open, self._scores(first, last), -1.0), axis=1)
+        first, last = self._first, self._last
+        scores = self._scores(first, last)
+        scores[~self._open] = -1.0
+        pick = scores.argmax(axis=1)
         item, needs = self._items[pick], self._needs[pick]
         most = _copies(needs, self._left)
         some = np.maximum(1, most // 3)
         some[first:last] = most[first:last]
-        some = np.minimum(some, self._demand[item] - self.counts[self._rows, item])
-        some = np.where(self._lonely[item], 1, some) * active
-        self.counts[self._rows, item] += some
+        before = self.counts[self._rows, item]
+        rest = self._demand[item] - before
+        some = np.minimum(some, rest)
+        some[self._lonely[item]] = 1
+        some *= active
+        self.counts[self._rows, item] = before + some
         self._left -= needs * some[:, None]
         here = np.arange(len(pick))
-        self._open[here, pick] &= self.counts[self._rows, item] < self._demand[item]
-        if self._conflicting:
-            self._open &= ~self._conflict[np.ix_(item, self._items)]
+        self._open[here, pick] &= some < rest
+        if self._friends is not None:
+            self._open &= self._friends[item]
         return True
 
     def _scores(self, first: int, last: int) -> Floats:
-        """What each node should take next has most, (N, M). Rows of a strategy stand together."""
+        """What each node should take next has most, (N, M)."""
         score = np.empty(self._open.shape)
         share = (1.0 / np.maximum(self._left[:first], 1e-6)) @ self._needs.T
-        score[:first] = self._weight / np.maximum(share, 1e-12)
+        np.divide(self._weight, np.maximum(share, 1e-12, out=share), out=score[:first])
         score[first:last] = self._large
         scale = self._scale[last:]
-        score[last:] = ((self._left[last:] * scale * scale) @ self._needs.T) * np.sqrt(self._weight)
+        np.multiply((self._left[last:] * scale * scale) @ self._needs.T, self._root, out=score[last:])
         return score
 
     def _narrowed(self, active: Mask) -> Mask:
         """Leave out what is closed, if that is enough to pay; the nodes that stay and are open."""
         if np.count_nonzero(active) < _ENOUGH * len(active):
-            first, last = np.searchsorted(self._rows, (self._nodes, 2 * self._nodes))
-            self._large = self._large[active[first:last]]
+            self._large = self._large[active[self._first : self._last]]
+            self._first, self._last = (
+                int(np.count_nonzero(active[:end])) for end in (self._first, self._last)
+            )
             self._rows, self._left = self._rows[active], self._left[active]
             self._scale, self._open = self._scale[active], self._open[active]
             active = active[active]
-        some: Mask = np.asarray(self._open.any(axis=0), dtype=np.bool_)
+        some: Mask = np.logical_or.reduce(self._open, axis=0)
         if np.count_nonzero(some) < _ENOUGH * len(some):
-            self._items, self._needs, self._weight = self._items[some], self._needs[some], self._weight[some]
+            self._items, self._needs = self._items[some], self._needs[some]
+            self._weight, self._root = self._weight[some], self._root[some]
+            self._asked = np.ascontiguousarray(self._needs.T)
             self._open, self._large = self._open[:, some], self._large[:, some]
+            if self._friends is not None:
+                self._friends = self._friends[:, some]
         return active
 
 
@@ -108,18 +123,10 @@ def _sizes(needs: Floats, scale: Floats) -> Floats:
     return result
 
 
-def _fits(needs: Floats, left: Floats) -> Mask:
-    """Which items fit which rooms, none negative, (K, I); one resource after the other keeps memory small."""
-    result = np.ones((len(left), len(needs)), dtype=np.bool_)
-    for row in range(needs.shape[1]):
-        result &= needs[:, row][None, :] <= left[:, row][:, None]
-    return result
-
-
 def _copies(needs: Floats, left: Floats) -> Amounts:
     """How many copies of each row's item its room holds, shape (K,)."""
     ratio = np.where(needs > 0, left / np.maximum(needs, 1e-9), np.inf)
-    whole: Amounts = np.minimum(np.floor(ratio.min(axis=1)), 1e9).astype(np.int64)
+    whole: Amounts = np.minimum(np.minimum.reduce(ratio, axis=1), 1e9).astype(np.int64)
     return whole
 
 
