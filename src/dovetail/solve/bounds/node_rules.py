@@ -73,12 +73,15 @@ def _conflict(
     for number, group in enumerate(world.topology.groups):
         if group.id.kind not in (ANTI, APART) or group.id.key != HOSTNAME:
             continue
-        strict = group.id.kind == ANTI
-        for index in owners.get(number, ()):
-            # Pods that merely prefer to be apart look only at those that came before them.
-            for mate in range(len(kinds)) if strict else owners[number]:
-                if number in matching[mate] and (strict or number in matching[index]):
-                    result[index, mate] = result[mate, index] = True
+        mates = owners.get(number, [])
+        if group.id.kind == ANTI and mates:
+            mates = list(range(len(kinds)))
+        mates = [index for index in mates if number in matching[index]]
+        # Pods that merely prefer to be apart look only at those that came before them.
+        repelling = owners.get(number, []) if group.id.kind == ANTI else mates
+        pairs = np.ix_(np.array(repelling, dtype=np.int64), np.array(mates, dtype=np.int64))
+        result[pairs] = True
+        result.T[pairs] = True
     ported = [
         (index, world.shapes[shape].ports)
         for index, (shape, _) in enumerate(kinds)

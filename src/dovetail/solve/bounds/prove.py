@@ -251,11 +251,8 @@ def _rules(
             rules.append(NodeRule(name, most, mine, paid))
         if most == 1:
             open_pairs[np.ix_(kinds, kinds)] = False
-    apart = tuple(
-        (position[a], position[b])
-        for a, b in np.argwhere(open_pairs).tolist()
-        if a in position and b in position
-    )
+    pairs = np.argwhere(open_pairs).tolist() if open_pairs.any() else []
+    apart = tuple((position[a], position[b]) for a, b in pairs if a in position and b in position)
     return tuple(rules), apart
 
 

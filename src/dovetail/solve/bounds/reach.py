@@ -38,7 +38,8 @@ def reach_of(world: World, columns: Columns, sites: Sites, kinds: Collection[Kin
             found.append(_labelled(world, sites, shape, level))
         rows.append(numbers[key])
     vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
-    holds = columns.holds(world, vectors.reshape(len(shapes), len(world.axis.names)))[:, sites.column]
+    holds = columns.holds(world, vectors.reshape(len(shapes), len(world.axis.names)))
+    holds = cut(holds, sites.column)
     world.work.spend(len(kinds) + holds.size // COLUMNS_PER_UNIT)
     earlier, anywhere, nodes = (
         np.array([each[part] for each in found], dtype=np.bool_).reshape(len(found), width)[rows]
@@ -50,9 +51,17 @@ def reach_of(world: World, columns: Columns, sites: Sites, kinds: Collection[Kin
     return Reach(own, anywhere, nodes)
 
 
+def cut(table: Mask, columns: Amounts) -> Mask:
+    """Some columns of a table, which is not copied where that is all of them."""
+    every = len(columns) == table.shape[1] and bool((columns == np.arange(len(columns))).all())
+    return table if every else table[:, columns]
+
+
 def _until(world: World, pool: Amounts, last: Amounts, what: tuple[Mask, Mask]) -> Mask:
     """Sites (S, T) of the tiers up to each kind's own, or up to the first that is of use. `pool` (T,)."""
     own, anywhere = what
+    if len(world.tiers) == 1:
+        return anywhere.copy()
     still = np.ones(len(own), dtype=np.bool_)
     for index, pools in enumerate(world.tiers):
         mine = np.isin(pool, pools)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
 from dovetail.model.requirement import Requirements
 from dovetail.solve.bounds.node_rules import NodeRules, node_rules
-from dovetail.solve.bounds.reach import reach_of
+from dovetail.solve.bounds.reach import cut, reach_of
 from dovetail.solve.bounds.sites import Sites, sites_of
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.packing.market import Market, market
@@ -106,9 +107,9 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
     return Scope(
         shapes=tuple(shape for shape, _, _ in kinds),
         pods=tuple(tuple(pods) for pods in kinds.values()),
-        pools=tuple(_names(world, columns, sites.column[mask]) for mask in own),
+        pools=_pools(world, columns.pool[sites.column], own),
         vectors=np.concatenate([vectors.reshape(len(kinds), width), rules.takes], axis=1),
-        feasible=anywhere[:, bought],
+        feasible=cut(anywhere, bought),
         room=_widened(columns.room[bought_column], rules),
         price=columns.price[bought_column],
         conflict=rules.conflict,
@@ -123,7 +124,7 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
             kinds=tuple((shape, level) for shape, level, _ in kinds),
             sites=sites,
             site=bought,
-            own=own[:, bought],
+            own=cut(own, bought),
             reserved=np.array([column for _, _, column in rooms], dtype=np.int64),
         ),
         limits=_limits(world, columns, sites.column[bought]) if limited else None,
@@ -188,10 +189,11 @@ def _limits(world: World, columns: Columns, some: Amounts) -> tuple[Amounts, Amo
     return np.array(takes, dtype=np.int64).reshape(len(most), len(some)).T, np.array(most, dtype=np.int64)
 
 
-def _names(world: World, columns: Columns, some: Amounts) -> tuple[str, ...]:
-    return tuple(
-        world.tables[pool].pool.name for pool in np.flatnonzero(np.bincount(columns.pool[some])).tolist()
-    )
+def _pools(world: World, pool: Amounts, own: Mask) -> tuple[tuple[str, ...], ...]:
+    """Per kind the names of the pools that it has sites (S, T) of; `pool` (T,)."""
+    names = [table.pool.name for table in world.tables]
+    some = [own[:, pool == table.index].any(axis=1).tolist() for table in world.tables]
+    return tuple(tuple(compress(names, row)) for row in zip(*some, strict=True))
 
 
 def asked_by(world: World, kinds: Iterable[tuple[int, int, int]]) -> Iterator[Requirements]:

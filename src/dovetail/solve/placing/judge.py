@@ -9,7 +9,9 @@ import numpy as np
 
 from dovetail.api.core import Taint
 from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
+from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
+from dovetail.solve.demand.rules import Rules
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import AFFINITY, ANTI, APART, SPREAD, DomainOf
 from dovetail.solve.supply.encode import Amounts
@@ -47,6 +49,8 @@ class Judge:
             for index, group in enumerate(self._groups)
             if group.id.kind == AFFINITY and group.id.key == HOSTNAME
         )
+        # By ladder, level, demands on labels and ports: the pools that are open to such pods, per tier.
+        self._open: dict[tuple[int, int, Requirements, tuple[HostPort, ...]], list[tuple[int, ...]]] = {}
         self._stances: dict[tuple[tuple[int, ...], tuple[int, ...]], Stance] = {}
 
     def stance(self, shape: Shape, number: int) -> Stance:
@@ -59,13 +63,22 @@ class Judge:
 
     def pools(self, shape: Shape, number: int, wanted: Requirements) -> list[tuple[int, ...]]:
         """Per tier, the pools that let the pod in."""
-        world, rules = self._world, shape.levels[number].rules
+        memo = (shape.ladder, number, wanted, shape.ports)
+        tiers = self._open.get(memo)
+        if tiers is None:
+            tiers = self._open[memo] = self._suiting(shape, shape.levels[number].rules, wanted)
+        if not self.closed:
+            return tiers
+        left = [tuple([pool for pool in tier if (shape.index, pool) not in self.closed]) for tier in tiers]
+        return [tier for tier in left if tier]
+
+    def _suiting(self, shape: Shape, rules: Rules, wanted: Requirements) -> list[tuple[int, ...]]:
+        world = self._world
         tiers = [
             tuple(
                 pool
                 for pool in tier
                 if pool in world.buying
-                and (shape.index, pool) not in self.closed
                 and world.suits(pool, wanted, rules)
                 and world.free_of_ports(pool, shape.ports)
             )
