@@ -21,11 +21,13 @@ from benchmarks.machine import facts
 from benchmarks.solve import memory, mix, rules, scaling, traces, vectors
 from benchmarks.solve.case import Case, Row, Settings
 from benchmarks.solve.table import HEADER, line, record
+from dovetail.base.collector import collect_seldom
 
 _REGIONS = ("us-east-1", "ap-northeast-2")
 
 
 def main() -> None:
+    collect_seldom()  # as the command line does
     arguments = _arguments()
     chosen = _chosen(_cases(arguments.trace, arguments.region or _REGIONS), arguments.cases)
     if not chosen:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dovetail import __version__
+from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import DovetailError, InputError
 
 OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -48,6 +49,7 @@ def _application(*, overview: bool) -> App:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    collect_seldom()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -9,7 +9,6 @@ that its file names. A seed that fails is told with the command that replays it;
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import sys
@@ -22,6 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from dovetail.base.clock import HOUR
+from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import InputError
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.plan import load as load_faults
@@ -33,7 +33,6 @@ EXAMPLE = Path("examples/faults")
 NODES = 40
 DURATION = 2 * HOUR
 _SHOWN = 5  # complaints of one seed
-_COLLECT_AFTER = 100_000  # objects: a run leaves few cycles behind, and looking for them often takes a tenth
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Verdict:
 
 def play(scenario: Path, faults: Path, seed: int) -> Verdict:
     """Play one seed. Whatever is raised is a complaint."""
-    gc.set_threshold(_COLLECT_AFTER, 50, 100)
+    collect_seldom()
     begun = time.process_time()
     plan = load_scenario(scenario).seeded(seed)
     trouble = load_faults(faults, plan)
