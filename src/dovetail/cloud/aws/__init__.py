@@ -1,7 +1,9 @@
 """What Karpenter's provider asks of AWS, derived as pure values.
 
 `images` turns AMI selector terms into SSM parameters and DescribeImages queries; `userdata` writes what a
-machine is told when it starts. A launch: `choice` narrows the types, `reservations` adds reserved offerings,
-`launch` is what the requests have in common, `templates` and `interfaces` make the launch templates, `fleet`
-the CreateFleet request. `validation` says what of a class no node could use.
+machine is told when it starts; `validation` says what of a class no node could use.
+
+A launch: `choice` narrows the types, `reservations` adds reserved offerings, `launch` is what the requests
+have in common, `templates` and `interfaces` make the launch templates, `fleet` the CreateFleet request, and
+`fleet_errors` reads its errors.
 """

@@ -1,0 +1,49 @@
+"""What the errors of a fleet request mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from dovetail.base.errors import CreateFailed, InsufficientCapacity
+from dovetail.cloud.aws.fleet_errors import NO_CAPACITY, NO_SPOT_ROLE, FleetError, failure, refusals
+
+
+def error(
+    code: str, kind: str = "m5.large", *, capacity_type: str = "spot", message: str = "m"
+) -> FleetError:
+    return FleetError(code, message, capacity_type, kind, "a", "subnet-a")
+
+
+@pytest.mark.parametrize("code", sorted(NO_CAPACITY))
+def test_out_of_capacity(code: str) -> None:
+    found = refusals([error(code), error(code)])
+    assert found.pools == (("spot", "m5.large", "a"),)
+    assert found.subnets == (("subnet-a",) if code == "InsufficientFreeAddressesInSubnet" else ())
+    assert found.spot_types == ()
+    assert isinstance(failure([error(code)]), InsufficientCapacity)
+
+
+def test_no_role_for_spot() -> None:
+    errors = [error(NO_SPOT_ROLE, "m5.large"), error(NO_SPOT_ROLE, "c5.large")]
+    assert refusals(errors).spot_types == ("m5.large", "c5.large")
+    assert refusals(errors).pools == ()
+    assert isinstance(failure(errors), InsufficientCapacity)
+
+
+def test_another_error_is_tried_again() -> None:
+    found = failure([error("InsufficientInstanceCapacity"), error("UnauthorizedOperation")])
+    assert isinstance(found, CreateFailed)
+    assert found.reason == "UnauthorizedOperation"
+    assert refusals([error("UnauthorizedOperation")]).pools == ()
+
+
+def test_an_answer_with_neither_instance_nor_error() -> None:
+    found = failure([])
+    assert isinstance(found, CreateFailed)
+    assert (str(found), found.reason) == ("no instance was launched", "LaunchFailed")
+
+
+def test_each_different_error_is_told_once() -> None:
+    errors = [error("Unsupported", message=str(number % 7)) for number in range(20)]
+    assert str(failure(errors)).startswith("with fleet error(s), Unsupported: 0; Unsupported: 1; ")
+    assert str(failure(errors)).endswith("Unsupported: 4; and 2 more")
