@@ -8,10 +8,13 @@ import pytest
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import Meta, OwnerReference
-from dovetail.base.clock import HOUR
+from dovetail.base.clock import HOUR, MINUTE
 from dovetail.disrupt.consolidation.balanced import Totals, scores
 from dovetail.disrupt.consolidation.churn import Ledger, Purse
+from dovetail.disrupt.consolidation.memory import Memory
+from dovetail.disrupt.consolidation.question import Finding, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
+from dovetail.model.problem import ExistingNode, Problem
 
 DOLLAR = 1_000_000_000
 
@@ -42,7 +45,7 @@ def test_minima_as_users_write_them() -> None:
 def test_a_workload_has_as_many_moves_a_day_as_pods() -> None:
     pods = [pod(f"a-{number}", "a") for number in range(4)]
     ledger = Ledger(1)
-    ledger.record(pods[:3], 0)
+    ledger.record("p", pods[:3], 0)
     left = ledger.left([*pods, pod("alone")], HOUR)
     assert (left.deleting, left.replacing) == ({"a": 1, "alone": 1}, {"a": 0, "alone": 1})
     assert ledger.left(pods, 24 * HOUR).deleting == {"a": 4}
@@ -66,3 +69,62 @@ def test_balanced_weighs_what_is_saved_against_what_is_disrupted() -> None:
     assert str(score) == "score 0.33 < threshold 0.50 (k: 2, savings 10.0%, disruption 30.0%)"
     assert score.refused
     assert not replace(score, policy="WhenEmptyOrUnderutilized").refused
+
+
+def test_a_ledger_is_written_and_read_again() -> None:
+    pods = [pod(f"a-{number}", "a") for number in range(4)]
+    ledger = Ledger(1)
+    entry = ledger.record("p", pods[:1], 2 * HOUR)
+    ledger.record("q", pods[1:3], 3 * HOUR)
+    again = Ledger(1)
+    for name in ("p", "q"):
+        again.read(name, ledger.text(name, 4 * HOUR), 4 * HOUR)
+    assert again.left(pods, 4 * HOUR) == ledger.left(pods, 4 * HOUR)
+    assert again.left(pods, 26 * HOUR).deleting == {"a": 2}  # the first is a day old
+    ledger.take_back(entry)
+    assert ledger.left(pods, 4 * HOUR).deleting == {"a": 2}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"now": {"a": 1}}', '{"1970-01-01T00:00:01Z": 3}'])
+def test_what_cannot_be_read_counts_nothing(text: str) -> None:
+    ledger = Ledger(1)
+    ledger.read("p", text, HOUR)
+    ledger.read("p", '{"2030-01-01T00:00:00Z":{"a":1}}', HOUR)  # not yet
+    assert ledger.left([pod("a-0", "a")], HOUR).deleting == {"a": 1}
+
+
+def test_a_ledger_stays_small_enough_for_an_annotation() -> None:
+    ledger = Ledger(1)
+    for hour in range(20):
+        many = [pod(f"{hour}-{number}", f"{hour:06}{number:06}") for number in range(1_000)]
+        ledger.record("p", many, hour * HOUR)
+    text = ledger.text("p", 20 * HOUR)
+    assert len(text) < 2**18
+    assert "1970-01-01T19:00:00Z" in text
+    assert "1970-01-01T00:00:00Z" not in text
+
+
+def test_a_finding_that_rests_on_old_verdicts_is_looked_at_again() -> None:
+    node = Mover("n", "p", ("t", "a", "on-demand"), DOLLAR, 1.0, ())
+    first = Question(Problem((), (), (ExistingNode("n", {}, (), {}, {}),)), (node,), {"p": 1})
+    later = replace(first, allowed={"p": 2})
+    memory = Memory()
+    assert memory.recall(first, 0) is None
+    memory.refuse((node,), "too dear", 0, fleeting=False)
+    memory.recall(later, MINUTE)
+    assert memory.refused((node,), MINUTE) == "too dear"
+    memory.keep(Finding(None))
+    assert memory.recall(later, 4 * MINUTE) == Finding(None)
+    assert memory.recall(later, 5 * MINUTE) is None
+    assert not memory.refused((node,), 5 * MINUTE)
+
+
+def test_what_other_pods_made_impossible_is_said_of_one_question_only() -> None:
+    node = Mover("n", "p", ("t", "a", "on-demand"), DOLLAR, 1.0, ())
+    first = Question(Problem((), (), (ExistingNode("n", {}, (), {}, {}),)), (node,), {"p": 1})
+    memory = Memory()
+    memory.recall(first, 0)
+    memory.refuse((node,), "too dear", 0, fleeting=True)
+    assert memory.refused((node,), 0) == "too dear"
+    memory.recall(replace(first, allowed={"p": 2}), 0)
+    assert not memory.refused((node,), 0)

@@ -82,3 +82,4 @@ class Decision:
 
     command: Command | None
     notes: tuple[Note, ...] = ()
+    more: bool = False  # True iff it has more to look at although nothing changes

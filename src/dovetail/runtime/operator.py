@@ -23,6 +23,7 @@ from dovetail.controllers.disruption.drifted import Drifted
 from dovetail.controllers.disruption.efficiency import Efficiency
 from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Emptiness, drift, expiry
+from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.controllers.interruption.receive import Interruptions
@@ -112,9 +113,11 @@ class Operator:
         provisioning = self._settings.provisioning()
         intake = Intake(context, provisioning.solver)
         yield "provisioner", Provisioner(context, batcher, self._planner, provisioning).run()
-        execution = Execution(context)
+        options = self._settings.consolidation()
+        moves = MoveBook(context, options.moves_per_pod)
+        execution = Execution(context, moves)
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
-        consolidation = Consolidation(context, self._planner, intake, self._settings.consolidation())
+        consolidation = Consolidation(context, self._planner, intake, moves, options)
         methods = (Emptiness(context), drift(context, what_if), expiry(context, what_if), consolidation)
         yield "disruption.efficiency", Efficiency(context, self._planner, intake).run()
         yield "disruption.queue", execution.run()

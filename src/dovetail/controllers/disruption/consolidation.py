@@ -10,13 +10,13 @@ from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.metrics import count_timeout
+from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
-from dovetail.disrupt.consolidation.churn import Ledger
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.movers import closed, movers
@@ -54,20 +54,23 @@ class Consolidation:
     quiet = 15 * SECOND
 
     def __init__(
-        self, context: Context, planner: Planner, intake: Intake, options: ConsolidationOptions
+        self,
+        context: Context,
+        planner: Planner,
+        intake: Intake,
+        moves: MoveBook,
+        options: ConsolidationOptions,
     ) -> None:
         self._context = context
         self._planner = planner
         self._intake = intake
         self._options = options
         self._memory = Memory()
-        self._ledger = Ledger(options.moves_per_pod)
-        self._validated: tuple[Move, int] | None = None  # not known yet whether it was begun
+        self._moves = moves
         self._idle: tuple[_Sight, int] | None = None  # where nothing was to be gained, and when that was seen
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
-        self._book(views)
         now, sight = self._context.clock.now(), self._sight(views)
         if self._idle is not None and now - self._idle[1] < _IDLE and sight == self._idle[0]:
             return Decision(None)
@@ -79,7 +82,7 @@ class Consolidation:
         claims = {view.name: view.claim.metadata.name for view in views}
         told = [Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals]
         if finding.move is None:
-            return Decision(None, (*notes, *told))
+            return Decision(None, (*notes, *told), more=not finding.complete)
         command = _command(finding.move, views)
         text = f"Consolidation candidate: {command.told()}"
         told += [Note(claims[view.name], "ConsolidationCandidate", text) for view in command.candidates]
@@ -107,18 +110,7 @@ class Consolidation:
         if len(move.claims) > len(command.replacements):
             await self._rejected(command, "scheduling")
             return None
-        self._validated = move, self._context.clock.now()
         return _command(move, views)
-
-    def _book(self, views: tuple[NodeView, ...]) -> None:
-        """Count the moves of the command that was validated last, if it was begun."""
-        if self._validated is None:
-            return
-        move, instant = self._validated
-        self._validated = None
-        names = {mover.name for mover in move.movers}
-        if not any(view.name in names and not (view.queued or view.going) for view in views):
-            self._ledger.record((pod for mover in move.movers for pod in mover.pods), instant)
 
     async def _rejected(self, command: Command, why: str) -> None:
         text = f"Consolidation rejected: {command.told(why)}"
@@ -150,7 +142,7 @@ class Consolidation:
         places = self._intake.places()
         waiting, _ = self._intake.waiting(places)
         problem = self._intake.problem((*waiting, *self._intake.moving()), places)
-        moves = self._ledger.left((pod for view in views for pod in view.pods), now)
+        moves = self._moves.left(pod for view in views for pod in view.pods)
         all_of_them = totals(views, options.surcharge)
         question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot, all_of_them)
         return question, (*notes, *blocked_notes(wanted, allowed, UNDERUTILIZED))

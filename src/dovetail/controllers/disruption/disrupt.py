@@ -16,6 +16,7 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, Note, moved_pods
 
 POLL = 10 * SECOND
+IDLE = MINUTE  # budgets, annotations and nominations end with time, without anything else that changes
 UNSYNCED_POLL = SECOND
 TIMES = {"Unconsolidatable": 15 * MINUTE}
 TTL = 2 * MINUTE
@@ -23,7 +24,10 @@ POOL_BLOCKED_TTL = MINUTE
 
 
 class Disruption:
-    """Asks the methods in order every 10 s, at once again after one acted; not while unsynced."""
+    """Asks the methods in order every 10 s, at once again after one acted; not while unsynced.
+
+    While nothing changes, they are asked once a minute.
+    """
 
     def __init__(self, context: Context, execution: Execution, methods: tuple[Method, ...]) -> None:
         self._context = context
@@ -31,6 +35,7 @@ class Disruption:
         self._methods = methods
         self._prices = Prices()
         self._metrics = DisruptionMetrics(context.metrics, context.log)
+        self._idle: tuple[int, int] | None = None  # revision at which nothing was to be done, and the instant
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
 
     async def run(self) -> None:
@@ -40,18 +45,26 @@ class Disruption:
             if not self._context.state.synced():
                 await clock.sleep(UNSYNCED_POLL)
                 continue
-            try:
-                acted = await self.turn()
-            except (ApiError, PlannerFailed):
-                acted = False
+            acted = False
+            if not self._resting():
+                try:
+                    acted = await self.turn()
+                except (ApiError, PlannerFailed):
+                    self._idle = None
             await clock.sleep(0 if acted else POLL)
+
+    def _resting(self) -> bool:
+        known, now = self._idle, self._context.clock.now()
+        return known is not None and known[0] == self._context.state.revision and now - known[1] < IDLE
 
     async def turn(self) -> bool:
         """One pass over the methods; True iff one acted."""
+        self._idle = None
         await self._execution.tidy()
         if self._context.brakes.disruption_paused(None):
             return False
         state, clock = self._context.state, self._context.clock
+        idle: tuple[int, int] | None = state.revision, clock.now()
         self._metrics.budgets(state.all(NodePool), self._views(), clock.now())
         for method in self._methods:
             views, asked = self._views(), clock.now()
@@ -60,6 +73,8 @@ class Disruption:
             self._metrics.decided(method.reason, eligible, decision.command, clock.now() - asked)
             for note in decision.notes:
                 await self._tell(note)
+            if decision.more or decision.command is not None:
+                idle = None
             if decision.command is None:
                 continue
             await clock.sleep(method.quiet)
@@ -70,6 +85,7 @@ class Disruption:
                 self._metrics.begun(command)
                 await self._execution.start(command)
                 return True
+        self._idle = idle
         return False
 
     def _refused(self, command: Command) -> bool:

@@ -13,6 +13,7 @@ from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.consolidation.search import QUICK
 from dovetail.disrupt.pods import reschedulable, unbound
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.problem import Problem
 
 PERIOD = 5 * MINUTE
 
@@ -42,6 +43,7 @@ class Efficiency:
         self._planner = planner
         self._intake = intake
         self._prices = Prices()
+        self._known: tuple[Problem, int] | None = None  # the last question and its bound
 
     async def run(self) -> None:
         """Look for ever; a question without an answer skips one turn."""
@@ -64,8 +66,7 @@ class Efficiency:
             pods = tuple(unbound(pod) for view in views for pod in view.pods if reschedulable(pod))
             leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))
             problem = self._intake.problem(pods, {}, leaving)
-            plan = await self._planner.plan(problem, QUICK)
-            bound = min(plan.cost.lower_bound, cost)
+            bound = min(await self._bound(problem), cost)
         metrics = context.metrics
         metrics.set(COST, cost / NANO_DOLLARS)
         metrics.set(BOUND, bound / NANO_DOLLARS)
@@ -74,3 +75,10 @@ class Efficiency:
             context.log.record("efficiency", cost=cost, lowerBound=bound)
         else:
             metrics.drop(RATIO)
+
+    async def _bound(self, problem: Problem) -> int:
+        """Asked only if it is another question than the last one."""
+        if self._known is None or problem != self._known[0]:
+            plan = await self._planner.plan(problem, QUICK)
+            self._known = problem, plan.cost.lower_bound
+        return self._known[1]

@@ -15,11 +15,13 @@ from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.disruption.metrics import count_failure
+from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, moved_pods
+from dovetail.disrupt.consolidation.churn import Entry
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.solve.plan import PlannedClaim
 
@@ -36,6 +38,7 @@ class Running:
     command: Command
     replacements: tuple[str, ...]
     begun: int
+    moves: tuple[Entry, ...]
 
 
 class Execution:
@@ -44,8 +47,9 @@ class Execution:
     Invariant: `taken` names the claims of all running commands, and those deleted ones that are still there.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, moves: MoveBook) -> None:
         self._context = context
+        self._moves = moves
         self._taken: dict[str, None] = {}
         self._running: list[Running] = []
 
@@ -97,7 +101,7 @@ class Execution:
                 for name, one in zip(names, command.replacements, strict=True)
             ],
         )
-        running = Running(command, names, clock.now())
+        running = Running(command, names, clock.now(), await self._moves.record(command))
         if names:
             self._running.append(running)
         else:
@@ -128,12 +132,12 @@ class Execution:
         nodes = sum(len(other.command.candidates) for other in self._running)
         life = min(max(_PER_NODE * nodes, _SHORTEST_LIFE), _LONGEST_LIFE)
         if gone:
-            self._fail(running, f"replacement {gone[0]} is gone")
+            await self._fail(running, f"replacement {gone[0]} is gone")
         elif all(claim is not None and is_true(claim.status.conditions, INITIALIZED) for claim in claims):
             self._running.remove(running)
             await self._delete(running)
         elif now - running.begun > life:
-            self._fail(running, "replacements did not come up in time")
+            await self._fail(running, "replacements did not come up in time")
         else:
             await self._wait(running, [claim for claim in claims if claim is not None])
 
@@ -146,7 +150,7 @@ class Execution:
                 text = "Waiting on readiness to continue disruption"
                 await self._context.recorder.publish(claim, "Normal", "DisruptionWaitingReadiness", text)
 
-    def _fail(self, running: Running, why: str) -> None:
+    async def _fail(self, running: Running, why: str) -> None:
         """Give up: the candidates stay. Replacements that are up stay as well, until they are found empty."""
         self._running.remove(running)
         count_failure(self._context.metrics, running.command)
@@ -159,6 +163,7 @@ class Execution:
             replacements=list(running.replacements),
             message=why,
         )
+        await self._moves.take_back(running.moves)
 
     def _release(self, command: Command) -> None:
         for name in _claims(command):

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Pod
 from dovetail.base.clock import HOUR
+from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 WINDOW = 24 * HOUR
+# On a NodePool: which pods were moved off its nodes, so that a restart does not forget it.
+MOVED_PODS = "dovetail.dev/moved-pods"
+_KEY = 12  # last characters of a UID: 48 random bits
+_LONGEST = 100_000  # characters; annotations of one object may have 256 KiB together
 
 
 def workload(pod: Pod) -> str:
-    """What makes the pod anew when it goes: the UID of its controller, or the pod's own if it has none.
+    """What makes the pod anew when it goes: its controller, or the pod itself if it has none, by UID.
 
     The pod that comes in another's place has another name, so moves are counted by workload.
     """
     owner = pod.metadata.controller()
-    return owner.uid if owner is not None else pod.metadata.uid
+    return (owner.uid if owner is not None else pod.metadata.uid)[-_KEY:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +39,69 @@ class Moves:
     replacing: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Pods that were moved off nodes of a pool at one instant (nanoseconds): workload -> how many."""
+
+    pool: str
+    at: int
+    moved: Mapping[str, int]
+
+
 class Ledger:
-    """Which moves were made in the last 24 h. Instants are nanoseconds and never go back."""
+    """Which moves were made in the last 24 h. Instants never go back."""
 
     def __init__(self, per_pod: int) -> None:
         self._per_pod = per_pod
-        self._moves: list[tuple[int, Counter[str]]] = []
+        self._entries: list[Entry] = []
 
-    def record(self, pods: Iterable[Pod], now: int) -> None:
+    def record(self, pool: str, pods: Iterable[Pod], now: int) -> Entry:
         """These pods are moved now."""
-        self._moves.append((now, Counter(map(workload, pods))))
+        entry = Entry(pool, now, Counter(map(workload, pods)))
+        self._entries.append(entry)
+        return entry
+
+    def take_back(self, entry: Entry) -> None:
+        """They were not moved after all."""
+        if entry in self._entries:
+            self._entries.remove(entry)
 
     def left(self, pods: Iterable[Pod], now: int) -> Moves:
         """How many more may be made, given all pods that there are."""
-        self._moves = [entry for entry in self._moves if now - entry[0] < WINDOW]
+        self._forget(now)
         made: Counter[str] = Counter()
-        for _, moved in self._moves:
-            made.update(moved)
+        for entry in self._entries:
+            made.update(entry.moved)
         present = Counter(map(workload, pods))
         most = {key: self._per_pod * count for key, count in present.items()}
         left = {key: max(0, count - made[key]) for key, count in most.items()}
         half = {key: count if 2 * made[key] <= most[key] else 0 for key, count in left.items()}
         return Moves(left, half)
+
+    def text(self, pool: str, now: int) -> str:
+        """What is known of the pool's nodes, for `read`; the oldest is left out where it is too much."""
+        self._forget(now)
+        told: dict[str, Counter[str]] = {}
+        for entry in self._entries:
+            if entry.pool == pool:
+                told.setdefault(to_rfc3339(entry.at), Counter()).update(entry.moved)
+        while len(text := json.dumps(told, separators=(",", ":"))) > _LONGEST:
+            del told[min(told)]
+        return text
+
+    def read(self, pool: str, text: str, now: int) -> None:
+        """Add what `text` told; nothing where it cannot be read, and nothing that is still to come."""
+        try:
+            found = [
+                Entry(pool, parse_rfc3339(instant), {str(key): int(count) for key, count in moved.items()})
+                for instant, moved in json.loads(text).items()
+            ]
+        except (ValueError, TypeError, AttributeError):
+            return
+        self._entries += [entry for entry in found if entry.at <= now]
+
+    def _forget(self, now: int) -> None:
+        self._entries = [entry for entry in self._entries if now - entry.at < WINDOW]
 
 
 class Purse:

@@ -32,6 +32,12 @@ def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: 
     return replace(move, scores=scores)
 
 
+def mixed(movers: Sequence[Mover], plan: Plan) -> bool:
+    """True iff a node would be bought for pods of these nodes and for others that need a place anyway."""
+    moved = {pod.key for mover in movers for pod in mover.pods}
+    return any(not moved.isdisjoint(claim.pods) and not moved.issuperset(claim.pods) for claim in plan.claims)
+
+
 def check(scores: Sequence[Score]) -> None:
     """Raises Refused if the policy of a pool does not allow a move with these scores."""
     for score in scores:

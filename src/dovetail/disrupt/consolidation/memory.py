@@ -23,7 +23,8 @@ class _Verdict:
 class Memory:
     """Belongs to one controller. Verdicts about sets of nodes hold for the very same question only.
 
-    Invariant: `_finding` is that of `_question`, and names no move.
+    Invariant: `_finding` is that of `_question`, and names no move. `_borrowed` is the oldest instant of the
+    verdicts that it rests on although they were passed when something else was asked; None without such.
     """
 
     def __init__(self) -> None:
@@ -32,13 +33,19 @@ class Memory:
         self._sets: dict[tuple[str, ...], str] = {}
         self._alone: dict[str, _Verdict] = {}
         self._resting: dict[str, tuple[object, ...]] = {}
+        self._borrowed: int | None = None
 
-    def recall(self, question: Question) -> Finding | None:
-        """What was found when the same was asked before, if the search was at its end then."""
+    def recall(self, question: Question, now: int) -> Finding | None:
+        """What was found when the same was asked before, if the search was at its end then.
+
+        Not once a verdict of earlier times that it rests on is too old: that may have changed.
+        """
+        if self._borrowed is not None and now - self._borrowed >= REMEMBERED:
+            self._finding, self._borrowed = None, None
         if question != self._question:
             if self._question is None or _offers(question) != _offers(self._question):
                 self._alone.clear()
-            self._question, self._finding = question, None
+            self._question, self._finding, self._borrowed = question, None, None
             self._sets.clear()
             self._forget({node.name for node in question.problem.nodes})
         return self._finding
@@ -61,16 +68,22 @@ class Memory:
 
     def refused(self, movers: tuple[Mover, ...], now: int) -> str:
         """Why these nodes cannot go together; "" if that was not tried."""
-        if len(movers) == 1:
-            known = self._alone.get(movers[0].name)
-            if known is not None and known.content == movers[0].content and now - known.at < REMEMBERED:
-                return known.text
-        return self._sets.get(_names(movers), "")
+        text = self._sets.get(_names(movers), "")
+        if text or len(movers) > 1:
+            return text
+        known = self._alone.get(movers[0].name)
+        if known is None or known.content != movers[0].content or now - known.at >= REMEMBERED:
+            return ""
+        self._borrowed = known.at if self._borrowed is None else min(self._borrowed, known.at)
+        return known.text
 
-    def refuse(self, movers: tuple[Mover, ...], text: str, now: int) -> None:
-        """These nodes cannot go together, for that reason."""
+    def refuse(self, movers: tuple[Mover, ...], text: str, now: int, *, fleeting: bool) -> None:
+        """These nodes cannot go together, for that reason.
+
+        `fleeting`: because of pods that need a place anyway, so that it says nothing about later questions.
+        """
         self._sets[_names(movers)] = text
-        if len(movers) == 1:
+        if len(movers) == 1 and not fleeting:
             self._alone[movers[0].name] = _Verdict(movers[0].content, text, now)
 
 

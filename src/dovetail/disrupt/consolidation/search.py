@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from dovetail.base.clock import SECOND
 from dovetail.disrupt.consolidation.deletes import Room, deletable
-from dovetail.disrupt.consolidation.judge import check, judged
+from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.prospects import Prospects
@@ -28,7 +28,7 @@ Asking = Generator[Problem, Plan, Finding]
 
 def search(question: Question, memory: Memory, work: Work, now: int) -> Asking:
     """The best move for the question. `now` in nanoseconds; `work` bounds one turn, the next one goes on."""
-    known = memory.recall(question)
+    known = memory.recall(question, now)
     if known is not None:
         return known
     if not question.movers:
@@ -172,7 +172,7 @@ class _Search:
             except Refused as refused:
                 text = str(refused)
                 stay = refused.names if isinstance(refused, Same) else frozenset()
-            self._memory.refuse(chosen, text, self._now)
+            self._memory.refuse(chosen, text, self._now, fleeting=mixed(chosen, plan))
             fewer = [mover for mover in chosen if mover.name not in stay]
             if stay and fewer and self._work.left:
                 return (yield from self._tried(fewer))

@@ -1,0 +1,62 @@
+"""Which pods consolidation moved: kept on the NodePools, so that a restart does not forget it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.errors import ApiError
+from dovetail.controllers.context import Context
+from dovetail.disrupt.command import UNDERUTILIZED, Command
+from dovetail.disrupt.consolidation.churn import MOVED_PODS, Entry, Ledger, Moves
+from dovetail.disrupt.pods import reschedulable
+
+
+class MoveBook:
+    """The ledger of this controller. It reads the annotations once, and they follow it from then on."""
+
+    def __init__(self, context: Context, per_pod: int) -> None:
+        self._context = context
+        self._ledger = Ledger(per_pod)
+        self._read = False
+
+    def left(self, pods: Iterable[Pod]) -> Moves:
+        """How many more moves may be made, given all pods that there are. Needs a state that is synced."""
+        self._open()
+        return self._ledger.left(pods, self._context.clock.now())
+
+    async def record(self, command: Command) -> tuple[Entry, ...]:
+        """The command begins to move pods: count them if it does so to save money."""
+        if command.reason != UNDERUTILIZED:
+            return ()
+        self._open()
+        moved: dict[str, list[Pod]] = {}
+        for view in command.candidates:
+            moved.setdefault(view.pool_name, []).extend(pod for pod in view.pods if reschedulable(pod))
+        now = self._context.clock.now()
+        entries = tuple(self._ledger.record(pool, pods, now) for pool, pods in sorted(moved.items()))
+        await self._write(entries)
+        return entries
+
+    async def take_back(self, entries: tuple[Entry, ...]) -> None:
+        """The command was undone before it moved any pod."""
+        for entry in entries:
+            self._ledger.take_back(entry)
+        await self._write(entries)
+
+    def _open(self) -> None:
+        if not self._read:
+            self._read = True
+            now = self._context.clock.now()
+            for pool in self._context.state.all(NodePool):
+                self._ledger.read(pool.metadata.name, pool.metadata.annotations.get(MOVED_PODS, "{}"), now)
+
+    async def _write(self, entries: tuple[Entry, ...]) -> None:
+        now = self._context.clock.now()
+        for pool in dict.fromkeys(entry.pool for entry in entries):
+            merge = {"metadata": {"annotations": {MOVED_PODS: self._ledger.text(pool, now)}}}
+            try:
+                await self._context.client.patch(NodePool, pool, merge=merge)
+            except ApiError:
+                continue  # it is written with the next command
