@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+# Suites that several modules of tests share tell what they compared as well.
+pytest.register_assert_rewrite("api_server", "tests.conformance.api_server")
 
 # A busy machine must not fail a test: no time limit per example, and the same examples every time, so that a
 # failure is a change of ours. Fresh examples: `pytest --hypothesis-profile=explore`.

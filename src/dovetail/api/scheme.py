@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dovetail.api import core, workloads
+from dovetail.api.coordination import Lease
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -29,6 +30,7 @@ KINDS: tuple[type[Object], ...] = (
     workloads.CSINode,
     workloads.VolumeAttachment,
     workloads.PriorityClass,
+    Lease,
     NodePool,
     NodeClaim,
     EC2NodeClass,

@@ -24,6 +24,7 @@ _COMMANDS = {
     "plan": "Show which nodes would be bought for a set of manifests.",
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
     "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
+    "run": "Run the controller on a real cluster.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
 }
 

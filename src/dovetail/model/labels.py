@@ -58,3 +58,8 @@ AWS_INSTANCE_LABELS = tuple(AWS + name for name in wellknown.AWS_NAMES)
 # Keys that every provider defines; a pool need not mention them for a pod to ask for them.
 WELL_KNOWN = wellknown.CORE
 AWS_WELL_KNOWN = wellknown.CORE | wellknown.AWS
+
+KWOK = "karpenter.kwok.sh/"
+KWOK_WELL_KNOWN = wellknown.CORE | {
+    KWOK + name for name in ("instance-size", "instance-family", "instance-cpu", "instance-memory")
+}

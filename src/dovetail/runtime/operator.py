@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
@@ -35,6 +36,7 @@ from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceColl
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
 from dovetail.controllers.nodeclass.hash import NodeClassHash
+from dovetail.controllers.nodeclass.plain import PlainReadiness
 from dovetail.controllers.nodeclass.readiness import NodeClassReadiness
 from dovetail.controllers.nodepool.counter import NodePoolCounter
 from dovetail.controllers.nodepool.hash import NodePoolHash
@@ -126,8 +128,11 @@ class Operator:
     def _classes_and_pools(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         context, health = self._context, RegistrationHealth()
         self._registrations = RegistrationObserver(context, health)
-        yield "nodeclass.hash", NodeClassHash(context).queue.run()
-        yield "nodeclass", NodeClassReadiness(context).queue.run()
+        if any(kind == EC2NodeClass.KIND for _, kind in context.provider.node_class_kinds):
+            yield "nodeclass.hash", NodeClassHash(context).queue.run()
+            yield "nodeclass", NodeClassReadiness(context).queue.run()
+        else:
+            yield "nodeclass", PlainReadiness(context).queue.run()
         yield "nodepool.hash", NodePoolHash(context).queue.run()
         yield "nodepool.readiness", NodePoolReadiness(context, health).queue.run()
         yield "nodepool.registrationhealth", self._registrations.queue.run()

@@ -84,10 +84,13 @@ def fill(go: str, folder: Path) -> None:
     """Build aside and move into place, so that a folder in the cache is always whole."""
     print("building the control plane: once, about seven minutes on two cores", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
-        made = Path(name) / "made"
+        made, source = Path(name) / "made", Path(name) / "source"
         made.mkdir()
+        source.mkdir()
+        for item in INPUTS:  # a checkout of something else meanwhile must not disturb a build of minutes
+            shutil.copy(HERE / item, source)
         program = made / "controlplane"
-        _go(go, "build", "-trimpath", "-ldflags", LD_FLAGS, "-o", str(program), ".")
+        _go(go, "build", "-trimpath", "-ldflags", LD_FLAGS, "-o", str(program), ".", folder=source)
         for link in PROGRAMS:
             (made / link).symlink_to(program.name)
         stages = subprocess.run([program, "kwok-stages"], check=True, capture_output=True, text=True)
@@ -95,12 +98,12 @@ def fill(go: str, folder: Path) -> None:
         made.rename(folder)
 
 
-def _go(go: str, *arguments: str) -> str:
+def _go(go: str, *arguments: str, folder: Path = HERE) -> str:
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
-    done = subprocess.run([go, *arguments], cwd=HERE, env=environment, capture_output=True, text=True)
+    done = subprocess.run([go, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise BuildError(
-            f"`go {arguments[0]}` failed in {HERE}:\n{done.stderr.strip()[-2000:]}\n"
+            f"`go {arguments[0]}` failed:\n{done.stderr.strip()[-2000:]}\n"
             "Go modules come from the proxy that `go env GOPROXY` names; it must be reachable for the first"
             " build"
         )

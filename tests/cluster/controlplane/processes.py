@@ -74,6 +74,8 @@ class Processes:
                 last = error
             except OSError as error:  # refused, or no certificate yet
                 last = error
+                if isinstance(error, urllib.error.HTTPError):
+                    error.close()
             time.sleep(0.05)
         raise StartError(f"{name} is not ready at {url}: {last}\n{self.tail(name)}")
 

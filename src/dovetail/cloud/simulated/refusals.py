@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.meta import condition
 from dovetail.base.errors import CreateFailed, InsufficientCapacity, NodeClassNotReady
 from dovetail.cloud.aws.choice import Candidate, Pool
@@ -13,7 +13,7 @@ from dovetail.cloud.provider import NodeClassResolution
 _SHOWN = 5
 
 
-def check_ready(node_class: EC2NodeClass) -> None:
+def check_ready(node_class: NodeClass) -> None:
     """Raises what a launch from a class that is not ready comes back with."""
     if node_class.deleting:
         raise InsufficientCapacity(f"node class {node_class.metadata.name} is terminating")

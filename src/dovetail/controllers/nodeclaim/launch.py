@@ -97,7 +97,9 @@ class Launcher:
 
     async def _record(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
         """Labels first: whoever sees the provider ID sees them too."""
-        custom = Requirements.read(claim.spec.requirements).labels(labels.AWS_WELL_KNOWN)
+        custom = Requirements.read(claim.spec.requirements).labels(
+            labels.AWS_WELL_KNOWN | labels.KWOK_WELL_KNOWN
+        )
         wanted = {**instance.labels, **custom, **claim.metadata.labels}
         marks = {**claim.metadata.annotations, **instance.annotations}
         if (wanted, marks) != (claim.metadata.labels, claim.metadata.annotations):

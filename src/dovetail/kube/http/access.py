@@ -47,6 +47,7 @@ class Access:
     server_name: str = ""  # the name that the server's certificate must have; empty: the host's
     proxy: str = ""
     namespace: str = "default"
+    in_cluster: bool = False  # True iff it is a pod's own, and the namespace is the pod's
     source: str = ""  # where all this is written, for messages
 
     def tls(self, certificate: Certificate | None) -> ssl.SSLContext:

@@ -51,5 +51,6 @@ def in_cluster(environment: Mapping[str, str], account: Path = ACCOUNT) -> Acces
         credentials=TokenFile(account / "token"),
         authority=(account / "ca.crt").read_bytes(),
         namespace=namespace.read_text(encoding="utf-8").strip() if namespace.exists() else "default",
+        in_cluster=True,
         source=str(account),
     )

@@ -8,13 +8,15 @@ from typing import Any
 from dovetail.api.meta import Object
 from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import BadRequest, Cause, Conflict
-from dovetail.kube.memory.texts import conflict, forbidden_cause, invalid, wrong_uid
+from dovetail.kube.memory.texts import conflict, forbidden_cause, invalid
 
 Document = dict[str, Any]
 
 # Status is a subresource of all other kinds; those lose a status given at creation, nodes excepted.
-WITHOUT_STATUS = frozenset({"Event", "StorageClass", "CSINode", "PriorityClass"})
+WITHOUT_STATUS = frozenset({"Event", "StorageClass", "CSINode", "PriorityClass", "Lease"})
 KEEPS_STATUS = frozenset({"Node"}) | WITHOUT_STATUS
+# Groups of kinds that CustomResourceDefinitions define.
+CUSTOM = frozenset({"karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh"})
 # Kinds whose generation counts the changes of what is wanted.
 GENERATIONAL = frozenset(
     {
@@ -84,6 +86,9 @@ def prepare_update(kind: type[Object], old: Document, new: Document, *, status: 
         asked = new.get("metadata") or {}
         _check_identity(kind, old["metadata"], asked)
         result = {**old}
+        if asked is not old["metadata"] and kind.API_VERSION.partition("/")[0] not in CUSTOM:
+            # Of Kubernetes' own kinds the labels and whatever else may change go along with the status.
+            result["metadata"] = _metadata(kind, old["metadata"], asked)
         result.pop("status", None)
         return {**result, "status": new["status"]} if new.get("status") is not None else result
     meta = _metadata(kind, old["metadata"], new.get("metadata") or {})
@@ -137,7 +142,8 @@ def _check_identity(kind: type[Object], old: Mapping[str, Any], asked: Mapping[s
                 f" the {noun} on the URL ({old.get(field, '')})"
             )
     if asked.get("uid", old["uid"]) != old["uid"]:
-        raise wrong_uid(kind, name, asked["uid"], old["uid"])
+        why = f'Invalid value: "{asked["uid"]}": field is immutable'
+        raise invalid(kind, name, Cause("metadata.uid", why))
     if asked.get("resourceVersion", old["resourceVersion"]) != old["resourceVersion"]:
         raise conflict(kind, name)
 

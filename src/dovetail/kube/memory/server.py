@@ -282,10 +282,7 @@ class MemoryServer:
 
     def _creation_namespace(self, kind: type[Object], meta: Document) -> str:
         if not kind.NAMESPACED:
-            if meta.get("namespace"):
-                cause = texts.forbidden_cause("metadata.namespace", "not allowed on this type")
-                raise texts.invalid(kind, meta.get("name", ""), cause)
-            meta.pop("namespace", None)
+            meta.pop("namespace", None)  # as a real server does, without a word
             return ""
         namespace: str = meta.setdefault("namespace", "default") or "default"
         meta["namespace"] = namespace

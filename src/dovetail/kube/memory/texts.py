@@ -33,8 +33,10 @@ def conflict(kind: type[Object], name: str, why: str = CHANGED, *, subresource: 
 
 
 def wrong_uid(kind: type[Object], name: str, asked: str, actual: str) -> Conflict:
-    return conflict(
-        kind, name, f"Precondition failed: UID in precondition: {asked}, UID in object meta: {actual}"
+    what = f"{kind.KIND}.{group(kind)}" if group(kind) else kind.KIND
+    return Conflict(
+        f'Operation cannot be fulfilled on {what} "{name}": the UID in the precondition ({asked})'
+        f" does not match the UID in record ({actual}). The object might have been deleted and then recreated"
     )
 
 

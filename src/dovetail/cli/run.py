@@ -1,0 +1,34 @@
+"""`dovetail run`: the controller on a real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dovetail.base.errors import DovetailError
+from dovetail.cli.run_flags import Flags
+
+
+def run(*, flags: Flags | None = None) -> None:
+    """Run the controller on a real cluster, until SIGTERM or Ctrl-C.
+
+    Flags and environment are Karpenter's: --batch-idle-duration is BATCH_IDLE_DURATION. A flag wins over the
+    environment. Only one controller acts at a time, Karpenter included: they share one lease.
+
+    Example, on any cluster and without a cloud: `dovetail run --provider kwok`
+    """
+    options = (flags or Flags()).options()
+    # Help and wrong words import every command; an HTTP server and client are not theirs to pay for.
+    from dovetail.runtime.process.main import run as run_process
+
+    try:
+        asyncio.run(run_process(options))
+    except* DovetailError as group:
+        raise _first(group) from None
+
+
+def _first(group: BaseExceptionGroup[DovetailError]) -> DovetailError:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, DovetailError)
+    return found

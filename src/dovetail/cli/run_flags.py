@@ -1,0 +1,220 @@
+"""Karpenter's flags and environment, and a few of our own, each checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar, get_type_hints
+
+from cyclopts import Parameter
+
+from dovetail.base.errors import InputError
+from dovetail.controllers.brakes.brakes import BrakeOptions
+from dovetail.controllers.brakes.rate import Rate
+from dovetail.disrupt.pause import read_pause
+from dovetail.model import labels
+from dovetail.model.offering import parse_dollars
+from dovetail.runtime.process.options import LEASE, Options
+from dovetail.runtime.settings import FeatureGates, Settings
+from dovetail.units.duration import parse_duration
+
+Bool = Literal["true", "false"]
+T = TypeVar("T")
+
+_GATES = {
+    "NodeRepair": "node_repair",
+    "ReservedCapacity": "",
+    "SpotToSpotConsolidation": "spot_to_spot_consolidation",
+    "NodeOverlay": "",
+    "StaticCapacity": "",
+    "CapacityBuffer": "",
+}
+# KUBECONFIG may name several files, and has its place after the flag and before the pod's own.
+_NO_VARIABLE = ("kubeconfig", "context")
+
+
+def _from_environment(cls: type[T]) -> type[T]:
+    """Let every field be given by the environment as well, under its name in capitals."""
+    hints = get_type_hints(cls, include_extras=True)
+    cls.__annotations__ = {
+        name: hint if name in _NO_VARIABLE else Annotated[hint, Parameter(env_var=name.upper())]
+        for name, hint in hints.items()
+    }
+    return cls
+
+
+@Parameter(name="*")
+@_from_environment
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """All flags, as text where their text is checked here.
+
+    Parameters
+    ----------
+    provider
+        Where nodes come from. kwok: Node objects that kwok plays, on any cluster and without a cloud.
+    instance_types
+        With kwok: a JSON file of instance types instead of Karpenter's table for kwok.
+    kubeconfig
+        The kubeconfig file to use. Otherwise KUBECONFIG, the pod's service account, or ~/.kube/config.
+    context
+        The context of the kubeconfig; its current one by default.
+    batch_idle_duration
+        A batch of pending pods is closed once none has come for so long.
+    batch_max_duration
+        A batch is closed after so long at the latest.
+    solve_deadline
+        How long the solver may look for a cheaper plan; as long as a batch stays idle by default.
+    preference_policy
+        Ignore: preferred rules count as if they were not there.
+    min_values_policy
+        BestEffort: buy with fewer kinds than minValues asks for, rather than not at all.
+    feature_gates
+        NAME=true or false, with commas between them.
+    kube_client_qps
+        Requests to the API server per second, for long.
+    kube_client_burst
+        Requests to the API server at once.
+    disable_leader_election
+        true: act without the lease. Never beside another controller.
+    leader_election_name
+        The lease; Karpenter's own by default, so that both can never act at once.
+    leader_election_namespace
+        Where the lease is: SYSTEM_NAMESPACE, the pod's namespace, or kube-system by default.
+    metrics_port
+        Where /metrics is served; 0 serves none.
+    health_probe_port
+        Where /healthz and /readyz are served; 0 serves none.
+    log_level
+        Which lines are written: debug is all of them.
+    pause
+        launches, disruption or all: what is not done for now.
+    launch_limit
+        Nodes that are launched at most per interval, such as 50/10m.
+    move_limit
+        Pods that voluntary disruption moves at most per interval, such as 200/1h.
+    forceful_budget
+        Nodes of a pool, a number or a percentage, that may be on their way out when another ends by force.
+    confirm_termination
+        The token of a mass termination that is meant.
+    pod_moves_per_day
+        How often consolidation may move the pods of a workload within 24 h, per pod that it has.
+    minimum_saving
+        What replacing a node must save at least, as 2%,$0.005.
+    node_surcharge
+        Dollars per hour that a node costs besides its instance and its volumes.
+    spot_diversity
+        Types that a spot node leaves the cloud to choose from, where there are as many.
+    spot_tolerance
+        Percent by which they may be dearer than the cheapest.
+    """
+
+    provider: Literal["kwok"] = "kwok"
+    instance_types: Path | None = None
+    kubeconfig: Path | None = None
+    context: str = ""
+    batch_idle_duration: str = "1s"
+    batch_max_duration: str = "10s"
+    solve_deadline: str = ""
+    preference_policy: str = "Respect"
+    min_values_policy: str = "Strict"
+    feature_gates: str = ""
+    kube_client_qps: float = 200
+    kube_client_burst: int = 300
+    disable_leader_election: Bool = "false"
+    leader_election_name: str = LEASE
+    leader_election_namespace: str = ""
+    metrics_port: int = 8080
+    health_probe_port: int = 8081
+    log_level: Literal["debug", "info", "error"] = "info"
+    pause: str = ""
+    launch_limit: str = ""
+    move_limit: str = ""
+    forceful_budget: str = ""
+    confirm_termination: str = ""
+    pod_moves_per_day: int = 1
+    minimum_saving: str = ""
+    node_surcharge: str = "0"
+    spot_diversity: int = 15
+    spot_tolerance: int = 20
+
+    def options(self) -> Options:
+        """The values. Raises InputError for the first that is not valid."""
+        return Options(
+            settings=self._settings(),
+            provider=self.provider,
+            instance_types=self.instance_types,
+            kubeconfig=self.kubeconfig,
+            context=self.context,
+            qps=_above("--kube-client-qps", self.kube_client_qps, 0),
+            burst=int(_above("--kube-client-burst", self.kube_client_burst, 0)),
+            metrics_port=_port("--metrics-port", self.metrics_port),
+            probe_port=_port("--health-probe-port", self.health_probe_port),
+            elect=self.disable_leader_election == "false",
+            lease=self.leader_election_name or LEASE,
+            lease_namespace=self.leader_election_namespace,
+            log_level=self.log_level,
+        )
+
+    def _settings(self) -> Settings:
+        return Settings(
+            batch_idle_duration=_read("--batch-idle-duration", parse_duration, self.batch_idle_duration),
+            batch_max_duration=_read("--batch-max-duration", parse_duration, self.batch_max_duration),
+            solve_deadline=_read("--solve-deadline", parse_duration, self.solve_deadline)
+            if self.solve_deadline
+            else None,
+            preference_policy=self.preference_policy,
+            min_values_policy=self.min_values_policy,
+            spot_diversity=self.spot_diversity,
+            spot_tolerance=self.spot_tolerance,
+            node_surcharge=_read("--node-surcharge", parse_dollars, self.node_surcharge),
+            minimum_saving=self.minimum_saving,
+            pod_moves_per_day=self.pod_moves_per_day,
+            gates=self._gates(),
+            brakes=BrakeOptions(
+                pause=_read("--pause", read_pause, self.pause),
+                launches=_read("--launch-limit", Rate.parse, self.launch_limit)
+                if self.launch_limit
+                else None,
+                moves=_read("--move-limit", Rate.parse, self.move_limit) if self.move_limit else None,
+                forceful=self.forceful_budget,
+                confirmed=self.confirm_termination,
+            ),
+            well_known=labels.KWOK_WELL_KNOWN,
+        )
+
+    def _gates(self) -> FeatureGates:
+        chosen: dict[str, bool] = {}
+        for part in (item.strip() for item in self.feature_gates.split(",")):
+            if not part:
+                continue
+            name, _, value = part.partition("=")
+            if name not in _GATES or value not in ("true", "false"):
+                raise InputError(
+                    f"{part!r} is not valid",
+                    source="--feature-gates",
+                    remedy=f"give NAME=true or NAME=false; names are {', '.join(_GATES)}",
+                )
+            if _GATES[name]:
+                chosen[_GATES[name]] = value == "true"
+        return FeatureGates(**chosen)
+
+
+def _read(flag: str, parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise InputError(str(error), source=flag) from None
+
+
+def _above(flag: str, value: float, least: float) -> float:
+    if value <= least:
+        raise InputError(f"{value} is not valid", source=flag, remedy=f"give more than {least}")
+    return value
+
+
+def _port(flag: str, value: int) -> int:
+    if not 0 <= value < 65_536:
+        raise InputError(f"{value} is not a port", source=flag, remedy="give 0 to 65535")
+    return value

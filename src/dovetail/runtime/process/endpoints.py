@@ -1,0 +1,62 @@
+"""Metrics and health over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from dovetail.base.errors import InputError
+
+# "" when all is well, else what is missing.
+Probe = Callable[[], str]
+
+
+@asynccontextmanager
+async def serve(
+    *, metrics_port: int, probe_port: int, exposition: Callable[[], bytes], ready: Probe
+) -> AsyncIterator[None]:
+    """Answer until the end of the block: /metrics on one port, /healthz and /readyz on the other.
+
+    A port of 0 serves nothing. Raises InputError for a port that is taken.
+    """
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def readyz(_: web.Request) -> web.Response:
+        missing = ready()
+        return web.Response(text=missing or "ok", status=503 if missing else 200)
+
+    runners: list[web.AppRunner] = []
+    try:
+        for port, flag, routes in (
+            (metrics_port, "--metrics-port", [web.get("/metrics", metrics)]),
+            (probe_port, "--health-probe-port", [web.get("/healthz", healthz), web.get("/readyz", readyz)]),
+        ):
+            if port:
+                runners.append(await _listen(port, flag, routes))
+        yield
+    finally:
+        for runner in runners:
+            await runner.cleanup()
+
+
+async def _listen(port: int, flag: str, routes: list[web.RouteDef]) -> web.AppRunner:
+    application = web.Application()
+    application.add_routes(routes)
+    runner = web.AppRunner(application, access_log=None, handle_signals=False)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, None, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise InputError(
+            f"cannot listen on port {port}: {error.strerror}", source=flag, remedy="give another port, or 0"
+        ) from None
+    return runner

@@ -1,0 +1,85 @@
+"""What has to be right before anything starts, told in one line where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object
+from dovetail.api.scheme import NODE_CLASSES
+from dovetail.base.errors import (
+    ApiError,
+    Forbidden,
+    InputError,
+    NotFound,
+    TimedOut,
+    Unauthorized,
+    Unavailable,
+)
+from dovetail.kube.http import wire
+from dovetail.kube.http.transport import Request, Transport, check
+
+
+async def greet(transport: Transport, classes: Iterable[tuple[str, str]]) -> str:
+    """The server's version. Raises InputError if it does not answer, know us, or have what is needed."""
+    access = transport.access
+    try:
+        version = await check(transport)
+        needed: list[type[Object]] = [NodePool, NodeClaim]
+        for kind in needed + [NODE_CLASSES[key] for key in classes]:
+            await _has(transport, kind)
+    except Unauthorized:
+        raise InputError(
+            f"{access.server} does not take these credentials: unknown, or expired",
+            source=access.source,
+            remedy="log in again, or renew the token",
+        ) from None
+    except (Unavailable, TimedOut) as error:
+        raise InputError(
+            str(error),
+            source=access.source,
+            remedy="check the server's address and that this machine reaches it",
+        ) from None
+    except Forbidden as error:
+        raise InputError(
+            str(error), source=access.source, remedy="give this user the rights of the Helm chart's roles"
+        ) from None
+    except ApiError as error:
+        raise InputError(str(error), source=access.source) from None
+    return version
+
+
+async def _has(transport: Transport, kind: type[Object]) -> None:
+    try:
+        await transport.ask(Request("GET", wire.path(kind), {"limit": "1"}))
+        return
+    except NotFound:
+        group, _, wanted = kind.API_VERSION.partition("/")
+    served = await _versions(transport, group)
+    what = f"{kind.PLURAL}.{group}"
+    if served and wanted not in served:
+        message = f"the cluster serves {group} as {', '.join(served)}, not as {wanted}"
+    else:
+        message = f"the cluster has no {what} (CustomResourceDefinition)"
+    raise InputError(
+        message, source=transport.access.server, remedy="apply them: dovetail crds | kubectl apply -f -"
+    )
+
+
+class _Version(msgspec.Struct):
+    version: str = ""
+
+
+class _Group(msgspec.Struct):
+    versions: list[_Version] = []
+
+
+async def _versions(transport: Transport, group: str) -> list[str]:
+    try:
+        body = await transport.ask(Request("GET", f"/apis/{group}"))
+        return [item.version for item in msgspec.json.decode(body, type=_Group).versions]
+    except (NotFound, msgspec.MsgspecError):
+        return []

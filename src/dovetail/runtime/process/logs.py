@@ -1,0 +1,116 @@
+"""Log lines: JSON, one a line, with Karpenter's keys and, where it has them, its words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import msgspec
+
+from dovetail.base.clock import SECOND, Clock
+
+LEVELS = ("debug", "info", "error")
+_SHOWN = 5  # names in a line; further ones are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a record of the event log becomes; `fields` picks and names its values."""
+
+    level: str
+    logger: str
+    message: str
+    fields: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def shortened(names: Sequence[str]) -> str:
+    """ "a, b, c, d, e and 7 other(s)"."""
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest} other(s)" if rest > 0 else "")
+
+
+def _dollars(nanos: Any) -> float:
+    return round(int(nanos) / 1e9, 6)
+
+
+_LINES: dict[str, Line] = {
+    "batch": Line(
+        "info",
+        "provisioner",
+        "found provisionable pod(s)",
+        lambda one: {
+            "Pods": shortened(one["pods"]),
+            "duration": f"{(one['closed'] - one['opened']) / SECOND:.3f}s",
+        },
+    ),
+    "solve": Line(
+        "info",
+        "provisioner",
+        "computed new nodeclaim(s) to fit pod(s)",
+        lambda one: {
+            "nodeclaims": one["claims"],
+            "pods": one["pods"] - one["unschedulable"],
+            "unschedulable-pods": one["unschedulable"],
+            "duration": f"{one['seconds']:.3f}s",
+            "hourly-cost": _dollars(one["hourly"]),
+            "hourly-lower-bound": _dollars(one["lowerBound"]),
+        },
+    ),
+    "disruption": Line(
+        "info",
+        "disruption",
+        "disrupting node(s)",
+        lambda one: {
+            "reason": one["reason"],
+            "decision": one["decision"],
+            "disrupted-node-count": len(one["nodes"]),
+            "replacement-node-count": len(one["replacements"]),
+            "disrupted-nodes": shortened(one["nodes"]),
+            "replacement-nodes": shortened(one["replacements"]),
+        },
+    ),
+    "reconcile.failed": Line(
+        "error",
+        "controller",
+        "Reconciler error",
+        lambda one: {"controller": one["controller"], "name": one["key"], "error": one["message"]},
+    ),
+    "plan.failed": Line(
+        "error", "provisioner", "could not make a plan", lambda one: {"error": one["message"]}
+    ),
+}
+
+
+class JsonLines:
+    """An EventLog that writes lines as they come, from `level` upwards."""
+
+    def __init__(self, clock: Clock, level: str, out: TextIO, errors: TextIO | None = None) -> None:
+        self._clock = clock
+        self._least = LEVELS.index(level)
+        self._out = out
+        self._errors = errors or out
+
+    def record(self, kind: str, /, **fields: object) -> None:
+        """See EventLog. What has no words of its own is a line of level debug under its own name."""
+        line = _LINES.get(kind)
+        if line is None:
+            self.write("debug", "controller", kind, **fields)
+        else:
+            self.write(line.level, line.logger, line.message, **line.fields(fields))
+
+    def write(self, level: str, logger: str, message: str, /, **fields: object) -> None:
+        """One line."""
+        if LEVELS.index(level) < self._least:
+            return
+        stamp = datetime.fromtimestamp(self._clock.now() / SECOND, UTC)
+        head = {
+            "level": level.upper(),
+            "time": stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "logger": logger,
+            "message": message,
+        }
+        out = self._errors if level == "error" else self._out
+        out.write(msgspec.json.encode({**head, **fields}).decode() + "\n")
+        out.flush()

@@ -1,0 +1,148 @@
+"""The controller on a real cluster, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+
+from dovetail import __version__
+from dovetail.base.metrics import Metric
+from dovetail.cloud.kwok import KwokCloud, default_types, read_types
+from dovetail.kube.http.access import Access
+from dovetail.kube.http.client import HttpClient, connect
+from dovetail.kube.http.locate import locate
+from dovetail.runtime.metrics.prometheus import PrometheusMetrics
+from dovetail.runtime.operator import Operator, Ports
+from dovetail.runtime.planning.process import ProcessPlanner
+from dovetail.runtime.process.clock import WallClock
+from dovetail.runtime.process.election import Candidate, Election
+from dovetail.runtime.process.endpoints import serve
+from dovetail.runtime.process.greet import greet
+from dovetail.runtime.process.lines import Lines
+from dovetail.runtime.process.logs import JsonLines
+from dovetail.runtime.process.nodes import ApiNodes
+from dovetail.runtime.process.options import Options
+
+SYSTEM_NAMESPACE = "kube-system"
+_BUILD = Metric("karpenter_build_info", "gauge", "What runs: always 1", ("version",))
+_LEADER = Metric("leader_election_master_status", "gauge", "1 while this process leads", ("name",))
+
+
+class Process:
+    """Composes everything that one process has. `run` returns once it was asked to stop."""
+
+    def __init__(self, options: Options, access: Access) -> None:
+        self._options = options
+        self._access = access
+        self._clock = WallClock()
+        self._log = JsonLines(self._clock, options.log_level, sys.stdout, sys.stderr)
+        self._metrics = PrometheusMetrics()
+        self._metrics.set(_BUILD, 1, version=__version__)
+        self._operator: Operator | None = None
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve, lead, operate. Raises InputError for what the user has to mend, LeadershipLost."""
+        options = self._options
+        types = read_types(options.instance_types) if options.instance_types else default_types()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
+        async with contextlib.AsyncExitStack() as stack:
+            client = await stack.enter_async_context(
+                connect(self._access, qps=options.qps, burst=options.burst)
+            )
+            version = await greet(client.transport, KwokCloud.node_class_kinds)
+            self._tell("starting", version=__version__, server=self._access.server, kubernetes=version)
+            await stack.enter_async_context(
+                serve(
+                    metrics_port=options.metrics_port,
+                    probe_port=options.probe_port,
+                    exposition=self._metrics.exposition,
+                    ready=self._missing,
+                )
+            )
+            election = await stack.enter_async_context(self._leading(client))
+            if self._stop.is_set():
+                return
+            planner = await stack.enter_async_context(ProcessPlanner())
+            cloud = KwokCloud(self._clock, ApiNodes(client), types)
+            ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics)
+            self._operator = Operator(ports, options.settings)
+            Lines(self._operator.state, self._log)
+            await self._until_stopped(self._operator, election)
+            self._tell("stopping")
+
+    async def _until_stopped(self, operator: Operator, election: Election | None) -> None:
+        """Both for ever, or until one fails or somebody asks for the end."""
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(operator.run(), name="operator")]
+            if election is not None:
+                running.append(tasks.create_task(election.keep(), name="lease"))
+            await self._stop.wait()
+            for task in running:
+                task.cancel()
+
+    @contextlib.asynccontextmanager
+    async def _leading(self, client: HttpClient) -> AsyncIterator[Election | None]:
+        """Within the block this process leads, unless it was asked to stop before."""
+        options = self._options
+        if not options.elect:
+            yield None
+            return
+        identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        who = Candidate(self._namespace(), options.lease, identity)
+        lease = f"{who.namespace}/{who.name}"
+
+        def waiting(holder: str) -> None:
+            self._tell(
+                "another controller leads, waiting for its lease",
+                lease=lease,
+                holder=holder,
+                remedy="scale the other one to 0 replicas to take over from it",
+            )
+
+        election = Election(client, self._clock, who, waiting)
+        self._metrics.set(_LEADER, 0, name=options.lease)
+        if await self._unless_stopped(election):
+            self._metrics.set(_LEADER, 1, name=options.lease)
+            self._tell("leading", lease=lease, holder=identity)
+        try:
+            yield election
+        finally:
+            await election.release()
+
+    async def _unless_stopped(self, election: Election) -> bool:
+        leading = asyncio.ensure_future(election.lead())
+        stopped = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait({leading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (leading, stopped):
+            task.cancel()
+        await asyncio.gather(leading, stopped, return_exceptions=True)
+        return not self._stop.is_set()
+
+    def _namespace(self) -> str:
+        """Karpenter's own: where this pod is, or where Karpenter is usually installed."""
+        told = self._options.lease_namespace or os.environ.get("SYSTEM_NAMESPACE", "")
+        return told or (self._access.namespace if self._access.in_cluster else SYSTEM_NAMESPACE)
+
+    def _missing(self) -> str:
+        """One that waits for the lease is ready: it will act as soon as it leads."""
+        operator = self._operator
+        return (
+            "" if operator is None or operator.state.watch_synced() else "the first lists have not come yet"
+        )
+
+    def _tell(self, message: str, **fields: object) -> None:
+        self._log.write("info", "controller", message, **fields)
+
+
+async def run(options: Options) -> None:
+    """Run the controller until SIGTERM or SIGINT. Raises InputError, LeadershipLost."""
+    access = locate(os.environ, kubeconfig=options.kubeconfig, context=options.context)
+    await Process(options, access).run()

@@ -1,0 +1,32 @@
+"""What a process on a real cluster is told besides the settings of the operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dovetail.kube.http.rate import BURST, QPS
+from dovetail.runtime.settings import Settings
+
+LEASE = "karpenter-leader-election"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """See docs/reference/run.md for each."""
+
+    settings: Settings
+    provider: Literal["kwok"] = "kwok"
+    instance_types: Path | None = None
+    kubeconfig: Path | None = None
+    context: str = ""
+    qps: float = QPS
+    burst: int = BURST
+    metrics_port: int = 8080
+    probe_port: int = 8081
+    elect: bool = True
+    lease: str = LEASE
+    lease_namespace: str = ""
+    log_level: str = "info"
+    observe: bool = False

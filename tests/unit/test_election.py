@@ -1,0 +1,128 @@
+"""Who leads: one at a time, by a lease."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dovetail.api.coordination import Lease
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import Unavailable
+from dovetail.kube.memory import MemoryServer
+from dovetail.kube.memory.client import MemoryClient
+from dovetail.runtime.process.election import Candidate, Election, LeadershipLost
+from dovetail.simulate.clock import VirtualClock, run_virtual
+
+PLACE = ("karpenter-leader-election", "kube-system")
+
+
+def election(
+    server: MemoryServer, clock: VirtualClock, who: str, client: Any = None, **more: Any
+) -> Election:
+    candidate = Candidate(PLACE[1], PLACE[0], who)
+    return Election(client or server.client(), clock, candidate, **more)
+
+
+class Deaf(MemoryClient):
+    """A server that stops answering."""
+
+    deaf = False
+
+    async def get(self, kind: Any, name: str, namespace: str = "") -> Any:
+        if self.deaf:
+            raise Unavailable("nobody answers")
+        return await super().get(kind, name, namespace)
+
+
+def test_the_first_one_leads_and_the_next_waits_for_its_end() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server, told = MemoryServer(clock), []
+        first = election(server, clock, "a")
+        await first.lead()
+        keeping = asyncio.ensure_future(first.keep())
+        second = election(server, clock, "b", waiting=told.append)
+        waiting = asyncio.ensure_future(second.lead())
+        await clock.sleep(60 * SECOND)
+        assert not waiting.done()
+        assert told == ["a"], "it is told once who leads"
+        keeping.cancel()
+        await clock.sleep(14 * SECOND)
+        assert not waiting.done(), "a leader that is late may still come back"
+        await clock.sleep(6 * SECOND)
+        assert waiting.done()
+        lease = await server.client().get(Lease, *PLACE)
+        assert (lease.spec.holder_identity, lease.spec.lease_transitions) == ("b", 1)
+
+    run_virtual(main)
+
+
+def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        first, second = election(server, clock, "a"), election(server, clock, "b")
+        await first.lead()
+        waiting = asyncio.ensure_future(second.lead())
+        await clock.sleep(SECOND)
+        await first.release()
+        await clock.sleep(3 * SECOND)
+        assert waiting.done()
+        await first.release()
+        lease = await server.client().get(Lease, *PLACE)
+        assert lease.spec.holder_identity == "b", "what is somebody else's stays theirs"
+
+    run_virtual(main)
+
+
+def test_another_holder_is_believed_by_our_own_clock() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        held = {
+            "holderIdentity": "karpenter-1",
+            "leaseDurationSeconds": 15,
+            "renewTime": "2001-01-01T00:00:00.0Z",
+        }
+        name, namespace = PLACE
+        meta = {"name": name, "namespace": namespace}
+        server.create(
+            {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": held}
+        )
+        waiting = asyncio.ensure_future(election(server, clock, "b").lead())
+        await clock.sleep(14 * SECOND)
+        assert not waiting.done(), "its clock may be wrong; it has its time from when we saw it"
+        await clock.sleep(4 * SECOND)
+        assert waiting.done()
+
+    run_virtual(main)
+
+
+def test_a_leader_that_nobody_answers_gives_up_before_others_lead() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        client = Deaf(server)
+        leader = election(server, clock, "a", client)
+        await leader.lead()
+        keeping = asyncio.ensure_future(leader.keep())
+        await clock.sleep(5 * SECOND)
+        client.deaf = True
+        begun = clock.now()
+        with pytest.raises(LeadershipLost, match="could not be renewed"):
+            await keeping
+        assert clock.now() - begun <= 12 * SECOND
+
+    run_virtual(main)
+
+
+def test_a_leader_whose_lease_was_taken_gives_up_at_once() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        leader = election(server, clock, "a")
+        await leader.lead()
+        keeping = asyncio.ensure_future(leader.keep())
+        await server.client().patch(Lease, *PLACE, merge={"spec": {"holderIdentity": "b"}})
+        with pytest.raises(LeadershipLost, match="it is held by b"):
+            await keeping
+        assert clock.now() <= 2 * SECOND
+
+    run_virtual(main)

@@ -1,0 +1,96 @@
+"""Flags and environment of `dovetail run`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cyclopts import App
+
+from dovetail.base.errors import InputError
+from dovetail.cli.run_flags import Flags
+from dovetail.cloud.kwok.types import default_types, read_types
+from dovetail.model import labels
+from dovetail.runtime.process.options import Options
+
+
+def read(*arguments: str) -> Options:
+    app = App(result_action="return_value")
+
+    @app.default
+    def command(*, flags: Flags | None = None) -> Options:
+        return (flags or Flags()).options()
+
+    options = app(list(arguments), exit_on_error=False, print_error=False)
+    assert isinstance(options, Options)
+    return options
+
+
+def test_what_is_so_by_default() -> None:
+    options = read()
+    assert (options.qps, options.burst, options.metrics_port, options.probe_port) == (200, 300, 8080, 8081)
+    assert (options.lease, options.lease_namespace, options.elect) == ("karpenter-leader-election", "", True)
+    assert options.settings.well_known == labels.KWOK_WELL_KNOWN
+
+
+def test_flags_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_IDLE_DURATION", "2s")
+    monkeypatch.setenv("BATCH_MAX_DURATION", "20s")
+    monkeypatch.setenv("DISABLE_LEADER_ELECTION", "true")
+    monkeypatch.setenv("FEATURE_GATES", "NodeRepair=true,StaticCapacity=false")
+    options = read("--batch-idle-duration", "3s", "--kube-client-qps=50")
+    settings = options.settings
+    assert (settings.batch_idle_duration, settings.batch_max_duration) == (3_000_000_000, 20_000_000_000)
+    assert (options.elect, options.qps, settings.gates.node_repair) == (False, 50, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batch-idle-duration", "soon"], "--batch-idle-duration"),
+        (["--batch-idle-duration", "20s"], "at most the maximum duration"),
+        (["--feature-gates", "NodeRepairs=true"], "names are NodeRepair, ReservedCapacity"),
+        (["--feature-gates", "NodeRepair=yes"], "'NodeRepair=yes' is not valid"),
+        (["--kube-client-qps", "0"], "--kube-client-qps: 0.0 is not valid"),
+        (["--metrics-port", "99999"], "--metrics-port: 99999 is not a port"),
+        (["--preference-policy", "Sometimes"], "choose one of Respect, Ignore"),
+        (["--launch-limit", "many"], "--launch-limit"),
+    ],
+)
+def test_what_is_not_valid(arguments: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(*arguments)
+    assert message in str(caught.value)
+
+
+def test_the_table_of_kwok_types() -> None:
+    types = {item.name: item for item in default_types()}
+    assert len(types) == 144
+    chosen = types["s-4x-amd64-linux"]
+    assert (chosen.capacity["cpu"], chosen.capacity["pods"]) == (4_000, 64)
+    assert chosen.capacity["memory"] == 16 << 30
+    prices = {offering.capacity_type: offering.price for offering in chosen.offerings}
+    assert prices == {"on-demand": 117_179_869, "spot": 82_025_908}
+    assert len(chosen.offerings) == 8
+    assert types["c-256x-arm64-windows"].capacity["pods"] == 1_024
+
+
+def test_types_from_a_file_of_karpenters(tmp_path: Path) -> None:
+    zone = {"key": labels.ZONE, "operator": "In", "values": ["z"]}
+    kind = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["spot"]}
+    entry = {
+        "Name": "tiny",
+        "Architecture": "arm64",
+        "OperatingSystems": ["linux"],
+        "Resources": {"cpu": "500m", "memory": "1Gi", "pods": "8"},
+        "Offerings": [{"Price": 0.01, "Available": True, "Requirements": [zone, kind]}],
+    }
+    path = tmp_path / "types.json"
+    path.write_text(json.dumps([entry]))
+    (found,) = read_types(path)
+    assert (found.name, found.capacity["cpu"], found.offerings[0].price) == ("tiny", 500, 10_000_000)
+    del entry["Resources"]
+    path.write_text(json.dumps([entry]))
+    with pytest.raises(InputError, match="lacks 'Resources'"):
+        read_types(path)
