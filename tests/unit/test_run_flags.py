@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 from dovetail.base.errors import InputError
 from dovetail.cli.run_flags import Flags
+from dovetail.cli.run_inert import Inert
 from dovetail.cloud.kwok.types import default_types, read_types
 from dovetail.model import labels
 from dovetail.runtime.process.options import Options
@@ -94,3 +95,23 @@ def test_types_from_a_file_of_karpenters(tmp_path: Path) -> None:
     path.write_text(json.dumps([entry]))
     with pytest.raises(InputError, match="lacks 'Resources'"):
         read_types(path)
+
+
+def test_settings_without_effect_are_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App(result_action="return_value")
+
+    @app.default
+    def command(*, inert: Inert | None = None) -> tuple[str, ...]:
+        return (inert or Inert()).given()
+
+    def given(*arguments: str) -> object:
+        return app(list(arguments), exit_on_error=False, print_error=False)
+
+    assert given() == ()
+    monkeypatch.setenv("CLUSTER_NAME", "demo")
+    assert given("--reserved-enis", "2") == ("--cluster-name", "--reserved-enis")
+    for wrong in (["--reserved-enis=-1"], ["--ami-refresh-interval", "1s"]):
+        with pytest.raises(InputError):
+            given(*wrong)
+    with pytest.raises(CycloptsError):
+        given("--isolated-vpc", "yes")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from dovetail.base.errors import DovetailError
 from dovetail.cli.run_flags import Flags
+from dovetail.cli.run_inert import Inert
 
 
-def run(*, flags: Flags | None = None) -> None:
+def run(*, flags: Flags | None = None, inert: Inert | None = None) -> None:
     """Run the controller on a real cluster, until SIGTERM or Ctrl-C.
 
     Flags and environment are Karpenter's: --batch-idle-duration is BATCH_IDLE_DURATION. A flag wins over the
@@ -16,7 +18,7 @@ def run(*, flags: Flags | None = None) -> None:
 
     Example, on any cluster and without a cloud: `dovetail run --provider kwok`
     """
-    options = (flags or Flags()).options()
+    options = replace((flags or Flags()).options(), without_effect=(inert or Inert()).given())
     # Help and wrong words import every command; an HTTP server and client are not theirs to pay for.
     from dovetail.runtime.process.main import run as run_process
 

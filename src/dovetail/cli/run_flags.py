@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar, get_type_hints
+from typing import Literal, TypeVar
 
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
+from dovetail.cli.run_environment import from_environment
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.brakes.rate import Rate
 from dovetail.disrupt.pause import read_pause
@@ -30,22 +31,10 @@ _GATES = {
     "StaticCapacity": "",
     "CapacityBuffer": "",
 }
-# KUBECONFIG may name several files, and has its place after the flag and before the pod's own.
-_NO_VARIABLE = ("kubeconfig", "context")
-
-
-def _from_environment(cls: type[T]) -> type[T]:
-    """Let every field be given by the environment as well, under its name in capitals."""
-    hints = get_type_hints(cls, include_extras=True)
-    cls.__annotations__ = {
-        name: hint if name in _NO_VARIABLE else Annotated[hint, Parameter(env_var=name.upper())]
-        for name, hint in hints.items()
-    }
-    return cls
 
 
 @Parameter(name="*")
-@_from_environment
+@from_environment
 @dataclass(frozen=True, kw_only=True)
 class Flags:
     """All flags, as text where their text is checked here.

@@ -11,11 +11,11 @@ from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import AlreadyExists, ApiError, InstanceNotFound, NotFound
+from dovetail.cloud.aws.choice import Request, choose
 from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.kwok import machine
 from dovetail.cloud.provider import Instance, NodeClassResolution
 from dovetail.cloud.repair import RepairPolicy
-from dovetail.cloud.simulated.fleet import Request, candidates
 from dovetail.cloud.simulated.refusals import check_ready
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
@@ -68,7 +68,7 @@ class KwokCloud:
         check_ready(node_class)
         request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))
         chosen = min(
-            candidates(self._types, request),
+            choose(self._types, request).candidates(),
             key=lambda one: (one.offering.price, one.instance_type.name, one.offering.zone),
         )
         made = machine.instance(chosen, claim, self._clock.now())

@@ -65,7 +65,9 @@ async def _has(transport: Transport, kind: type[Object]) -> None:
     else:
         message = f"the cluster has no {what} (CustomResourceDefinition)"
     raise InputError(
-        message, source=transport.access.server, remedy="apply them: dovetail crds | kubectl apply -f -"
+        message,
+        source=transport.access.server,
+        remedy="apply them: dovetail crds | kubectl apply --server-side --force-conflicts -f -",
     )
 
 

@@ -59,6 +59,8 @@ class Process:
             )
             version = await greet(client.transport, KwokCloud.node_class_kinds)
             self._tell("starting", version=__version__, server=self._access.server, kubernetes=version)
+            if options.without_effect:
+                self._tell("settings without effect here", settings=list(options.without_effect))
             await stack.enter_async_context(
                 serve(
                     metrics_port=options.metrics_port,

@@ -29,4 +29,4 @@ class Options:
     lease: str = LEASE
     lease_namespace: str = ""
     log_level: str = "info"
-    observe: bool = False
+    without_effect: tuple[str, ...] = ()  # flags that were given and change nothing

@@ -1,0 +1,44 @@
+"""What keeps the controller from starting: one line that says what and how to mend it, exit code 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.processes import free_ports, write
+from tests.cluster.controlplane.start import ControlPlane
+from tests.cluster.running import said
+
+
+def test_a_cluster_without_the_crds() -> None:
+    # One of its own: other tests install them into theirs.
+    with ControlPlane(build(), nodes=False, controllers="serviceaccount") as plane:
+        code, complaint = said(plane)
+    assert code == 2
+    assert "the cluster has no nodepools.karpenter.sh (CustomResourceDefinition)" in complaint
+    assert "dovetail crds | kubectl apply" in complaint
+
+
+def test_nobody_answers(api_server: ControlPlane, tmp_path: Path) -> None:
+    config = json.loads(api_server.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{free_ports(1)[0]}"
+    code, complaint = said(api_server, "--kubeconfig", str(write(tmp_path / "config", config)))
+    assert code == 2
+    assert "does not answer" in complaint
+    assert "check the server's address" in complaint
+
+
+def test_a_server_that_nobody_vouches_for(api_server: ControlPlane, tmp_path: Path) -> None:
+    config = json.loads(api_server.kubeconfig.read_text())
+    del config["clusters"][0]["cluster"]["certificate-authority"]
+    code, complaint = said(api_server, "--kubeconfig", str(write(tmp_path / "config", config)))
+    assert code == 2
+    assert "certificate" in complaint.lower()
+
+
+def test_no_rights(api_server: ControlPlane, tmp_path: Path) -> None:
+    path = api_server.write_kubeconfig("system:kube-scheduler", tmp_path / "config")
+    code, complaint = said(api_server, "--kubeconfig", str(path))
+    assert code == 2
+    assert 'cannot list resource "nodepools"' in complaint
