@@ -118,10 +118,12 @@ def far(scenario: Scenario, plan: Plan) -> str:
 
 
 def judged(answers: Answers, judge: Judge, known: Mapping[str, str]) -> None:
-    """Assert that only known scenarios fall short."""
+    """Assert that the known scenarios fall short, and no others."""
     found = {scenario.name: text for scenario, plan in answers if (text := judge(scenario, plan))}
     fresh = {name: text for name, text in found.items() if name not in known}
     assert fresh == {}
+    fine = {scenario.name for scenario, _ in answers if scenario.name in known} - set(found)
+    assert fine == set(), "listed, but fine: take it off the list"
 
 
 def test_there_are_scenarios() -> None:

@@ -28,7 +28,7 @@ _LEAST = 10_000  # units that are spent in any case, unless the time is over: no
 
 
 @dataclass(frozen=True, slots=True)
-class _Try:
+class Attempt:
     """One pod with the demands of one level."""
 
     shape: Shape
@@ -90,27 +90,33 @@ class Latecomers:
     def _place(self, shape: Shape, pod: str) -> bool:
         for number, level in enumerate(shape.levels):
             for wanted in level.alternatives:
-                attempt = _Try(shape, number, wanted, pod)
+                attempt = Attempt(shape, number, wanted, pod)
                 if self._on_node(attempt) or self._on_site(attempt) or self._on_new(attempt):
                     return True
         return False
 
-    def _on_node(self, attempt: _Try) -> bool:
-        nodes, judge, shape = self._world.nodes, self._standing.judge, attempt.shape
+    def _on_node(self, attempt: Attempt) -> bool:
+        nodes, shape = self._world.nodes, attempt.shape
         level = shape.levels[attempt.number]
         for row in nodes.candidates(attempt.wanted, level.rules, shape.vector):
-            self._world.work.spend(1)
-            domain_of = self._standing.domain_of(row)
-            if nodes.accepts(row, shape) and not judge.refused(
-                shape, level.owned, domain_of, skip_hosts=False
-            ):
-                nodes.place(row, shape)
-                self.existing.setdefault(row, []).append(Unit(shape.index, attempt.number, attempt.pod))
-                judge.count(shape, attempt.number, domain_of, 1, judge.node_ground(row))
+            if self._put(attempt, row):
                 return True
         return False
 
-    def _on_site(self, attempt: _Try) -> bool:
+    def _put(self, attempt: Attempt, row: int) -> bool:
+        """Put the pod on an existing node that suits it, if there is room and no other pod objects."""
+        nodes, judge, shape = self._world.nodes, self._standing.judge, attempt.shape
+        self._world.work.spend(1)
+        domain_of = self._standing.domain_of(row)
+        owned = shape.levels[attempt.number].owned
+        if not nodes.accepts(row, shape) or judge.refused(shape, owned, domain_of, skip_hosts=False):
+            return False
+        nodes.place(row, shape)
+        self.existing.setdefault(row, []).append(Unit(shape.index, attempt.number, attempt.pod))
+        judge.count(shape, attempt.number, domain_of, 1, judge.node_ground(row))
+        return True
+
+    def _on_site(self, attempt: Attempt) -> bool:
         """Put the pod on the bought node that becomes the least dearer by it."""
         sites = self._standing.sites
         offers = [
@@ -121,13 +127,16 @@ class Latecomers:
         if not offers:
             return False
         offer, position = min(offers, key=lambda each: (each[0].dearer, each[1]))
-        site, limits = sites[position], self._standing.limits
+        self._grow(attempt, sites[position], offer)
+        return True
+
+    def _grow(self, attempt: Attempt, site: Site, offer: _Offer) -> None:
+        limits = self._standing.limits
         limits.give_back(site.purchase.made.pool, site.purchase.made.types, site.purchase.made.reservation)
         site.purchase = Purchase(offer.made, (*site.purchase.parts, (offer.item, [(attempt.pod,)])))
         self._settle(attempt, site, offer)
-        return True
 
-    def _grown(self, attempt: _Try, site: Site) -> _Offer | None:
+    def _grown(self, attempt: Attempt, site: Site) -> _Offer | None:
         """The bought node with the pod on it, None if it cannot be there."""
         made, shape = site.purchase.made, attempt.shape
         self._world.work.spend(1)
@@ -146,18 +155,23 @@ class Latecomers:
         limits.take(made.pool, made.types, made.reservation)
         return found
 
-    def _on_new(self, attempt: _Try) -> bool:
+    def _on_new(self, attempt: Attempt) -> bool:
         """Buy one more node for the pod, from the heaviest pools that have one."""
         standing = self._standing
         for pools in standing.judge.pools(attempt.shape, attempt.number, attempt.wanted):
             offer = self._cheapest(attempt, pools, (attempt.wanted, None))
             if offer is not None:
-                site = standing.site(Purchase(offer.made, ((offer.item, [(attempt.pod,)]),)), offer.pins)
-                self._settle(attempt, site, offer)
+                self._buy(attempt, offer)
                 return True
         return False
 
-    def _settle(self, attempt: _Try, site: Site, offer: _Offer) -> None:
+    def _buy(self, attempt: Attempt, offer: _Offer) -> Site:
+        made = Purchase(offer.made, ((offer.item, [(attempt.pod,)]),))
+        site = self._standing.site(made, offer.pins)
+        self._settle(attempt, site, offer)
+        return site
+
+    def _settle(self, attempt: Attempt, site: Site, offer: _Offer) -> None:
         standing, made = self._standing, offer.made
         site.pins = offer.pins
         standing.limits.take(made.pool, made.types, made.reservation)
@@ -165,7 +179,7 @@ class Latecomers:
         standing.settle(site)
 
     def _cheapest(
-        self, attempt: _Try, pools: tuple[int, ...], where: tuple[Requirements, Site | None]
+        self, attempt: Attempt, pools: tuple[int, ...], where: tuple[Requirements, Site | None]
     ) -> _Offer | None:
         """The cheapest node that a site may become with the pod on it, or that may be bought for the pod."""
         both, site = where
@@ -184,7 +198,7 @@ class Latecomers:
         return best
 
     def _places(
-        self, attempt: _Try, pools: tuple[int, ...], both: Requirements, site: Site | None
+        self, attempt: Attempt, pools: tuple[int, ...], both: Requirements, site: Site | None
     ) -> Iterator[tuple[tuple[int, ...], Pins]]:
         """Legal ways to pin the labels that the pod's rules look at, with the pools that allow them."""
         world, standing, shape = self._world, self._standing, attempt.shape

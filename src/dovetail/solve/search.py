@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from dovetail.solve.assemble import Assembler
+from dovetail.solve.bounds.between.program import Berth
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Placement, scope_of
 from dovetail.solve.demand.relax_preferences import OTHER_TERM
 from dovetail.solve.desk import Desk
 from dovetail.solve.explain.event import Explainer
+from dovetail.solve.follow import Follower
 from dovetail.solve.latecomers import Latecomers
 from dovetail.solve.openings import Opened, Openings, merged
 from dovetail.solve.packing.choose import choose
@@ -86,6 +89,21 @@ class Search:
             waiting = self._late(waiting)
         openings = Openings(self.world)
         self.bought = openings.kept_out(self.bought)
+        return Answer(self._plan(waiting), openings.surprises(self.bought))
+
+    def follow(self, berths: Sequence[Berth]) -> Answer | None:
+        """The plan that an answer describes, node by node; None if rules allow no order of its pods."""
+        standing = Standing(self.world, self.limits, self.opened)
+        standing.count({}, [])
+        follower = Follower(standing, self.columns, berths)
+        if not follower.follow():
+            return None
+        placed = {pod for berth in berths for *_, pods in berth.pods for pod in pods}
+        rest = [(shape.index, pod) for shape in self.world.shapes for pod in shape.pods if pod not in placed]
+        waiting = follower.run(rest)
+        self.existing, self.grown = follower.existing, True
+        openings = Openings(self.world)
+        self.bought = openings.kept_out([site.purchase for site in standing.sites])
         return Answer(self._plan(waiting), openings.surprises(self.bought))
 
     def _first_assignment(self) -> Assignment:
@@ -239,7 +257,7 @@ class Search:
         worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
         same = not self.grown and len(self.worth) == len(self.items) == len(scope.shapes)
         prover = Prover(scope, self.world.work, self._desk.early)
-        ruled = partial(self._desk.between.bound, self.free, placements)
+        ruled = partial(self._desk.between.bound, self.free, placements, hourly)
         proof = prove(prover, worth if self.worth else None, hourly, same=same, ruled=ruled)
         if prover.better:
             start = Limits(self.world, self.columns)

@@ -53,6 +53,9 @@ def _best(desk: Desk) -> Plan:
         best = min(best, answer, key=lambda one: one.rank)
         if not desk.stranded(best.plan.unschedulable):
             break
+    if desk.between.berths and best.plan.cost.gap >= _NEAR and work.left:
+        followed = Search(desk, {}, Policy()).follow(desk.between.berths)
+        best = min(best, followed or best, key=lambda one: one.rank)
     if desk.between.targets and best.plan.cost.gap >= _NEAR and work.left:
         answer, _ = _settled(desk, Policy(targets=desk.between.targets))
         best = min(best, answer, key=lambda one: one.rank)

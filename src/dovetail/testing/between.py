@@ -17,8 +17,10 @@ from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.testing.exhaustive.market import Kind, Market, repulsion
 from dovetail.testing.exhaustive.places import Site
 from dovetail.testing.knapsack import Amounts, Row, maximum
+from dovetail.testing.whole_loads import Block, Blocks
 
 _MANY = 1000  # nodes of one sort
+_LOADS = 3_000  # sets of pods on one node
 _FUNCTIONS = 8  # dual feasible functions per resource
 
 
@@ -48,6 +50,7 @@ class Program:
             for rule in rules:
                 self._near(rule, rules)
         self._apart()
+        self.whole = self._loads()  # True iff no node holds parts of pods
 
     def least(self) -> float:
         """What all pods cost at least, in nano-dollars per hour."""
@@ -108,6 +111,36 @@ class Program:
                 if kind != first and all(self._clash(kind, other) for other in group):
                     group.append(kind)
             yield [1.0 if kind in group else 0.0 for kind in here]
+
+    def _loads(self) -> bool:
+        """Nodes as sets of pods, each of which is a column; False where there are too many."""
+        blocks = Blocks(self._market)
+        seen: set[tuple[object, Block]] = set()
+        held: dict[int, list[tuple[int, Block]]] = {}
+        for number, index in enumerate(self.sites):
+            site = self.site(number)
+            told = (tuple(sorted(site.labels.items())), site.pool.name)
+            for block in blocks.of(index, _LOADS - len(seen)):
+                # The sites are sorted by price.
+                if not blocks.hopeless(block) and (told, block) not in seen:
+                    seen.add((told, block))
+                    held.setdefault(number, []).append((self._column(_MANY), block))
+            if len(seen) > _LOADS:
+                return False
+        for number, node in enumerate(self.nodes):
+            mine = held.get(number, [])
+            self.rows.append(({node: -1.0, **{column: 1.0 for column, _ in mine}}, 0.0))
+            for kind in range(len(self.kinds)):
+                there = {column: float(block[kind]) for column, block in mine if block[kind]}
+                if (kind, number) in self.pods:
+                    pods = self.pods[kind, number]
+                    self.rows.append(({pods: 1.0, **{c: -count for c, count in there.items()}}, 0.0))
+                    self.rows.append(({pods: -1.0, **there}, 0.0))
+        every = [each for mine in held.values() for each in mine]
+        for near in blocks.near:
+            first = [column for column, block in every if blocks.lonely(block, near)]
+            self.rows.append((dict.fromkeys(first, 1.0), 1.0))
+        return True
 
     def _clash(self, one: int, other: int) -> bool:
         """True iff such pods never share a node."""

@@ -24,6 +24,7 @@ from dovetail.testing.exhaustive.market import Kind, Market, repulsion
 from dovetail.testing.exhaustive.places import free_room, holds
 from dovetail.testing.knapsack import SLACK, Amounts, Load, holds_more
 
+_OTHER_TERM = "required node affinity term"  # nothing that was promised is lost with it
 _MOST_CELLS = 250  # places for pods in an integer program that is solved within a second or two
 
 Mask = npt.NDArray[np.bool_]
@@ -53,10 +54,12 @@ class _Check:
         self.problem, self.plan, self.proof = problem, plan, plan.proof
         asked, least, soft = promised(problem, plan)
         if any(pool.limits for pool in problem.pools):
-            # Limits decide who gets what: nothing is promised there.
-            left = {item.pod for item in plan.unschedulable}
-            asked = replace(problem, pods=tuple(pod for pod in problem.pods if pod.key not in left))
-            least, soft = {}, {}
+            # Limits decide who gets what: no pool is promised there, nor preferences unless all are kept.
+            least = {}
+            if any(word != _OTHER_TERM for words in plan.relaxed.values() for word in words):
+                left = {item.pod for item in plan.unschedulable}
+                asked = replace(problem, pods=tuple(pod for pod in problem.pods if pod.key not in left))
+                soft = {}
         pods = {pod.key: pod for pod in asked.pods}
         self.worth: list[int] = []
         self.pools: list[tuple[str, ...]] = []  # per kind: of which nodes may be bought for it
@@ -104,7 +107,7 @@ class _Check:
         program = Program(market_of(problem, plan))
         if len(program.pods) <= _MOST_CELLS:
             least = program.least()
-            if least < self.proof.bound * (1 - SLACK):
+            if program.whole and least < self.proof.bound * (1 - SLACK):
                 yield f"pods can be placed for {least:.0f} as far as can be told, not {self.proof.bound}"
 
     def _promised(self) -> Iterator[str]:

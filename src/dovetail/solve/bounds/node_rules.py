@@ -35,13 +35,18 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
     matching = [frozenset(world.shapes[shape].matching) for shape, _ in kinds]
     both = [mine & matched for mine, matched in zip(owned, matching, strict=True)]
     # Where limits allow no further node, hosts may be filled beyond `maxSkew` as long as they are alike.
-    limited = any(table.pool.limits is not None for table in world.tables)
+    stuck = {
+        group
+        for (shape, level), each in zip(kinds, both, strict=True)
+        if each and not _endless(world, shape, level)
+        for group in each
+    }
     capped = sorted(
         {
             group
             for each in both
-            for group in each
-            if groups[group].id.kind == SPREAD and groups[group].id.key == HOSTNAME and not limited
+            for group in each - stuck
+            if groups[group].id.kind == SPREAD and groups[group].id.key == HOSTNAME
         }
     )
     takes = np.array([[group in each for group in capped] for each in both], dtype=np.int64)
@@ -50,6 +55,19 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
         takes=takes.reshape(len(kinds), len(capped)),
         most=np.array([groups[group].id.max_skew for group in capped], dtype=np.int64),
         conflict=_conflict(world, kinds, owned, matching),
+    )
+
+
+def _endless(world: World, shape: int, level: int) -> bool:
+    """True iff one more node can be bought for such a pod whatever else is bought."""
+    free = [table.index for table in world.tables if table.pool.limits is None]
+    if len(free) == len(world.tables):
+        return True
+    known, last = world.shapes[shape], world.shapes[shape].levels[level]
+    return any(
+        world.suits(pool, wanted, last.rules) and bool(world.columns(pool, wanted, known.vector).any())
+        for wanted in last.alternatives
+        for pool in free
     )
 
 

@@ -136,16 +136,19 @@ def kinds_placed(
 ) -> dict[tuple[int, int, int], list[str]]:
     """(shape, level, tier) -> pods. The tier is the last whose pools count, -1 where that is not known yet.
 
-    Where pools have limits, who gets the better pool is anybody's guess: nothing is promised there.
+    Where pools have limits, who gets the better pool is anybody's guess, and so is who gives up preferences
+    where anybody does: then nothing is promised.
     """
+    placed = list(placed)
+    shapes = world.shapes
+    lossless = not any(shapes[unit.shape].levels[unit.level].lost for unit, _ in placed)
     tier_of = {pool: index for index, tier in enumerate(world.tiers) for pool in tier}
     found: dict[tuple[int, int, int], list[str]] = {}
     for unit, pools in placed:
-        if limited:
-            kind = (unit.shape, len(world.shapes[unit.shape].levels) - 1, len(world.tiers))
-        else:
-            level = _last_alike(world.shapes[unit.shape], unit.level)
-            kind = (unit.shape, level, tier_of[pools[0]] if pools else -1)
+        shape = shapes[unit.shape]
+        level = _last_alike(shape, unit.level) if lossless or not limited else len(shape.levels) - 1
+        tier = len(world.tiers) if limited else tier_of[pools[0]] if pools else -1
+        kind = (unit.shape, level, tier)
         found.setdefault(kind, []).append(unit.pod)
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bounds.between.affinities import apart, together
+from dovetail.solve.bounds.between.loads import Enumeration, Loads, Program
 from dovetail.solve.bounds.between.rows import Rows
 from dovetail.solve.bounds.between.spreads import Spreads
 from dovetail.solve.bounds.between.terrain import Terrain, terrain_of
@@ -19,14 +20,26 @@ from dovetail.solve.packing.integer import minimum
 from dovetail.solve.placing.policy import Target
 from dovetail.solve.supply.columns import Columns, Floats
 from dovetail.solve.supply.encode import Amounts
-from dovetail.solve.supply.world import World
+from dovetail.solve.supply.world import Pins, World
 
 _SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
 _MOST_CELLS = 2_500  # kinds times sites where they may be; larger programs take too long
 _MOST_SIZE = 40_000  # shapes times offerings
+_MOST_LOADS = 500  # with more, a program takes too long
+_CLOSE = 0.999  # share of the price: a bound that near is not worth another search
 _UNITS = 4  # of work per factor of a program, to write it down
 _FEWEST = 500  # units of work between two questions of the solver: as many as factors, but no fewer
 _SHARE = 0.4  # of the work left, for solving one
+
+
+@dataclass(frozen=True, slots=True)
+class Berth:
+    """One node of an answer: an existing one (`row`), or a new one of a pool with these labels."""
+
+    pods: tuple[tuple[int, int, tuple[str, ...]], ...]  # (shape, level, names)
+    row: int = -1
+    pool: int = -1
+    domains: Pins = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,8 @@ class Ruled:
 
     bound: int = 0
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape
+    berths: tuple[Berth, ...] = ()  # the nodes of that answer, where loads were chosen from
+    settled: bool = False  # True iff they were
 
 
 class Between:
@@ -47,9 +62,13 @@ class Between:
         self.spent = 0  # units of work
         # Per shape, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
+        self.berths: tuple[Berth, ...] = ()  # the nodes of the best answer, where they are known one by one
 
-    def bound(self, free: Amounts, placed: Sequence[Placement]) -> int:
-        """For all plans that keep the promises of this one; `free` (nodes, R) is the room before them."""
+    def bound(self, free: Amounts, placed: Sequence[Placement], price: int) -> int:
+        """For all plans that keep the promises of this one, which costs `price`.
+
+        `free` (nodes, R) is the room before them.
+        """
         work = self._world.work
         shapes = [self._world.shapes[index] for index in sorted({unit.shape for unit, _ in placed})]
         size = len(shapes) * len(self._columns.price)
@@ -60,12 +79,13 @@ class Between:
         key = tuple((kind.shape, kind.level, kind.tier, len(kind.pods)) for kind in terrain.kinds)
         work.spend(terrain.feasible.size)
         if key not in self._known:
-            self._known[key] = found = self._solved(terrain)
+            self._known[key] = found = self._solved(terrain, price)
             self.targets = found.targets or self.targets
+            self.berths = found.berths or self.berths
         self.spent += work.used - begun
         return self._known[key].bound
 
-    def _solved(self, terrain: Terrain) -> Ruled:
+    def _solved(self, terrain: Terrain, price: int) -> Ruled:
         work = self._world.work
         if np.count_nonzero(terrain.feasible) > _MOST_CELLS:
             return Ruled()
@@ -73,10 +93,58 @@ class Between:
         work.spend(rows.size * _UNITS)
         if not work.left:
             return Ruled()
+        loads = Enumeration(rows, price, work).run()
+        known = Ruled() if loads is None else self._by_loads(rows, loads, price)
+        if known.bound >= price * _CLOSE or known.settled or not work.left:
+            return known
         answer = minimum(rows.model(), work, check=max(_FEWEST, rows.size), share=_SHARE)
-        bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
         targets = {} if answer.values is None else _targets(rows, answer.values)
-        return Ruled(max(0, bound), targets)
+        return Ruled(max(known.bound, _in_nano(answer.bound)), targets)
+
+    def _by_loads(self, rows: Rows, loads: Loads, price: int) -> Ruled:
+        """By all loads that a plan for less than `price` could use."""
+        work, whole = self._world.work, Program(self._world, rows, loads)
+        least, kept = whole.useful(price / NANO_DOLLARS, work)
+        bound = min(price, _in_nano(least))
+        many = int(np.count_nonzero(kept))
+        if bound >= price * _CLOSE or many > _MOST_LOADS or not work.left:
+            return Ruled(max(0, bound))
+        model = whole.model(kept)
+        answer = minimum(model, work, check=max(_FEWEST, len(model.a_matrix_.value_)), share=_SHARE)
+        bound = max(bound, min(price, _in_nano(answer.bound)))
+        if answer.values is None:
+            return Ruled(bound, settled=True)
+        values = whole.values(kept, answer.values)
+        berths = tuple(self._berths(rows, values, whole.nodes(kept, answer.values)))
+        return Ruled(bound, _targets(rows, values), berths, settled=True)
+
+    def _berths(
+        self, rows: Rows, values: Floats, nodes: Iterable[tuple[int, Sequence[int]]]
+    ) -> Iterator[Berth]:
+        """The nodes of an answer, and which pods are on each."""
+        terrain = rows.terrain
+        names = [list(kind.pods) for kind in terrain.kinds]
+
+        def taken(counts: Sequence[int]) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
+            found = []
+            for kind, rest, count in zip(terrain.kinds, names, counts, strict=True):
+                if count:
+                    found.append((kind.shape, kind.level, tuple(rest[:count])))
+                    del rest[:count]
+            return tuple(found)
+
+        for site in range(terrain.bought, len(terrain.price)):
+            counts = [round(values[row[site]]) if site in row else 0 for row in rows.pods]
+            if any(counts):
+                yield Berth(taken(counts), row=site - terrain.bought)
+        for site, load in nodes:
+            domains = tuple((key, some[site]) for key, some in terrain.domains.items() if some[site])
+            pool = int(self._columns.pool[terrain.column[site]])
+            yield Berth(taken(load), pool=pool, domains=domains)
+
+
+def _in_nano(bound: float) -> int:
+    return int(max(-1.0, min(bound, 1e9)) * NANO_DOLLARS * (1 - _SLACK))
 
 
 def program(world: World, terrain: Terrain) -> Rows:

@@ -9,6 +9,8 @@ import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bounds.between.terrain import Terrain
+from dovetail.solve.supply.columns import Floats
+from dovetail.solve.supply.encode import Amounts, Mask
 
 _INFINITE = highspy.kHighsInf
 _STEPS = 8  # dual feasible functions that are tried per resource
@@ -26,6 +28,7 @@ class Rows:
         self._upper: list[float] = []
         self._price: list[float] = []
         self._rows: list[tuple[Terms, float, float]] = []
+        self._single: list[int] = []  # rows about what single nodes hold that can be bought
         self._present: dict[tuple[int, str, str], int] = {}
         sites = range(len(terrain.price))
         self.nodes = [
@@ -45,6 +48,46 @@ class Rows:
     def size(self) -> int:
         """Factors that are not zero."""
         return sum(len(terms) for terms, _, _ in self._rows)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self._rows)
+
+    @property
+    def variables(self) -> int:
+        """How many there are."""
+        return len(self._price)
+
+    def open(self) -> Mask:
+        """(S, K): where pods of a kind may be."""
+        result = np.zeros(self.copies.shape, dtype=np.bool_)
+        for kind, row in enumerate(self.pods):
+            for site, variable in row.items():
+                result[kind, site] = self._upper[variable] > 0
+        return result
+
+    def owners(self) -> Amounts:
+        """Of each variable its site, and its kind, S for the nodes themselves; -1 for yes or no, (V, 2)."""
+        result = np.full((len(self._price), 2), -1, dtype=np.int64)
+        for site, node in enumerate(self.nodes):
+            result[node] = site, len(self.pods)
+        for kind, row in enumerate(self.pods):
+            for site, variable in row.items():
+                result[variable] = site, kind
+        return result
+
+    def factors(self) -> tuple[Amounts, Amounts, Floats]:
+        """(row, variable, factor), but for rows about what single nodes hold that can be bought."""
+        single = set(self._single)
+        listed = [
+            (number, variable, factor)
+            for number, (terms, _, _) in enumerate(self._rows)
+            if number not in single
+            for variable, factor in terms.items()
+        ]
+        row, variable, factor = zip(*listed, strict=True) if listed else ((), (), ())
+        return np.array(row, np.int64), np.array(variable, np.int64), np.array(factor, np.float64)
 
     def flag(self) -> int:
         """A new yes or no."""
@@ -91,12 +134,14 @@ class Rows:
             there = [(kind, row[site]) for kind, row in enumerate(self.pods) if site in row]
             if not there:
                 continue
+            before = len(self._rows)
             for resource in range(needs.shape[1]):
                 used = {pods: needs[kind, resource] for kind, pods in there if needs[kind, resource] > 0}
                 if used:
                     self.at_most({**used, node: -room[site, resource]}, 0)
             if site < terrain.bought:
                 self._bought(site, there)
+                self._single += range(before, len(self._rows))
 
     def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
         """A node holds whole pods, and one at least of those that it may be bought for."""

@@ -19,7 +19,7 @@ from dovetail.solve.supply.columns import Columns, undominated
 from dovetail.solve.supply.encode import Amounts, Mask, PoolTable
 from dovetail.solve.supply.world import World
 
-_ENDLESS = 1 << 40
+ENDLESS = 1 << 40  # nodes where nothing is reserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def terrain_of(world: World, columns: Columns, free: Amounts, placed: Iterable[P
     column = land.sites.column[some]
     rules = _node_rules(world, kinds)
     room = np.maximum(np.concatenate([columns.room[column], free]), 0)
-    left = [columns.left.get(columns.reservation[each], _ENDLESS) for each in column.tolist()]
+    left = [columns.left.get(columns.reservation[each], ENDLESS) for each in column.tolist()]
     none = np.zeros(len(free), dtype=np.int64)
     return Terrain(
         kinds=kinds,

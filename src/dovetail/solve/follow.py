@@ -1,0 +1,75 @@
+"""A plan made by following an answer that says which pods share which node.
+
+The answer holds in the end, but rules ask for an order in which pods come: each pod is put into its place by
+the rules of that moment, as often as that brings another one in. Where pods remain there is no such plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dovetail.model.requirement import Requirements
+from dovetail.solve.bounds.between.program import Berth
+from dovetail.solve.latecomers import Attempt, Latecomers
+from dovetail.solve.standing import Site, Standing
+from dovetail.solve.supply.columns import Columns
+from dovetail.solve.supply.world import Pins
+
+
+class Follower(Latecomers):
+    """Starts from no plan at all."""
+
+    def __init__(self, standing: Standing, columns: Columns, berths: Sequence[Berth]) -> None:
+        super().__init__(standing, columns, {})
+        self._berths = berths
+        self._sites: dict[int, Site] = {}  # per berth, once it is bought
+        self._aim: dict[str, str] | None = None  # labels that the next place must not contradict
+
+    def follow(self) -> bool:
+        """Place all pods of the answer; False if some have no place as it wants it."""
+        waiting = [
+            (number, shape, level, pod)
+            for number, berth in enumerate(self._berths)
+            for shape, level, pods in berth.pods
+            for pod in pods
+        ]
+        before = len(waiting) + 1
+        while 0 < len(waiting) < before and not self._world.work.late:
+            before = len(waiting)
+            waiting = [each for each in waiting if not self._seat(*each)]
+        self._aim = None
+        return not waiting
+
+    def _seat(self, number: int, index: int, level: int, pod: str) -> bool:
+        berth, shape = self._berths[number], self._world.shapes[index]
+        for wanted in shape.levels[level].alternatives:
+            attempt = Attempt(shape, level, wanted, pod)
+            if self._at_row(attempt, berth.row) if berth.row >= 0 else self._at_site(attempt, number):
+                return True
+        return False
+
+    def _at_row(self, attempt: Attempt, row: int) -> bool:
+        rules = attempt.shape.levels[attempt.number].rules
+        rows = self._world.nodes.candidates(attempt.wanted, rules, attempt.shape.vector)
+        return row in rows and self._put(attempt, row)
+
+    def _at_site(self, attempt: Attempt, number: int) -> bool:
+        berth, site = self._berths[number], self._sites.get(number)
+        self._aim = dict(berth.domains)
+        if site is not None:
+            offer = self._grown(attempt, site)
+            if offer is not None:
+                self._grow(attempt, site, offer)
+            return offer is not None
+        offer = self._cheapest(attempt, (berth.pool,), (attempt.wanted, None))
+        if offer is not None:
+            self._sites[number] = self._buy(attempt, offer)
+        return offer is not None
+
+    def _places(
+        self, attempt: Attempt, pools: tuple[int, ...], both: Requirements, site: Site | None
+    ) -> Iterator[tuple[tuple[int, ...], Pins]]:
+        """Only those with the labels that the answer has."""
+        for place_pools, pins in super()._places(attempt, pools, both, site):
+            if self._aim is None or all(self._aim.get(key, value) == value for key, value in pins):
+                yield place_pools, pins
