@@ -180,12 +180,16 @@ class Packer(Stock):
     ) -> bool:
         """Buy the best options and those as good as long as there is demand; False if nothing can be."""
         bought, few = False, int(left.sum()) < self._few
+        total = self.cells.total(left).tolist()
         for option in options:
             if bought and (few or limits.any or option.rate > options[0].rate * self._as_good):
                 break
-            bought |= self._repeat(option, left, limits, bins)
+            if all(total[cell] >= count for cell, count in option.counts):
+                bought |= self._repeat(option, left, limits, bins)
+                total = self.cells.total(left).tolist()
             if bought and self._twins and not limits.any:
                 self._repeat_alike(option, pace, left, limits, bins)
+                total = left.tolist()
         return bought or self._take_less(options, left, limits, bins)
 
     def _repeat(self, option: _Option, left: Amounts, limits: Limits, bins: list[Bin]) -> bool:

@@ -139,21 +139,21 @@ def topped_up(
     """
     kind, conflict = kinds
     counts = np.zeros_like(left)
-    items = np.flatnonzero(open_to & (left > 0))
-    room = space.astype(np.float64)
+    room = np.maximum(space, 0).astype(np.float64)
     scale = 1.0 / np.maximum(room, 1.0)
+    fits: Mask = open_to & (left > 0)
+    for need, most in zip(vectors.T, room.tolist(), strict=True):
+        fits &= need <= most
+    items = np.flatnonzero(fits)
     needs = vectors[items].astype(np.float64)
-    while True:
-        fits: Mask = np.asarray(np.all((needs <= room) | (needs == 0), axis=1), dtype=np.bool_)
-        items, needs = items[fits], needs[fits]
-        if not len(items):
-            return counts
+    while len(items):
         best = int(np.argmax(needs @ (room * scale * scale)))
         item = items[best]
         clashes = conflict[kind[item]]
         some = min(int(left[item]), int(_copies(needs[best][None], room[None])[0]))
         counts[item] = 1 if clashes[kind[item]] else some
         room -= needs[best] * counts[item]
-        keep = ~clashes[kind[items]]
+        keep = ~clashes[kind[items]] & (needs <= room).all(axis=1)
         keep[best] = False
         items, needs = items[keep], needs[keep]
+    return counts
