@@ -323,6 +323,16 @@ def test_a_node_out_of_time_may_go_with_its_pods() -> None:
     assert story.rules() == []
 
 
+@pytest.mark.parametrize(("seconds", "rules"), [(14, []), (16, ["disruption budget of nodes"])])
+def test_a_node_that_was_just_taken_by_force_uses_no_budget_yet(seconds: int, rules: list[str]) -> None:
+    story = cluster()
+    stamp = to_rfc3339(story.now)
+    story.change("NodeClaim", "n1", lambda item: item["metadata"].update(deletionTimestamp=stamp))
+    story.now += seconds * MINUTE // 60
+    story.change("NodeClaim", "n2", disrupt)
+    assert story.rules() == rules
+
+
 def test_a_binding_may_cross_a_taint_that_has_just_come() -> None:
     story = cluster()
     story.put(pod("a"))

@@ -10,9 +10,12 @@ from dovetail.api.meta import condition, is_true
 from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions
 from dovetail.model import labels
 from dovetail.model.resources import add, amounts
-from dovetail.simulate.violations.mirror import Change, Mirror, ready
+from dovetail.simulate.violations.mirror import Change, Mirror
 from dovetail.solve.verify import Violation
+from dovetail.units.timestamp import parse_rfc3339
 
+# A decision is carried out so long after it was right, at most: late watches and slow calls included.
+_SEEN = 15 * 1_000_000_000
 _REASON = "DisruptionReason"
 _TERMINATING = "InstanceTerminating"
 
@@ -38,7 +41,8 @@ def within_limits(mirror: Mirror, change: Change) -> Iterator[Violation]:
 def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
     """A voluntary disruption keeps the pool's budgets. Called before `apply`.
 
-    A node whose instance is being terminated counts no more, neither as one of the pool nor as disrupted.
+    A node whose instance is being terminated counts no more, neither as one of the pool nor as disrupted. One
+    that somebody else took a moment ago does not count yet: who disrupts cannot have known of it.
     """
     found = change.of(NodeClaim)
     claim, old = found or (None, None)
@@ -56,11 +60,22 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
             continue
         if node is not None and labels.INITIALIZED in node.metadata.labels:
             nodes += 1
-            used += member.key != claim.key and (_leaving(member, node) or not ready(node))
+            used += member.key != claim.key and _known_to_leave(member, node, change.now)
     allowed = allowed_disruptions(pool.spec.disruption.budgets, stated.reason, nodes, used, change.now)
     if allowed != UNLIMITED and allowed < 1:
         message = f"{claim.key} is disrupted as {stated.reason} while {used} of {nodes} nodes already are"
         yield Violation("disruption budget of nodes", pool.key, message)
+
+
+def _known_to_leave(claim: NodeClaim, node: Node, now: int) -> bool:
+    """True iff it is disrupted, or has been leaving or not ready for so long that everybody knows."""
+    if is_true(claim.status.conditions, _REASON):
+        return True
+    stamps = [item.metadata.deletion_timestamp for item in (claim, node) if item.deleting]
+    state = condition(node.status.conditions, "Ready")
+    if state is None or state.status != "True":
+        stamps.append(state.last_transition_time if state is not None else "")
+    return any(not stamp or now - parse_rfc3339(stamp) > _SEEN for stamp in stamps)
 
 
 def _leaving(claim: NodeClaim, node: Node | None) -> bool:
