@@ -37,6 +37,16 @@ def test_a_server_that_nobody_vouches_for(api_server: ControlPlane, tmp_path: Pa
     assert "certificate" in complaint.lower()
 
 
+def test_a_plugin_that_fails(api_server: ControlPlane, tmp_path: Path) -> None:
+    config = json.loads(api_server.kubeconfig.read_text())
+    version = "client.authentication.k8s.io/v1"
+    plugin = {"apiVersion": version, "command": "sh", "args": ["-c", "echo log in first >&2; exit 3"]}
+    config["users"][0]["user"] = {"exec": plugin}
+    code, complaint = said(api_server, "--kubeconfig", str(write(tmp_path / "config", config)))
+    assert code == 2
+    assert "the credential plugin sh ended with exit code 3: log in first" in complaint
+
+
 def test_no_rights(api_server: ControlPlane, tmp_path: Path) -> None:
     path = api_server.write_kubeconfig("system:kube-scheduler", tmp_path / "config")
     code, complaint = said(api_server, "--kubeconfig", str(path))

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from dovetail import __version__
-from dovetail.base.errors import ApiError, TimedOut, Unavailable
+from dovetail.base.errors import ApiError, InputError, TimedOut, Unauthorized, Unavailable
 from dovetail.kube.http import wire
 from dovetail.kube.http.access import Access, Certificate, Proof
 from dovetail.kube.http.rate import RateLimit
@@ -71,6 +71,8 @@ class Transport:
         try:
             async with await self._send(request, timeout) as answer:
                 yield answer
+        except InputError as error:  # a token that cannot be read now, or a plugin that fails, may mend
+            raise Unauthorized(str(error)) from None
         except TimeoutError:
             raise TimedOut(f"no answer from {self.access.server} in time") from None
         except (aiohttp.ClientError, OSError) as error:

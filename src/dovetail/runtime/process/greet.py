@@ -26,6 +26,7 @@ from dovetail.kube.http.transport import Request, Transport, check
 async def greet(transport: Transport, classes: Iterable[tuple[str, str]]) -> str:
     """The server's version. Raises InputError if it does not answer, know us, or have what is needed."""
     access = transport.access
+    await access.credentials.proof()  # says by itself what it lacks
     try:
         version = await check(transport)
         needed: list[type[Object]] = [NodePool, NodeClaim]
