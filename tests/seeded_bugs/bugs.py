@@ -130,9 +130,9 @@ BUGS = (
     ),
     Bug(
         "nodes-budget-ignored",
-        "dovetail.disrupt.emptiness",
-        "taken, refused = within(empty, allowed)",
-        "taken, refused = tuple(empty), ()",
+        "dovetail.disrupt.allowance",
+        "if left.get(view.pool_name, 0) > 0:",
+        "if view.pool_name in left:",
     ),
     Bug(
         "waiting-pods-forgotten",
