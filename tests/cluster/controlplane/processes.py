@@ -34,7 +34,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def _die_with_parent() -> None:
-    _LIBC.prctl(_DEATH_SIGNAL, signal.SIGTERM)
+    # Not SIGTERM: an API server whose etcd went first would wait for it for ever.
+    _LIBC.prctl(_DEATH_SIGNAL, signal.SIGKILL)
 
 
 class Processes:
