@@ -124,9 +124,9 @@ BUGS = (
     ),
     Bug(
         "full-node-is-empty",
-        "dovetail.disrupt.emptiness",
-        "elif view.empty and is_true(",
-        "elif is_true(",
+        "dovetail.disrupt.candidates",
+        "return not any(reschedulable(pod) and eviction_cost(pod) > 0 for pod in self.pods)",
+        "return True",
     ),
     Bug(
         "nodes-budget-ignored",
