@@ -75,10 +75,9 @@ FAR = _each(
             nodepool-limits-009
         """,
         "few nodes are bought, of which the bound counts fractions": """
-            basic-007 basic-010 basic-large-000 basic-large-001 basic-large-003 basic-large-004
-            init-sidecar-007 node-affinity-operators-001 node-affinity-required-004 node-selector-006
-            nodepool-requirements-000 nodepool-requirements-001 packing-memory-001 packing-mixed-003
-            packing-mixed-006 packing-tiny-001
+            basic-007 basic-010 basic-large-001 basic-large-003 basic-large-004
+            node-affinity-operators-001 node-affinity-required-004 node-selector-006
+            nodepool-requirements-000 nodepool-requirements-001 packing-mixed-003 packing-mixed-006
         """,
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
 from dovetail.solve.bounds.prove import highest_ratio
+from dovetail.solve.packing.compact import whole_nodes
 from dovetail.solve.packing.completion import Completions
 from dovetail.solve.packing.exchange import Exchange
 from dovetail.solve.packing.generate import Generator
@@ -114,6 +116,23 @@ def test_a_plan_covers_the_demand_and_the_bound_is_below_the_optimum(some: Marke
     highest = highest_ratio(some, generator.worth, lambda _: False, Work(Budget()))
     assert highest is not None
     assert float(some.demand @ generator.worth) / highest <= optimum * (1 + 1e-9)
+    for column, most in enumerate(generator.most.tolist()):
+        held_there = [load @ generator.worth for load in loads(some) if held(some, column, load)]
+        assert most >= max(held_there, default=0.0) * (1 - 1e-9)
+
+
+@given(goods(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_whole_nodes_cost_no_less_than_their_room_says(some: Market, pods: bool) -> None:
+    assume(len(some.price))
+    assert whole_nodes(some, Work(Budget()), pods=pods).bound <= least_cost(some)
+
+
+def test_a_market_is_known_again_wherever_its_offerings_stand() -> None:
+    some = small()
+    assert some.alike(replace(some, column=some.column + 5))
+    assert not some.alike(replace(some, demand=some.demand + 1))
+    assert not some.alike(some.only(np.array([0])))
 
 
 def small() -> Market:

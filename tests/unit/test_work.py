@@ -66,6 +66,24 @@ def test_a_part_ends_with_its_share_of_the_work_or_of_the_time() -> None:
     assert not work.part(1.0).left
 
 
+def test_what_is_spared_is_there_later() -> None:
+    over = 0.2
+    work = Work(Budget(100), lambda: over)
+    work.spend(20)
+    with work.sparing(0.25):
+        assert work.left
+        assert work.rest == 60
+        work.spend(60)
+        assert not work.left
+    assert work.left
+    with work.sparing(0.25):
+        assert work.left
+        over = 0.8
+        assert not work.left
+        assert not work.late
+    assert work.left
+
+
 @pytest.mark.parametrize(
     ("nanoseconds", "rate", "work"),
     [(SECOND, WORK_PER_SECOND, WORK_PER_SECOND), (SECOND // 2, 3_000_000, 1_500_000), (1, 1_000, 1)],

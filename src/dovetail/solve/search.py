@@ -19,6 +19,7 @@ from dovetail.solve.follow import Follower
 from dovetail.solve.latecomers import Latecomers
 from dovetail.solve.openings import Opened, Openings, merged
 from dovetail.solve.packing.choose import choose
+from dovetail.solve.packing.generate import Told
 from dovetail.solve.packing.pack import Packing
 from dovetail.solve.placing.assign import Assigner
 from dovetail.solve.placing.even import Seat, surplus
@@ -32,6 +33,8 @@ from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import lookup
 
 _ROUNDS = 8  # pods that limits left over are given this many further chances
+_FEW = 64  # items; with more, a search for a proof in whole numbers has no chance
+_PROOF = 0.4  # of the work left, kept for it
 _FORESEEN = 3  # times that pods get their domains anew because others will open some
 
 
@@ -70,6 +73,7 @@ class Search:
         self.emptier: list[int] = []  # positions of bought nodes of which pods were taken back
         self.grown = False  # True iff some pods were put on nodes that were bought for others, or the like
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
+        self._told: Told | None = None  # what the last packing proved
         self._better: Recast | None = None  # a cheaper plan that the search for a proof came upon
 
     def run(self) -> Answer:
@@ -125,8 +129,9 @@ class Search:
         if not items:
             return []
         self.items += items
-        choice = choose(self.world, self.columns, self.limits, items)
-        self.limits = choice.limits
+        with self.world.work.sparing(_PROOF if len(items) <= _FEW else 0.0):
+            choice = choose(self.world, self.columns, self.limits, items)
+        self.limits, self._told = choice.limits, choice.told
         for shape, worth in choice.worth.items():
             self.worth.setdefault(shape, worth)
         return self._take_back(items, self._hand_out(items, choice.packing))
@@ -256,7 +261,7 @@ class Search:
         shapes = self.world.shapes
         worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
         same = not self.grown and len(self.worth) == len(self.items) == len(scope.shapes)
-        prover = Prover(scope, self.world.work, self._desk.early)
+        prover = Prover(scope, self.world.work, self._desk.early, self._told)
         ruled = partial(self._desk.between.bound, self.free, placements, hourly)
         proof = prove(prover, worth if self.worth else None, hourly, same=same, ruled=ruled)
         if prover.better:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dovetail.model.problem import Budget
@@ -46,7 +47,7 @@ def until(instant: int, now: Callable[[], int]) -> Stop:
 class Work:
     """Counts what was done. Once the budget is used up or `stop` says so, everybody finishes greedily.
 
-    Invariant: `left` never becomes True again once it was False.
+    Invariant: `left` never becomes True again once it was False, but at the end of `sparing`.
     """
 
     def __init__(self, budget: Budget, stop: Stop = never) -> None:
@@ -54,13 +55,24 @@ class Work:
         self.over = 0.0  # share of the time that had passed at the last question; never falls
         self._budget = budget.work
         self._stop = stop
+        self._kept = 0, 0.0  # units and share of the time that are spared for later
 
     def spend(self, units: int) -> None:
         self.used += units
 
+    @contextmanager
+    def sparing(self, share: float) -> Iterator[None]:
+        """In there, that share of what is left now is not touched."""
+        kept, rest = self._kept, 0.0 if self.late else 1 - self.over
+        self._kept = kept[0] + int(self.rest * share), kept[1] + rest * share
+        try:
+            yield
+        finally:
+            self._kept = kept
+
     @property
     def left(self) -> bool:
-        return self.used < self._budget and not self.late
+        return self.used < self._budget - self._kept[0] and not self.late and self.over < 1 - self._kept[1]
 
     @property
     def late(self) -> bool:
@@ -72,11 +84,11 @@ class Work:
     @property
     def rest(self) -> int:
         """Units of the budget that are left."""
-        return max(0, self._budget - self.used)
+        return max(0, self._budget - self._kept[0] - self.used)
 
     def after(self, share: float) -> int:
         """What `used` will be when that share of the budget's rest has been spent."""
-        return self.used + int(max(0, self._budget - self.used) * share)
+        return self.used + int(self.rest * share)
 
     def part(self, share: float) -> Part:
         """That share of what is left, of the work and of the time."""

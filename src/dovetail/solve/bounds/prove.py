@@ -14,7 +14,7 @@ from dovetail.solve.bounds.relaxation import Duals, most_held, relax
 from dovetail.solve.bounds.scope import Scope
 from dovetail.solve.bounds.whole_numbers import WholeNumbers, grouped
 from dovetail.solve.packing.compact import Free
-from dovetail.solve.packing.generate import Generator, Purchase
+from dovetail.solve.packing.generate import Generator, Purchase, Told
 from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.loads import Loads
 from dovetail.solve.packing.market import Market, cliques, copies_in
@@ -40,6 +40,7 @@ _SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), 
 _SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
 _NEAR = 0.97  # the same where column generation has been tried in another way
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
+_TOLD = 1.0002  # a multiple that is not worth a search for a lower one
 _FEW = 64  # kinds; with more there are too many patterns to try them all
 _LARGE = 200_000  # kinds times offerings; a relaxation of more is not solved when it is late
 
@@ -48,9 +49,12 @@ class Prover:
     """Proofs for one scope. No tolerance of a linear program can make a bound too high: worths are scaled
     until no offering can hold more than its price, and rounded down to nano-dollars."""
 
-    def __init__(self, scope: Scope, work: Work, early: Early | None = None) -> None:
+    def __init__(
+        self, scope: Scope, work: Work, early: Early | None = None, told: Told | None = None
+    ) -> None:
         """`early`: the relaxation of all pods, if there is one. It is used where it cannot be told from the
-        scope's own, and where that would take long and the time is over."""
+        scope's own, and where that would take long and the time is over. `told` counts if it is about the
+        very same market."""
         self._scope = scope
         self._work = work
         # Of a plan for less, if one was come upon; by columns of the scope.
@@ -65,6 +69,7 @@ class Prover:
         self.free = np.concatenate([scope.free, ones], axis=1)
         self._copies = copies_in(self.free, self._stock.vectors, scope.demand, scope.allowed)
         self.duals = known or self._relaxed()
+        self._told = told if told and told.goods.alike(self.goods) else None
 
     @property
     def small(self) -> bool:
@@ -98,13 +103,17 @@ class Prover:
 
     def columns(self, worth: Floats, known: int) -> Proof:
         """By what whole nodes hold at any worths (S,); nothing if that cannot exceed what is known."""
-        total = float(self._scope.demand @ worth)
-        ratio = highest_ratio(self.goods, worth, lambda highest: total <= known * highest, self._work)
+        total, goods = float(self._scope.demand @ worth), self.goods
+        if self._told and np.array_equal(worth, self._told.worth) and len(self._told.most):
+            enough = float(np.max(self._told.most / np.maximum(goods.price, 1), initial=1.0))
+            if enough <= _TOLD or not self._work.left:
+                return self._proof(COLUMNS, worth, enough) if np.isfinite(enough) else Proof()
+        ratio = highest_ratio(goods, worth, lambda highest: total <= known * highest, self._work)
         return Proof() if ratio is None else self._proof(COLUMNS, worth, ratio)
 
     def searched(self, known: int) -> Proof:
-        """By what whole nodes hold, at worths from a column generation of its own."""
-        if not len(self.goods.price) or not self._work.left:
+        """By what whole nodes hold, at worths from a column generation of its own, if there was none."""
+        if not len(self.goods.price) or not self._work.left or self._told:
             return Proof()
         generator = Generator(self.goods, self._work)
         none = np.zeros((0, len(self._scope.pods)), dtype=np.int64)
@@ -116,7 +125,7 @@ class Prover:
 
     def whole(self, linear: Proof, hourly: int) -> Proof:
         """What a plan of whole nodes costs at least, from a proof by worths; that one where it is no more."""
-        search = WholeNumbers(self._scope, self.goods, (self.free, self._copies), hourly, self._work)
+        search = self._search(hourly)
         worth = np.zeros(len(self._scope.pods))
         kind = {pods[0]: index for index, pods in enumerate(self._scope.pods)}
         for item in linear.worth:
@@ -125,6 +134,17 @@ class Prover:
         bound = search.run(worth, self._taken(worth), linear.bound)
         self.better = search.better
         return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
+
+    def rooms(self, linear: Proof, hourly: int) -> Proof:
+        """What a plan of whole nodes costs at least if pods need not be whole; or as above."""
+        if self._told and self._told.rooms and not len(self.free):
+            bound = self._told.rooms
+        else:
+            bound = self._search(hourly).by_rooms(pods=False)
+        return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
+
+    def _search(self, hourly: int) -> WholeNumbers:
+        return WholeNumbers(self._scope, self.goods, (self.free, self._copies), hourly, self._work)
 
     def dearest(self) -> Proof:
         """One pod that no free room holds by itself has to be on a node that is bought.
@@ -184,6 +204,11 @@ def prove(
     dearest, best = prover.dearest(), prover.relaxation()
     if prover.hurried:
         return max(best, dearest, key=_bound)
+    rooms = Proof()
+    if max(dearest.bound, best.bound) < hourly * _CLOSE:
+        rooms = prover.rooms(best, hourly)
+        if rooms.bound >= hourly * _CLOSE:
+            return rooms
     if found is not None and max(dearest.bound, best.bound) < hourly:
         best = max(best, prover.columns(found, best.bound), key=_bound)
     between = ruled() if ruled and max(dearest.bound, best.bound) < hourly * _CLOSE else 0
@@ -194,9 +219,9 @@ def prove(
             best = max(best, prover.searched(best.bound), key=_bound)
         if max(dearest.bound, best.bound) < hourly * _CLOSE:
             best = prover.whole(best, hourly)
-    if between > max(dearest.bound, best.bound):
+    if between > max(dearest.bound, best.bound, rooms.bound):
         return replace(best, bound=between, method=BETWEEN_PODS)
-    return max(best, dearest, key=_bound)
+    return max(best, dearest, rooms, key=_bound)
 
 
 def highest_ratio(

@@ -18,6 +18,7 @@ from dovetail.solve.work import Work
 
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
 _FEW = 64  # kinds; with more there are too many patterns to try them all
+_OFFERED = 2  # offerings per kind; where there are more, there are few loads of each
 _GROUPS = 24  # of free rooms that are told apart
 
 
@@ -40,10 +41,14 @@ class WholeNumbers:
 
         `known` by worths (S,), less what each of the free rooms (N,) can take.
         """
-        bound = self._by_rooms()
-        if bound >= self.price * _CLOSE or not self._small():
-            return bound
-        return max(bound, self._by_loads(worth, taken, known))
+        ways = [lambda: self.by_rooms(pods=True), lambda: self._by_loads(worth, taken, known)]
+        if len(self._scope.pods) * _OFFERED < len(self._goods.price):
+            ways.reverse()
+        bound = 0
+        for way in ways:
+            if bound < self.price * _CLOSE:
+                bound = max(bound, way())
+        return bound
 
     def offer(self, bought: Sequence[Purchase]) -> None:
         """Keep a plan by column generation if it is complete and costs less."""
@@ -57,12 +62,13 @@ class WholeNumbers:
         kinds = len(self._scope.pods)
         return kinds <= _FEW and len(self._open) <= _GROUPS and self._work.left
 
-    def _by_rooms(self) -> int:
-        """By what the nodes of one offering hold as one large node."""
+    def by_rooms(self, *, pods: bool) -> int:
+        """By what the nodes of one offering hold as one large node; in whole pods too if `pods`."""
         if len(self._open) > _GROUPS:
-            return whole_nodes(self._goods, self._work, grouped(self._usable, self._free)).bound
+            free = grouped(self._usable, self._free)
+            return whole_nodes(self._goods, self._work, free, pods=pods).bound
         free = Free(self._usable[:, self._open], self._free[self._open])
-        found = whole_nodes(self._goods, self._work, free)
+        found = whole_nodes(self._goods, self._work, free, pods=pods)
         self._keep(found.plan)
         return found.bound
 
@@ -79,7 +85,7 @@ class WholeNumbers:
 
     def _by_loads(self, worth: Floats, taken: Amounts, known: int) -> int:
         """By all patterns that a cheaper plan could use; such a plan is kept as well."""
-        if not worth.any():
+        if not worth.any() or not self._small():
             return 0
         scope, rooms = self._scope, self._open
         free = replace(

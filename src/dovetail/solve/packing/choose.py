@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dovetail.solve.packing.generate import Told
 from dovetail.solve.packing.improve import Improver
 from dovetail.solve.packing.join import joined
 from dovetail.solve.packing.lots import Lots, lots
@@ -30,6 +31,7 @@ class Choice:
     packing: Packing
     limits: Limits
     worth: dict[int, float]  # nano-dollars per hour; of shapes with items of their own
+    told: Told | None = None  # what is proven of the market for them
 
 
 def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> Choice:
@@ -48,7 +50,7 @@ def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> 
         bound = 0.0 if packer.visitors else max(least, refined.cost)
     packing, limits = _improved(packer, start, (refined, seeds), bound)
     worth = _worth(merged, items, refined.worth) if refined.worth.any() else {}
-    return Choice(_split(merged, packing), limits, worth)
+    return Choice(_split(merged, packing), limits, worth, refined.told)
 
 
 def _seeds(packer: Packer, start: Limits) -> list[Packing]:

@@ -15,8 +15,8 @@ from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
-_MOST_CELLS = 800  # offerings times kinds; in whole numbers more take too long
-_QUESTION, _PER_VARIABLE = 250, 4  # units of work between two questions of the integer program
+_MOST_CELLS = 3_000  # offerings times kinds, where only nodes are whole
+_WHOLE_CELLS = 800  # the same where pods are whole too; more take too long
 _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 
 
@@ -28,13 +28,14 @@ class Free:
     room: Amounts
 
 
-def whole_nodes(goods: Market, work: Work, free: Free | None = None) -> Whole:
-    """What the demand costs at least, in whole nodes and whole pods; 0 where the market is too large.
+def whole_nodes(goods: Market, work: Work, free: Free | None = None, *, pods: bool = False) -> Whole:
+    """What the demand costs at least in whole nodes, and pods if `pods`; 0 where the market is too large.
 
     What nodes of one offering hold together is what their room is in sum: sharp where a plan has few nodes.
-    Where it has no two of one offering, it is a plan indeed.
+    Where pods are whole and no two nodes are of one offering, it is a plan indeed.
     """
-    if goods.feasible.size > _MOST_CELLS or not len(goods.price) or not work.left:
+    size = goods.feasible.size
+    if size > (_WHOLE_CELLS if pods else _MOST_CELLS) or not len(goods.price) or not work.left:
         return Whole(0)
     feasible, room, most = goods.feasible.T, goods.room, np.full(len(goods.price), highspy.kHighsInf)
     if free is not None:
@@ -54,10 +55,13 @@ def whole_nodes(goods: Market, work: Work, free: Free | None = None) -> Whole:
         goods.demand.astype(float),
         limits=(takes, np.minimum(goods.most, 1).astype(np.float64)),
     )
-    model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
-    answer = minimum(model, work, check=_QUESTION + _PER_VARIABLE * model.num_col_)
+    whole, parts = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
+    model.integrality_ = [whole if pods else parts] * (model.num_col_ - len(most)) + [whole] * len(most)
+    answer = minimum(model, work)
     bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
-    return Whole(bound, () if answer.values is None else _loads(answer.values, feasible, len(goods.price)))
+    if answer.values is None or not pods:
+        return Whole(bound)
+    return Whole(bound, _loads(answer.values, feasible, len(goods.price)))
 
 
 def _loads(values: Floats, feasible: Mask, sold: int) -> tuple[Load, ...]:

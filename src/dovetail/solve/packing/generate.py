@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,6 +44,17 @@ class Purchase:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is proven of a market: whole nodes for its demand cost `rooms` at least, and no load of a column
+    exceeds `most` (K,) at worths (I,). Neither is known where there are no worths, or `rooms` is 0."""
+
+    goods: Market
+    rooms: int = 0
+    worth: Floats = field(default_factory=lambda: np.zeros(0))
+    most: Floats = field(default_factory=lambda: np.zeros(0))
+
+
 class Generator:
     """One market's search: patterns so far and what the items turn out to be worth."""
 
@@ -58,6 +69,7 @@ class Generator:
         self._last = self.worth  # of the plan in fractions
         self.cost = 0.0  # of the plan in fractions, nano-dollars per hour
         self.bound = 0.0  # what any plan costs at least, about; `worth` proves it
+        self.most: Floats = np.zeros(0)  # worth that no load exceeds, (K,), by which it does
 
     def run(self, seeds: Amounts) -> list[Purchase]:
         """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
@@ -138,16 +150,16 @@ class Generator:
 
     def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
-        highest, found = 1.0, [self._master.counts[:0]]
+        found, most = [self._master.counts[:0]], np.full(len(self._goods.price), np.inf)
         for column, price in enumerate(self._goods.price.tolist()):
             if not self._work.left:
-                highest = np.inf
                 break
             best = self._knapsacks.run(column, now.worth, price * (1 + _GAIN), width)
             found.append(best.counts[:_PER_COLUMN])
-            highest = max(highest, best.most / price if price > 0 else np.inf)
+            most[column] = best.most if price > 0 else np.inf
+        highest = float(np.max(most / np.maximum(self._goods.price, 1), initial=1.0))
         if now.cost / highest > self.bound:
-            self.bound, self.worth = now.cost / highest, now.worth
+            self.bound, self.worth, self.most = now.cost / highest, now.worth, most
         return self._master.add(np.concatenate(found))
 
     def _dive(self, now: Fractions) -> list[Purchase]:

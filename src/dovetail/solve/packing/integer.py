@@ -12,7 +12,8 @@ from dovetail.solve.highs import quiet_solver
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.work import Work
 
-CHECK = 2_500  # units of work between two questions of the solver whether it shall go on
+# Units of work between two questions of the solver whether it shall go on: measured, 0.5 to 2 times that.
+_QUESTION, _PER_ENTRY = 250, 1
 _SHARE = 0.25  # of the work left, for one program
 
 
@@ -24,12 +25,13 @@ class Answer:
     values: Floats | None
 
 
-def minimum(model: highspy.HighsLp, work: Work, *, check: int = CHECK, share: float = _SHARE) -> Answer:
+def minimum(model: highspy.HighsLp, work: Work, *, check: int | None = None, share: float = _SHARE) -> Answer:
     """The minimum of an integer program; what is known of it once the work is used up.
 
     `check` units of work are charged every time the solver asks whether it shall go on, up to a `share` of
-    the work that is left.
+    the work that is left; if not given, by the size of the program.
     """
+    check = int(_QUESTION + _PER_ENTRY * len(model.a_matrix_.value_)) if check is None else check
     solver = quiet_solver(mip_rel_gap=0.0, mip_abs_gap=1e-9)
     enough = work.after(share)
 

@@ -87,10 +87,10 @@ class Knapsacks:
         self._work.spend(_RELAXATION + len(worth))
         self._prices[column] = prices
         limits = self._limits(worth, prices[None])
-        self._most = np.minimum(self._screened(worth), limits)
+        self._most = np.minimum(self.screened(worth), limits)
         return float(limits[column]), prices
 
-    def _screened(self, worth: Floats) -> Floats:
+    def screened(self, worth: Floats) -> Floats:
         """Worths that no load of each column exceeds, (K,), by the prices that are known so far."""
         if not np.array_equal(worth, self._worth):
             self._worth, self._most = worth, np.full(len(self._copies), np.inf)
@@ -108,7 +108,7 @@ class Knapsacks:
 
     def run(self, column: int, worth: Floats, above: float, width: int) -> Best:
         """Patterns worth more than `above`, by partial loads of which at most `width` are followed up."""
-        most = float(self._screened(worth)[column])
+        most = float(self.screened(worth)[column])
         if most > above:
             most, prices = self.fraction(column, worth)
         if most <= above:

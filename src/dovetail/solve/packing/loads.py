@@ -14,6 +14,7 @@ from dovetail.solve.work import Work
 
 _SLACK = 1e-9  # share by which bounds are raised for rounding in floating point
 _LABELS_PER_UNIT = 4
+_MOST_FOLLOWED = 4  # times the width: so many partial loads are made, then most must go
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,10 @@ class Loads:
     def of(self, column: int, above: float, width: int) -> Found:
         """Loads worth more than `above`; partial loads are followed as long as there are `width` at most."""
         goods, copies = self._goods, self._copies[column]
-        most, prices = self._knapsacks.fraction(column, self._worth)
         nothing = np.zeros((0, len(copies)), dtype=np.int64)
+        if self._knapsacks.screened(self._worth)[column] <= above:
+            return Found(nothing, above)
+        most, prices = self._knapsacks.fraction(column, self._worth)
         if most <= above:
             return Found(nothing, above)
         share = (goods.vectors / np.maximum(goods.room[column], 1)).max(axis=1)
@@ -64,10 +67,11 @@ class Loads:
                 (room[:, asked] // needs[step][asked]).min(axis=1, initial=2**15 - 1), copies[step]
             )
             number[(loads[:, apart[step]] > 0).any(axis=1)] = 0
-            parent = np.repeat(np.arange(len(value)), number + 1)
-            self._work.spend(1 + len(parent) // _LABELS_PER_UNIT)
-            if len(parent) > width * 4 or not self._work.left:
+            size = int(number.sum()) + len(number)
+            if size > width * _MOST_FOLLOWED or not self._work.left:
                 return None
+            self._work.spend(1 + size // _LABELS_PER_UNIT)
+            parent = np.repeat(np.arange(len(value)), number + 1)
             count = np.arange(len(parent)) - np.repeat(np.cumsum(number + 1) - number - 1, number + 1)
             value = value[parent] + count * worth[step]
             room = room[parent] - count[:, None] * needs[step]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -31,6 +31,14 @@ class Market:
         """How many of each item alone a node of each column holds, at most the demand, (K, I)."""
         result = copies_in(self.room, self.vectors, self.demand, self.feasible.T).T
         return np.where(np.diagonal(self.conflict), np.minimum(result, 1), result)
+
+    def alike(self, other: Market) -> bool:
+        """True iff the same things are for sale to the same items, wherever they stand among all."""
+        return all(
+            np.array_equal(getattr(self, each.name), getattr(other, each.name))
+            for each in fields(self)
+            if each.name != "column"
+        )
 
     def only(self, columns: Amounts) -> Market:
         """The same with some of the columns, in their order."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dovetail.solve.packing.bins import make_bin
 from dovetail.solve.packing.compact import whole_nodes
-from dovetail.solve.packing.generate import Generator, Purchase
+from dovetail.solve.packing.generate import Generator, Purchase, Told
 from dovetail.solve.packing.market import Market, market
 from dovetail.solve.packing.pack import Packer, Packing, rank
 from dovetail.solve.supply.columns import Floats
@@ -23,11 +23,13 @@ _OPTIMAL = 1.0005  # times what any packing costs: near enough
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """A packing, what the items are worth (I,), and about what any packing of all items costs at least."""
+    """A packing, what the items are worth (I,), about what any packing of all items costs at least, and what
+    of that is proven."""
 
     packing: Packing
     worth: Floats
     cost: float
+    told: Told | None = None
 
 
 def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
@@ -47,18 +49,20 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     )
     if not len(goods.price):
         return Refined(start, np.zeros(len(packer.items)), 0.0)
+    told = Told(goods, 0 if packer.visitors else whole_nodes(goods, packer.world.work).bound)
+    if start.price <= told.rooms * _OPTIMAL and not start.left.any():
+        return Refined(start, np.zeros(len(packer.items)), told.rooms, told)
     generator = Generator(goods, packer.world.work)
     assembler = _Assembler(packer, goods, limits)
     packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=rank)
-    least = generator.cost
+    least = max(told.rooms, generator.cost)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
     again = int(packer.demand.sum()) > _PODS or any(shape.involved for shape in packer.world.shapes)
     if again and len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
-        least = max(least, whole_nodes(goods, packer.world.work).bound)
-        if packing.price > least * _OPTIMAL:
-            better = assembler.run(generator.whole(packing.price), generator.worth)
-            packing = min(packing, better, key=rank)
-    return Refined(packing, generator.worth, least)
+        better = assembler.run(generator.whole(packing.price), generator.worth)
+        packing = min(packing, better, key=rank)
+    told = replace(told, worth=generator.worth, most=generator.most)
+    return Refined(packing, generator.worth, least, told)
 
 
 def _patterns(packing: Packing, packer: Packer) -> Amounts:

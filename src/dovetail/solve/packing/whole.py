@@ -26,7 +26,6 @@ _MOST_FOUND = 40_000  # patterns; then no more are looked for
 _FIND = 0.2  # of the work left, for finding patterns
 _SOLVE = 0.6  # of the work left, for choosing among them
 _PATTERN = 10  # units of work for each pattern
-_QUESTION, _PER_PATTERN = 250, 3  # units of work between two questions of the integer program
 _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 
 
@@ -186,7 +185,7 @@ def _solved(every: _Patterns, goods: Market, demand: Amounts, proven: tuple[int,
     model.a_matrix_.start_ = np.searchsorted(pattern, np.arange(size + 1)).astype(np.int32)
     model.a_matrix_.index_ = row.astype(np.int32)
     model.a_matrix_.value_ = matrix[pattern, row]
-    answer = minimum(model, work, check=_QUESTION + _PER_PATTERN * size, share=_SOLVE)
+    answer = minimum(model, work, share=_SOLVE)
     bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - _SLACK), known), others))
     if answer.values is None:
         return Whole(bound)
