@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +41,10 @@ class WholeNumbers:
 
         `known` by worths (S,), less what each of the free rooms (N,) can take.
         """
-        ways = [lambda: self.by_rooms(pods=True), lambda: self._by_loads(worth, taken, known)]
+        ways: list[Callable[[], int]] = [
+            lambda: self.by_rooms(pods=True),
+            lambda: self._by_loads(worth, taken, known),
+        ]
         if len(self._scope.pods) * _OFFERED < len(self._goods.price):
             ways.reverse()
         bound = 0
