@@ -129,7 +129,9 @@ class Search:
         if not items:
             return []
         self.items += items
-        with self.world.work.sparing(_PROOF if len(items) <= _FEW else 0.0):
+        # Where rules tie pods together, whole nodes prove little.
+        alone = len(items) <= _FEW and not any(shape.involved for shape in self.world.shapes)
+        with self.world.work.sparing(_PROOF if alone else 0.0):
             choice = choose(self.world, self.columns, self.limits, items)
         self.limits, self._told = choice.limits, choice.told
         for shape, worth in choice.worth.items():
