@@ -73,6 +73,8 @@ class Search:
         self.emptier: list[int] = []  # positions of bought nodes of which pods were taken back
         self.grown = False  # True iff some pods were put on nodes that were bought for others, or the like
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
+        # Where rules tie pods together, whole nodes prove little.
+        self._tied = any(shape.involved for shape in self.world.shapes)
         self._told: Told | None = None  # what the last packing proved
         self._better: Recast | None = None  # a cheaper plan that the search for a proof came upon
 
@@ -129,9 +131,7 @@ class Search:
         if not items:
             return []
         self.items += items
-        # Where rules tie pods together, whole nodes prove little.
-        alone = len(items) <= _FEW and not any(shape.involved for shape in self.world.shapes)
-        with self.world.work.sparing(_PROOF if alone else 0.0):
+        with self.world.work.sparing(_PROOF if len(items) <= _FEW and not self._tied else 0.0):
             choice = choose(self.world, self.columns, self.limits, items)
         self.limits, self._told = choice.limits, choice.told
         for shape, worth in choice.worth.items():
@@ -265,7 +265,7 @@ class Search:
         same = not self.grown and len(self.worth) == len(self.items) == len(scope.shapes)
         prover = Prover(scope, self.world.work, self._desk.early, self._told)
         ruled = partial(self._desk.between.bound, self.free, placements, hourly)
-        proof = prove(prover, worth if self.worth else None, hourly, same=same, ruled=ruled)
+        proof = prove(prover, worth if self.worth else None, hourly, same=same, tied=self._tied, ruled=ruled)
         if prover.better:
             start = Limits(self.world, self.columns)
             self._better = recast((self.world, self.columns, start), scope, prover.better, hourly)

@@ -193,19 +193,25 @@ class Prover:
 
 
 def prove(
-    prover: Prover, found: Floats | None, hourly: int, *, same: bool, ruled: Callable[[], int] | None = None
+    prover: Prover,
+    found: Floats | None,
+    hourly: int,
+    *,
+    same: bool,
+    tied: bool = False,
+    ruled: Callable[[], int] | None = None,
 ) -> Proof:
     """The best proof for a plan of that price.
 
     `found` (S,) are worths from column generation, if there was any; `same` is True iff it was about the
-    scope's kinds and not about pods whose domains had been decided. `ruled` tells a bound that knows the
-    rules between pods.
+    scope's kinds and not about pods whose domains had been decided. `tied` is True iff there are rules
+    between pods, and `ruled` tells a bound that knows them.
     """
     dearest, best = prover.dearest(), prover.relaxation()
     if prover.hurried:
         return max(best, dearest, key=_bound)
     rooms = Proof()
-    if max(dearest.bound, best.bound) < hourly * _CLOSE:
+    if not tied and max(dearest.bound, best.bound) < hourly * _CLOSE:
         rooms = prover.rooms(best, hourly)
         if rooms.bound >= hourly * _CLOSE:
             return rooms

@@ -49,7 +49,9 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     )
     if not len(goods.price):
         return Refined(start, np.zeros(len(packer.items)), 0.0)
-    told = Told(goods, 0 if packer.visitors else whole_nodes(goods, packer.world.work).bound)
+    # Where rules tie pods together, whole nodes prove little.
+    tied = packer.visitors or any(shape.involved for shape in packer.world.shapes)
+    told = Told(goods, 0 if tied else whole_nodes(goods, packer.world.work).bound)
     if start.price <= told.rooms * _OPTIMAL and not start.left.any():
         return Refined(start, np.zeros(len(packer.items)), told.rooms, told)
     generator = Generator(goods, packer.world.work)
