@@ -49,7 +49,7 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     )
     if not len(goods.price):
         return Refined(start, np.zeros(len(packer.items)), 0.0)
-    # Where rules tie pods together, whole nodes prove little.
+    # Where rules tie pods together, whole nodes prove little: they are looked at last.
     tied = packer.visitors or any(shape.involved for shape in packer.world.shapes)
     told = Told(goods, 0 if tied else whole_nodes(goods, packer.world.work).bound)
     if start.price <= told.rooms * _OPTIMAL and not start.left.any():
@@ -61,8 +61,11 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
     again = int(packer.demand.sum()) > _PODS or any(shape.involved for shape in packer.world.shapes)
     if again and len(packer.items) <= _FEW and not packing.left.any() and packing.price > least * _OPTIMAL:
-        better = assembler.run(generator.whole(packing.price), generator.worth)
-        packing = min(packing, better, key=rank)
+        if tied:
+            least = max(least, whole_nodes(goods, packer.world.work, pods=True).bound)
+        if packing.price > least * _OPTIMAL:
+            better = assembler.run(generator.whole(packing.price), generator.worth)
+            packing = min(packing, better, key=rank)
     told = replace(told, worth=generator.worth, most=generator.most)
     return Refined(packing, generator.worth, least, told)
 
