@@ -90,3 +90,14 @@ def test_what_is_spared_is_there_later() -> None:
 )
 def test_a_deadline_maps_to_work(nanoseconds: int, rate: int, work: int) -> None:
     assert Budget.within(nanoseconds, rate) == Budget(work)
+
+
+def test_a_deadline_tells_the_seconds_that_are_left() -> None:
+    moment = 0
+    work = Work(Budget(work=1_000), until(2_000_000_000, lambda: moment))
+    moment = 100_000_000
+    assert work.left  # the first question: three times as long is kept back for the end
+    assert work.seconds == pytest.approx(2.0 - 0.3 - 0.1)
+    moment = 3_000_000_000
+    assert work.seconds == 0.0
+    assert Work(Budget(work=1_000)).seconds == float("inf")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dovetail.base.clock import SECOND
 from dovetail.model.problem import Budget
 
 # Asked now and then: the share of the time that is over, 0 to 1, or just False or True. From 1 on, the solve
@@ -24,24 +25,37 @@ _END = 3.0
 _MOST = 0.4  # of the whole time: more is never kept back
 
 
-def until(instant: int, now: Callable[[], int]) -> Stop:
+class Deadline:
+    """Ends the solve so that its plan is there at an instant."""
+
+    def __init__(self, instant: int, now: Callable[[], int]) -> None:
+        """See `until`."""
+        self._now = now
+        self._begun = now()
+        self._whole = max(0, instant - self._begun)
+        self._kept: float | None = None
+
+    def __call__(self) -> float:
+        """The share of the time that is over."""
+        passed = self._now() - self._begun
+        if self._kept is None:
+            self._kept = min(_END * passed, _MOST * self._whole)
+        return passed / (self._whole - self._kept) if self._whole else 1.0
+
+    @property
+    def seconds(self) -> float:
+        """Until the solve comes to its end, at least 0: for libraries that look at a clock of their own."""
+        left = self._whole - (self._kept or 0.0) - (self._now() - self._begun)
+        return max(0.0, left / SECOND)
+
+
+def until(instant: int, now: Callable[[], int]) -> Deadline:
     """Ends the solve so that its plan is there when `now()` reaches the instant.
 
     Both count nanoseconds of one monotonic clock. The solve must begin right away: the time until it asks for
     the first time tells how much is to be kept back for its end.
     """
-    begun = now()
-    whole = max(0, instant - begun)
-    kept: float | None = None
-
-    def stop() -> float:
-        nonlocal kept
-        passed = now() - begun
-        if kept is None:
-            kept = min(_END * passed, _MOST * whole)
-        return passed / (whole - kept) if whole else 1.0
-
-    return stop
+    return Deadline(instant, now)
 
 
 class Work:
@@ -80,6 +94,11 @@ class Work:
         if self.over < 1:
             self.over = max(self.over, self._stop())
         return self.over >= 1
+
+    @property
+    def seconds(self) -> float:
+        """Of the clock that ends the solve, until then; infinite where only counted work ends it."""
+        return self._stop.seconds if isinstance(self._stop, Deadline) else float("inf")
 
     @property
     def rest(self) -> int:

@@ -32,7 +32,8 @@ def minimum(model: highspy.HighsLp, work: Work, *, check: int | None = None, sha
     the work that is left; if not given, by the size of the program.
     """
     check = int(_QUESTION + _PER_ENTRY * len(model.a_matrix_.value_)) if check is None else check
-    solver = quiet_solver(mip_rel_gap=0.0, mip_abs_gap=1e-9)
+    # It does not ask in every phase; a clock, where one ends the solve, it always heeds.
+    solver = quiet_solver(mip_rel_gap=0.0, mip_abs_gap=1e-9, time_limit=work.seconds)
     enough = work.after(share)
 
     def ask(event: Any) -> None:
