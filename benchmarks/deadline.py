@@ -24,7 +24,7 @@ from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
-from dovetail.solve.work import until
+from dovetail.solve.work import Deadline
 from dovetail.testing.crowds import crowd
 
 # One problem in so many is one of these: pods, and distinct shapes among them.
@@ -102,7 +102,7 @@ async def _measured(arguments: argparse.Namespace) -> list[Sample]:
 def _by_cpu(nanoseconds: int) -> Asking:
     async def ask(problem: Problem) -> tuple[Plan, float]:
         start = time.process_time_ns()
-        stop = until(start + nanoseconds, time.process_time_ns)
+        stop = Deadline(start + nanoseconds, time.process_time_ns)
         plan = solve(problem, Budget.within(nanoseconds), stop=stop)
         return plan, (time.process_time_ns() - start) / SECOND
 

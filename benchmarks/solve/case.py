@@ -14,7 +14,7 @@ from benchmarks.solve.check import checked
 from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.work import until
+from dovetail.solve.work import Deadline
 
 FIRST = 0.0  # the budget that asks for the first plan only
 _ONCE = 5.0  # seconds; longer budgets are run once, since they take what they are given
@@ -161,4 +161,4 @@ def planned(problem: Problem, seconds: float, *, counted: bool) -> Plan:
     def now() -> int:
         return min(time.perf_counter_ns() - wall, time.process_time_ns() - cpu)
 
-    return solve(problem, budget, stop=until(int(seconds * 1e9), now))
+    return solve(problem, budget, stop=Deadline(int(seconds * 1e9), now))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
-from dovetail.cloud.aws.choice import MOST_TYPES, Request, choose
+from dovetail.cloud.choice import MOST_TYPES, Request, choose
 from dovetail.cloud.simulated.fleet import attempts, depth
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering

@@ -11,13 +11,13 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
 from dovetail.cloud import catalog
-from dovetail.cloud.aws.choice import Choice, Request, choose
 from dovetail.cloud.aws.fleet import fleet_request
 from dovetail.cloud.aws.launch import Launch, cluster_tags
 from dovetail.cloud.aws.reservations import Reservation, with_reservations
 from dovetail.cloud.aws.templates import Template, templates
 from dovetail.cloud.aws.userdata import Cluster
 from dovetail.cloud.catalog import store
+from dovetail.cloud.choice import Choice, Request, choose
 from dovetail.cloud.provider import ResolvedImage
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType

@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.base.clock import SECOND
 from dovetail.model.problem import WORK_PER_SECOND, Budget
-from dovetail.solve.work import Work, until
+from dovetail.solve.work import Deadline, Work
 
 
 def test_counted_work_ends_a_solve() -> None:
@@ -34,7 +34,7 @@ def test_a_stop_is_final() -> None:
 )
 def test_until_keeps_back_time_for_the_end(first: int, end: int) -> None:
     moment = 1_000
-    stop = until(1_100, lambda: moment)
+    stop = Deadline(1_100, lambda: moment)
     answers = {}
     for moment in range(1_000 + first, 1_200):
         answers[moment - 1_000] = stop() >= 1
@@ -42,7 +42,7 @@ def test_until_keeps_back_time_for_the_end(first: int, end: int) -> None:
 
 
 def test_a_deadline_that_has_passed_leaves_no_time() -> None:
-    assert until(100, lambda: 200)() >= 1
+    assert Deadline(100, lambda: 200)() >= 1
 
 
 def test_a_part_ends_with_its_share_of_the_work_or_of_the_time() -> None:
@@ -94,7 +94,7 @@ def test_a_deadline_maps_to_work(nanoseconds: int, rate: int, work: int) -> None
 
 def test_a_deadline_tells_the_seconds_that_are_left() -> None:
     moment = 0
-    work = Work(Budget(work=1_000), until(2_000_000_000, lambda: moment))
+    work = Work(Budget(work=1_000), Deadline(2_000_000_000, lambda: moment))
     moment = 100_000_000
     assert work.left  # the first question: three times as long is kept back for the end
     assert work.seconds == pytest.approx(2.0 - 0.3 - 0.1)

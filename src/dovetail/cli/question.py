@@ -20,7 +20,7 @@ from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Budget, Optio
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
-from dovetail.solve.work import until
+from dovetail.solve.work import Deadline
 from dovetail.units.duration import parse_duration
 
 _MAX_SHOWN_FAULTS = 5
@@ -121,7 +121,7 @@ def _at_least(flag: str, value: int, least: int) -> int:
 def answered(problem: Problem, longest: int) -> tuple[Plan, float]:
     """The plan, checked, and the seconds that it took."""
     start = time.monotonic_ns()
-    answer = solve(problem, Budget.within(longest), stop=until(start + longest, time.monotonic_ns))
+    answer = solve(problem, Budget.within(longest), stop=Deadline(start + longest, time.monotonic_ns))
     elapsed = (time.monotonic_ns() - start) / SECOND
     _refuse_wrong(problem, answer)
     return answer, elapsed

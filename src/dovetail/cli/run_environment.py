@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar, get_type_hints
+from typing import Annotated, Literal, TypeVar, get_type_hints
 
 from cyclopts import Parameter
 
+Bool = Literal["true", "false"]
 T = TypeVar("T")
 # KUBECONFIG may name several files, and has its place after the flag and before the pod's own.
 _NO_VARIABLE = ("kubeconfig", "context")

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
-from dovetail.cli.run_environment import from_environment
+from dovetail.cli.run_environment import Bool, from_environment
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.brakes.rate import Rate
 from dovetail.disrupt.pause import read_pause
@@ -20,7 +20,6 @@ from dovetail.runtime.process.options import LEASE, Options
 from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.units.duration import parse_duration
 
-Bool = Literal["true", "false"]
 T = TypeVar("T")
 
 _GATES = {

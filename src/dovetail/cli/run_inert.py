@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
 
 from cyclopts import Parameter
 
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
-from dovetail.cli.run_environment import from_environment
+from dovetail.cli.run_environment import Bool, from_environment
 from dovetail.units.duration import parse_duration
-
-Bool = Literal["true", "false"]
 
 
 @Parameter(name="*")

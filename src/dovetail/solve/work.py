@@ -26,10 +26,13 @@ _MOST = 0.4  # of the whole time: more is never kept back
 
 
 class Deadline:
-    """Ends the solve so that its plan is there at an instant."""
+    """Ends the solve so that its plan is there when `now()` reaches the instant.
+
+    Both count nanoseconds of one monotonic clock. The solve must begin right away: the time until it asks for
+    the first time tells how much is to be kept back for its end.
+    """
 
     def __init__(self, instant: int, now: Callable[[], int]) -> None:
-        """See `until`."""
         self._now = now
         self._begun = now()
         self._whole = max(0, instant - self._begun)
@@ -47,15 +50,6 @@ class Deadline:
         """Until the solve comes to its end, at least 0: for libraries that look at a clock of their own."""
         left = self._whole - (self._kept or 0.0) - (self._now() - self._begun)
         return max(0.0, left / SECOND)
-
-
-def until(instant: int, now: Callable[[], int]) -> Deadline:
-    """Ends the solve so that its plan is there when `now()` reaches the instant.
-
-    Both count nanoseconds of one monotonic clock. The solve must begin right away: the time until it asks for
-    the first time tells how much is to be kept back for its end.
-    """
-    return Deadline(instant, now)
 
 
 class Work:

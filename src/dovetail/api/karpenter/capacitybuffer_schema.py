@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dovetail.api.karpenter.common_schema import ANY, RESOURCES, STRING
+from dovetail.api.karpenter.common_schema import RESOURCES, STRING, document
 from dovetail.api.rules import rule
 from dovetail.api.schema import Schema
 
@@ -28,29 +28,21 @@ def one_source(spec: dict[str, Any]) -> bool:
     return "podTemplateRef" not in spec or "scalableRef" not in spec
 
 
-SCHEMA = Schema(
-    type="object",
-    required=("spec",),
-    properties={
-        "apiVersion": STRING,
-        "kind": STRING,
-        "metadata": ANY,
-        "spec": Schema(
-            type="object",
-            rules=(template_needs_size, one_source),
-            properties={
-                "provisioningStrategy": Schema(type="string", default="buffer.x-k8s.io/active-capacity"),
-                "podTemplateRef": Schema(type="object", required=("name",), properties={"name": _NAME}),
-                "scalableRef": Schema(
-                    type="object",
-                    required=("kind", "name"),
-                    properties={"apiGroup": STRING, "kind": _NAME, "name": _NAME},
-                ),
-                "replicas": _COUNT,
-                "percentage": _COUNT,
-                "limits": RESOURCES,
-            },
-        ),
-        "status": ANY,
-    },
+SCHEMA = document(
+    Schema(
+        type="object",
+        rules=(template_needs_size, one_source),
+        properties={
+            "provisioningStrategy": Schema(type="string", default="buffer.x-k8s.io/active-capacity"),
+            "podTemplateRef": Schema(type="object", required=("name",), properties={"name": _NAME}),
+            "scalableRef": Schema(
+                type="object",
+                required=("kind", "name"),
+                properties={"apiGroup": STRING, "kind": _NAME, "name": _NAME},
+            ),
+            "replicas": _COUNT,
+            "percentage": _COUNT,
+            "limits": RESOURCES,
+        },
+    ),
 )

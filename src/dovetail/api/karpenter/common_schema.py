@@ -125,3 +125,12 @@ def claim_properties(requirements: Schema, node_class_ref: Schema) -> dict[str, 
         "terminationGracePeriod": DURATION,
         "expireAfter": replace(DURATION_OR_NEVER, default="720h"),
     }
+
+
+def document(spec: Schema, *, required: bool = True) -> Schema:
+    """Documents of a kind with that spec, which they may lack unless it is `required`."""
+    return Schema(
+        type="object",
+        required=("spec",) if required else (),
+        properties={"apiVersion": STRING, "kind": STRING, "metadata": ANY, "spec": spec, "status": ANY},
+    )

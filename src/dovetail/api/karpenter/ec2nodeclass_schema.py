@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail.api.karpenter import ec2nodeclass_rules as rules
 from dovetail.api.karpenter import selector_rules as selector
-from dovetail.api.karpenter.common_schema import ANY, BOOLEAN, INTEGER, STRING
+from dovetail.api.karpenter.common_schema import ANY, BOOLEAN, INTEGER, STRING, document
 from dovetail.api.rules import Rule
 from dovetail.api.schema import Schema
 
@@ -163,18 +163,12 @@ _PROPERTIES = {
     "userData": STRING,
 }
 
-SCHEMA = Schema(
-    type="object",
-    properties={
-        "apiVersion": STRING,
-        "kind": STRING,
-        "metadata": ANY,
-        "spec": Schema(
-            type="object",
-            required=("amiSelectorTerms", "subnetSelectorTerms", "securityGroupSelectorTerms"),
-            rules=(rules.role_or_profile, rules.family_or_alias, *rules.FAMILY_MATCHES),
-            properties=_PROPERTIES,
-        ),
-        "status": ANY,
-    },
+SCHEMA = document(
+    Schema(
+        type="object",
+        required=("amiSelectorTerms", "subnetSelectorTerms", "securityGroupSelectorTerms"),
+        rules=(rules.role_or_profile, rules.family_or_alias, *rules.FAMILY_MATCHES),
+        properties=_PROPERTIES,
+    ),
+    required=False,
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dovetail.api.karpenter.common_schema import (
-    ANY,
     NODE_CLASS_REF,
     REQUIREMENTS,
     RESOURCES,
-    STRING,
     claim_properties,
+    document,
 )
 from dovetail.api.rules import on_update
 from dovetail.api.schema import Schema
@@ -21,22 +20,14 @@ def spec_is_kept(spec: dict[str, Any], old: dict[str, Any]) -> bool:
     return spec == old
 
 
-SCHEMA = Schema(
-    type="object",
-    required=("spec",),
-    properties={
-        "apiVersion": STRING,
-        "kind": STRING,
-        "metadata": ANY,
-        "spec": Schema(
-            type="object",
-            required=("nodeClassRef", "requirements"),
-            rules=(spec_is_kept,),
-            properties={
-                **claim_properties(REQUIREMENTS, NODE_CLASS_REF),
-                "resources": Schema(type="object", properties={"requests": RESOURCES}),
-            },
-        ),
-        "status": ANY,
-    },
+SCHEMA = document(
+    Schema(
+        type="object",
+        required=("nodeClassRef", "requirements"),
+        rules=(spec_is_kept,),
+        properties={
+            **claim_properties(REQUIREMENTS, NODE_CLASS_REF),
+            "resources": Schema(type="object", properties={"requests": RESOURCES}),
+        },
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dovetail.api.karpenter.common_schema import ANY, OVERLAY_REQUIREMENTS, RESOURCES, STRING
+from dovetail.api.karpenter.common_schema import OVERLAY_REQUIREMENTS, RESOURCES, document
 from dovetail.api.rules import rule
 from dovetail.api.schema import Schema
 
@@ -22,33 +22,25 @@ def no_basic_resources(capacity: dict[str, Any]) -> bool:
     return not any(name in capacity for name in _RESTRICTED)
 
 
-SCHEMA = Schema(
-    type="object",
-    required=("spec",),
-    properties={
-        "apiVersion": STRING,
-        "kind": STRING,
-        "metadata": ANY,
-        "spec": Schema(
-            type="object",
-            required=("requirements",),
-            rules=(one_price,),
-            properties={
-                "requirements": OVERLAY_REQUIREMENTS,
-                "price": Schema(
-                    type="string",
-                    pattern=r"^\d+(\.\d+)?$",
-                    hint='dollars per hour without a sign, such as "0.25"',
-                ),
-                "priceAdjustment": Schema(
-                    type="string",
-                    pattern=(r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"),
-                    hint='a signed amount such as "-0.05" or a signed share such as "+10%", at least -100%',
-                ),
-                "capacity": replace(RESOURCES, rules=(no_basic_resources,)),
-                "weight": Schema(type="integer", minimum=1, maximum=10_000),
-            },
-        ),
-        "status": ANY,
-    },
+SCHEMA = document(
+    Schema(
+        type="object",
+        required=("requirements",),
+        rules=(one_price,),
+        properties={
+            "requirements": OVERLAY_REQUIREMENTS,
+            "price": Schema(
+                type="string",
+                pattern=r"^\d+(\.\d+)?$",
+                hint='dollars per hour without a sign, such as "0.25"',
+            ),
+            "priceAdjustment": Schema(
+                type="string",
+                pattern=(r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"),
+                hint='a signed amount such as "-0.05" or a signed share such as "+10%", at least -100%',
+            ),
+            "capacity": replace(RESOURCES, rules=(no_basic_resources,)),
+            "weight": Schema(type="integer", minimum=1, maximum=10_000),
+        },
+    ),
 )

@@ -6,15 +6,14 @@ from typing import Any
 
 from dovetail.api.karpenter import common_rules
 from dovetail.api.karpenter.common_schema import (
-    ANY,
     DURATION_OR_NEVER,
     LABEL_VALUE,
     POOL_NODE_CLASS_REF,
     POOL_REQUIREMENTS,
     RESOURCES,
-    STRING,
     STRINGS,
     claim_properties,
+    document,
 )
 from dovetail.api.rules import on_update, rule
 from dovetail.api.schema import Schema
@@ -130,25 +129,17 @@ _TEMPLATE = Schema(
     },
 )
 
-SCHEMA = Schema(
-    type="object",
-    required=("spec",),
-    properties={
-        "apiVersion": STRING,
-        "kind": STRING,
-        "metadata": ANY,
-        "spec": Schema(
-            type="object",
-            required=("template",),
-            rules=(mode_is_kept, static_limits_nodes_only, static_has_no_weight),
-            properties={
-                "template": _TEMPLATE,
-                "disruption": _DISRUPTION,
-                "limits": RESOURCES,
-                "weight": Schema(type="integer", minimum=1, maximum=100),
-                "replicas": Schema(type="integer", minimum=0),
-            },
-        ),
-        "status": ANY,
-    },
+SCHEMA = document(
+    Schema(
+        type="object",
+        required=("template",),
+        rules=(mode_is_kept, static_limits_nodes_only, static_has_no_weight),
+        properties={
+            "template": _TEMPLATE,
+            "disruption": _DISRUPTION,
+            "limits": RESOURCES,
+            "weight": Schema(type="integer", minimum=1, maximum=100),
+            "replicas": Schema(type="integer", minimum=0),
+        },
+    ),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dovetail.base.errors import CreateFailed
-from dovetail.cloud.aws.choice import CAPACITY_BLOCK, Choice, reservation_kind
 from dovetail.cloud.aws.launch import Document, Launch, tagged
 from dovetail.cloud.aws.templates import Template
+from dovetail.cloud.choice import CAPACITY_BLOCK, Choice, reservation_kind
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 

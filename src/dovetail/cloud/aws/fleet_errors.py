@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dovetail.base.errors import CloudError, CreateFailed, InsufficientCapacity
-from dovetail.cloud.aws.choice import Pool
+from dovetail.cloud.choice import Pool
 from dovetail.model import labels
 
 # Codes that say that one offering has no capacity; it is avoided for a while.

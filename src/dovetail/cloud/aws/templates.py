@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from dovetail.api.karpenter.ec2nodeclass import BlockDeviceMapping, MetadataOptions
 from dovetail.base.errors import CreateFailed
-from dovetail.cloud.aws.choice import CAPACITY_BLOCK, Choice, reservation_kind
 from dovetail.cloud.aws.interfaces import interfaces
 from dovetail.cloud.aws.launch import Document, Launch, tagged
 from dovetail.cloud.aws.userdata import Machine, bootstrap, render
@@ -18,6 +17,7 @@ from dovetail.cloud.catalog.capacity import EFA
 from dovetail.cloud.catalog.labels import TENANCY
 from dovetail.cloud.catalog.settings import GIB, ami_family, devices, parse_size
 from dovetail.cloud.catalog.store import TypeRecord
+from dovetail.cloud.choice import CAPACITY_BLOCK, Choice, reservation_kind
 from dovetail.cloud.provider import ResolvedImage
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering

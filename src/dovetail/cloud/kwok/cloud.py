@@ -11,12 +11,12 @@ from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import AlreadyExists, ApiError, InstanceNotFound, NotFound
-from dovetail.cloud.aws.choice import Request, choose
+from dovetail.cloud.choice import Request, choose
 from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.kwok import machine
 from dovetail.cloud.provider import Instance, NodeClassResolution
+from dovetail.cloud.readiness import check_ready
 from dovetail.cloud.repair import RepairPolicy
-from dovetail.cloud.simulated.refusals import check_ready
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts
@@ -55,7 +55,7 @@ class KwokCloud:
         self._types = types
         self._joining: dict[str, tuple[Instance, asyncio.Task[None]]] = {}  # by provider id
 
-    def instance_types(self, node_class: KWOKNodeClass | None) -> tuple[InstanceType, ...]:  # noqa: ARG002
+    def instance_types(self, node_class: KWOKNodeClass | None) -> tuple[InstanceType, ...]:  # noqa: ARG002 - alike for all
         """See Provider; all classes have the same."""
         return self._types
 
@@ -110,11 +110,11 @@ class KwokCloud:
         }
         return [*there.values(), *(made for key, (made, _) in self._joining.items() if key not in there)]
 
-    async def drifted(self, claim: NodeClaim, node_class: KWOKNodeClass) -> str:  # noqa: ARG002
+    async def drifted(self, claim: NodeClaim, node_class: KWOKNodeClass) -> str:  # noqa: ARG002 - nodes cannot differ
         """See Provider: a class says nothing that nodes could differ in."""
         return ""
 
-    async def resolve(self, node_class: KWOKNodeClass) -> NodeClassResolution:  # noqa: ARG002
+    async def resolve(self, node_class: KWOKNodeClass) -> NodeClassResolution:  # noqa: ARG002 - no selectors
         """See Provider: a class has no selectors."""
         return NodeClassResolution()
 

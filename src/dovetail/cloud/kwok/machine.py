@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dovetail.api.core import Node, NodeSpec, NodeStatus, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Meta
-from dovetail.cloud.aws.choice import Candidate
+from dovetail.cloud.choice import Candidate
 from dovetail.cloud.provider import Instance
 from dovetail.cloud.simulated.types import single_values
 from dovetail.model import labels

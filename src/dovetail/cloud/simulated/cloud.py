@@ -14,10 +14,11 @@ from dovetail.base.errors import InputError, InstanceNotFound, InsufficientCapac
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
-from dovetail.cloud.aws.choice import Candidate, Pool, Request, choose
 from dovetail.cloud.aws.validation import Validator
+from dovetail.cloud.choice import Candidate, Pool, Request, choose
 from dovetail.cloud.interruption import Impairment, InterruptionKind
 from dovetail.cloud.provider import Instance, NodeClassResolution
+from dovetail.cloud.readiness import check_ready
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.cloud.simulated.account import Account, image_for, resolve
 from dovetail.cloud.simulated.delays import Delays
@@ -25,7 +26,7 @@ from dovetail.cloud.simulated.drift import Made, class_stamp, drift
 from dovetail.cloud.simulated.fleet import attempts
 from dovetail.cloud.simulated.interruptions import Interrupter, SimulatedQueue
 from dovetail.cloud.simulated.pools import Limit, Pools, UnavailableOfferings
-from dovetail.cloud.simulated.refusals import check_ready, fleet_errors, reachable
+from dovetail.cloud.simulated.refusals import fleet_errors, reachable
 from dovetail.cloud.simulated.types import TypeView, only, single_values
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType

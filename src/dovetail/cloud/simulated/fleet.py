@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from dovetail.base.streams import stream
-from dovetail.cloud.aws.choice import Candidate, Pool
+from dovetail.cloud.choice import Candidate, Pool
 from dovetail.model import labels
 
 

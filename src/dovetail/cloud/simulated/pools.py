@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dovetail.base.clock import MINUTE
-from dovetail.cloud.aws.choice import Pool
+from dovetail.cloud.choice import Pool
 
 UNAVAILABLE_FOR = 3 * MINUTE
 

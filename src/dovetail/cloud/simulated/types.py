@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.errors import InputError
-from dovetail.cloud.aws.choice import Pool
+from dovetail.cloud.choice import Pool
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 

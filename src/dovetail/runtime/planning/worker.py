@@ -19,7 +19,7 @@ from typing import BinaryIO
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning import wire
 from dovetail.solve.solver import solve
-from dovetail.solve.work import until
+from dovetail.solve.work import Deadline
 
 LENGTH = 8
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 def _answer(problem: Problem, question: wire.Question) -> Iterable[bytes]:
     try:
-        stop = until(question.until, time.monotonic_ns)
+        stop = Deadline(question.until, time.monotonic_ns)
         return wire.answer(solve(problem, Budget.within(question.deadline), stop=stop))
     except Exception:
         return [wire.pack(wire.Fault(f"the solver failed:\n{traceback.format_exc()}"))]
