@@ -19,6 +19,8 @@ _TYPES = {
 }
 _STATE_CHANGE = "EC2 Instance State-change Notification"
 _HEALTH_EVENT = "AWS Health Event"
+# (source, detail-type) of every event that means something here: what the queue's rules let through.
+ANNOUNCED = (*((EC2, text) for text in _TYPES.values()), (EC2, _STATE_CHANGE), (HEALTH, _HEALTH_EVENT))
 _KINDS = {text: kind for kind, text in _TYPES.items()}
 _STATES = {
     "stopping": InterruptionKind.STOPPED,
