@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,37 +95,68 @@ def offered(question: Problem, claim: PlannedClaim) -> Iterator[tuple[InstanceTy
 SIZES = st.sampled_from([(2, 4), (2, 8), (4, 8), (4, 16), (8, 16), (8, 32), (16, 32)])
 
 
+@dataclass(frozen=True)
+class Draft:
+    """What a problem is made of, few enough words that a failing one can be read."""
+
+    types: tuple[tuple[int, int, tuple[tuple[str, float], ...]], ...]  # (CPUs, Gi, prices)
+    pods: tuple[tuple[int, int], ...]  # (tenths of a CPU, Gi)
+    limits: tuple[tuple[str, str], ...]
+    capacity_types: tuple[str, ...]
+    least: int
+    strict: bool
+
+    def problem(self) -> Problem:
+        entries = [
+            entry(f"t{index}", str(cpu), f"{memory}Gi", **dict(prices))
+            for index, (cpu, memory, prices) in enumerate(self.types)
+        ]
+        pods = [
+            pod(f"p{number}", f"{tenths * 100}m", f"{memory}Gi")
+            for number, (tenths, memory) in enumerate(self.pods)
+        ]
+        spec: dict[str, Any] = {"limits": dict(self.limits)} if self.limits else {}
+        buys = pool(self.capacity_types, least=self.least, **spec)
+        return problem(entries, pods, buys, strict_min_values=self.strict)
+
+
 @st.composite
-def questions(draw: st.DrawFn) -> Problem:
-    entries = []
-    for index, (cpu, memory) in enumerate(draw(st.lists(SIZES, min_size=1, max_size=8))):
-        full = cpu * 0.04 + memory * 0.005 + draw(st.integers(0, 40)) / 1000
-        prices = {"od_a": full, "od_b": full * 1.1, "spot_a": full * 0.4, "spot_b": full * 0.5}
-        chosen = draw(st.sets(st.sampled_from(sorted(prices)), min_size=1))
-        entries.append(entry(f"t{index}", str(cpu), f"{memory}Gi", **{key: prices[key] for key in chosen}))
-    requests = st.tuples(st.integers(1, 30), st.integers(1, 12))
-    pods = [
-        pod(f"p{number}", f"{tenths * 100}m", f"{memory}Gi")
-        for number, (tenths, memory) in enumerate(draw(st.lists(requests, min_size=1, max_size=12)))
-    ]
-    limits = draw(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "cpu": st.integers(2, 40).map(str),
-                "memory": st.integers(4, 120).map(lambda amount: f"{amount}Gi"),
-                "nodes": st.integers(1, 6).map(str),
-            },
-        )
-    )
-    kinds = draw(st.sampled_from([(), (labels.SPOT,), (labels.SPOT, labels.ON_DEMAND)]))
-    buys = pool(kinds, least=draw(st.integers(0, 3)), **({"limits": limits} if limits else {}))
-    return problem(entries, pods, buys, strict_min_values=draw(st.booleans()))
+def types(draw: st.DrawFn) -> tuple[int, int, tuple[tuple[str, float], ...]]:
+    cpu, memory = draw(SIZES)
+    full = cpu * 0.04 + memory * 0.005 + draw(st.integers(0, 40)) / 1000
+    prices = {"od_a": full, "od_b": full * 1.1, "spot_a": full * 0.4, "spot_b": full * 0.5}
+    chosen = draw(st.sets(st.sampled_from(sorted(prices)), min_size=1))
+    return cpu, memory, tuple((key, prices[key]) for key in sorted(chosen))
+
+
+def some(items: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[Any]:
+    """One to `most` of them, as a tuple."""
+    return st.lists(items, min_size=1, max_size=most).map(tuple)
+
+
+LIMITS = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.integers(2, 40).map(str),
+        "memory": st.integers(4, 120).map(lambda amount: f"{amount}Gi"),
+        "nodes": st.integers(1, 6).map(str),
+    },
+)
+DRAFTS = st.builds(
+    Draft,
+    types=some(types(), 8),
+    pods=some(st.tuples(st.integers(1, 30), st.integers(1, 12)), 12),
+    limits=LIMITS.map(lambda limits: tuple(limits.items())),
+    capacity_types=st.sampled_from([(), (labels.SPOT,), (labels.SPOT, labels.ON_DEMAND)]),
+    least=st.integers(0, 3),
+    strict=st.booleans(),
+)
 
 
 @settings(max_examples=150, deadline=None)
-@given(questions())
-def test_limits_hold_whatever_is_launched_and_the_worst_is_the_dearest(question: Problem) -> None:
+@given(DRAFTS)
+def test_limits_hold_whatever_is_launched_and_the_worst_is_the_dearest(draft: Draft) -> None:
+    question = draft.problem()
     plan = solved(question)
     limits = question.pools[0].limits
     largest: dict[str, int] = {"nodes": len(plan.claims)}
