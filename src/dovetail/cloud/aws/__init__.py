@@ -1,5 +1,7 @@
 """What Karpenter's provider asks of AWS, derived as pure values.
 
+The port: `api` (calls), `shapes` (answers), `errors` (refusals); `memory` is its twin.
+
 `images` turns AMI selector terms into SSM parameters and DescribeImages queries; `userdata` writes what a
 machine is told when it starts; `validation` says what of a class no node could use.
 
