@@ -63,7 +63,6 @@ FAR = _each(
         "several rules, taints, weights and limits at once: too many sets of pods for whole loads": """
             mixed-000 mixed-001 mixed-003 mixed-004 mixed-009 mixed-010 mixed-012 mixed-013 mixed-019
             mixed-021 mixed-022 mixed-024 mixed-025 mixed-027 mixed-031 mixed-033 mixed-036 mixed-037
-            mixed-039
         """,
         "the program with rules between pods is too large to be solved in the time": """
             pod-affinity-mixed-004 pod-anti-affinity-preferred-007 pod-anti-affinity-zone-001

@@ -259,12 +259,13 @@ class Search:
         """The best proof of what placing these pods costs at least."""
         placements: list[Placement] = [(unit, ()) for units in self.existing.values() for unit in units]
         placements += [(unit, item.pools) for purchase in self.bought for item, unit in purchase.units()]
-        scope = scope_of(self.world, self.columns, self.free, placements)
+        binding = self.limits.refused()
+        scope = scope_of(self.world, self.columns, self.free, placements, binding=binding)
         shapes = self.world.shapes
         worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
         same = not self.grown and len(self.worth) == len(self.items) == len(scope.shapes)
         prover = Prover(scope, self.world.work, self._desk.early, self._told)
-        ruled = partial(self._desk.between.bound, self.free, placements, hourly)
+        ruled = partial(self._desk.between.bound, self.free, placements, hourly, binding=binding)
         proof = prove(prover, worth if self.worth else None, hourly, same=same, tied=self._tied, ruled=ruled)
         if prover.better:
             start = Limits(self.world, self.columns)

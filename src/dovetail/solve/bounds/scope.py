@@ -81,15 +81,18 @@ class Scope:
         return Market(every, room, self.price, takes, *what, own, *limits)
 
 
-def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Placement]) -> Scope:
+def scope_of(
+    world: World, columns: Columns, free: Amounts, placed: Iterable[Placement], *, binding: bool
+) -> Scope:
     """The scope of a plan: all plans that keep at least its promises.
 
     That is: no pod gives up more preferences than it does there, and for none a node is bought from a pool of
-    less weight. `free` (nodes, R) is the room on existing nodes before anything was placed. Reserved capacity
-    is paid for already: as much of it as there is counts as free.
+    less weight. `free` (nodes, R) is the room on existing nodes before anything was placed. `binding`: whether
+    pools' limits refuse what they allowed before the plan. Reserved capacity is paid for already: as much of
+    it as there is counts as free.
     """
     limited = any(table.pool.limits is not None for table in world.tables)
-    kinds = kinds_placed(world, placed, limited=limited)
+    kinds = kinds_placed(world, placed, binding=binding)
     sites = sites_of(world, columns, asked_by(world, kinds))
     reach = reach_of(world, columns, sites, kinds)
     own = reach.own & ~columns.reserved[sites.column]
@@ -132,12 +135,12 @@ def scope_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Pla
 
 
 def kinds_placed(
-    world: World, placed: Iterable[Placement], *, limited: bool
+    world: World, placed: Iterable[Placement], *, binding: bool
 ) -> dict[tuple[int, int, int], list[str]]:
     """(shape, level, tier) -> pods. The tier is the last whose pools count, -1 where that is not known yet.
 
-    Where pools have limits, who gets the better pool is anybody's guess, and so is who gives up preferences
-    where anybody does: then nothing is promised.
+    Where limits refuse something, who gets the better pool is anybody's guess, and so is who gives up
+    preferences where anybody does: then nothing is promised.
     """
     placed = list(placed)
     shapes = world.shapes
@@ -146,8 +149,8 @@ def kinds_placed(
     found: dict[tuple[int, int, int], list[str]] = {}
     for unit, pools in placed:
         shape = shapes[unit.shape]
-        level = _last_alike(shape, unit.level) if lossless or not limited else len(shape.levels) - 1
-        tier = len(world.tiers) if limited else tier_of[pools[0]] if pools else -1
+        level = _last_alike(shape, unit.level) if lossless or not binding else len(shape.levels) - 1
+        tier = len(world.tiers) if binding else tier_of[pools[0]] if pools else -1
         kind = (unit.shape, level, tier)
         found.setdefault(kind, []).append(unit.pod)
     return {kind: sorted(found[kind]) for kind in sorted(found)}

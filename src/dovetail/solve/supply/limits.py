@@ -47,6 +47,11 @@ class Limits:
         """True iff something is limited."""
         return bool(self.remaining) or bool(self.reservations)
 
+    def refused(self) -> bool:
+        """True iff some type that a pool's limits allowed at first would be refused by now."""
+        start = Limits(self._world, self._columns)
+        return any(bool((start.types(pool) & ~self.types(pool)).any()) for pool in self.remaining)
+
     def shares(self) -> Floats:
         """The largest share of what remains of a limit that one node of each column takes, shape (C,)."""
         columns = self._columns

@@ -64,7 +64,7 @@ class Between:
         self.targets: Mapping[int, tuple[Target, ...]] = {}
         self.berths: tuple[Berth, ...] = ()  # the nodes of the best answer, where they are known one by one
 
-    def bound(self, free: Amounts, placed: Sequence[Placement], price: int) -> int:
+    def bound(self, free: Amounts, placed: Sequence[Placement], price: int, *, binding: bool) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
 
         `free` (nodes, R) is the room before them.
@@ -75,7 +75,7 @@ class Between:
         if size > _MOST_SIZE or not work.left or not any(shape.involved for shape in shapes):
             return 0
         begun = work.used
-        terrain = terrain_of(self._world, self._columns, free, placed)
+        terrain = terrain_of(self._world, self._columns, free, placed, binding=binding)
         key = tuple((kind.shape, kind.level, kind.tier, len(kind.pods)) for kind in terrain.kinds)
         work.spend(terrain.feasible.size)
         if key not in self._known:

@@ -100,10 +100,14 @@ class Terrain:
         return found
 
 
-def terrain_of(world: World, columns: Columns, free: Amounts, placed: Iterable[Placement]) -> Terrain:
-    """The terrain of a plan; `free` (nodes, R) is the room on existing nodes before anything was placed."""
-    limited = any(table.pool.limits is not None for table in world.tables)
-    found = kinds_placed(world, placed, limited=limited)
+def terrain_of(
+    world: World, columns: Columns, free: Amounts, placed: Iterable[Placement], *, binding: bool
+) -> Terrain:
+    """The terrain of a plan; `free` (nodes, R) is the room on existing nodes before anything was placed.
+
+    `binding`: whether limits refuse what they allowed before the plan.
+    """
+    found = kinds_placed(world, placed, binding=binding)
     kinds = tuple(_kind(world, place, pods) for place, pods in found.items())
     concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
     land = _Land(world, columns, found, concerned)
