@@ -87,9 +87,9 @@ def scope_of(
     """The scope of a plan: all plans that keep at least its promises.
 
     That is: no pod gives up more preferences than it does there, and for none a node is bought from a pool of
-    less weight. `free` (nodes, R) is the room on existing nodes before anything was placed. `binding`: whether
-    pools' limits refuse what they allowed before the plan. Reserved capacity is paid for already: as much of
-    it as there is counts as free.
+    less weight. `free` (nodes, R) is the room on existing nodes before anything was placed. Reserved capacity
+    is paid for already: as much of it as there is counts as free. `binding`: whether pools' limits refuse
+    what they allowed before the plan.
     """
     limited = any(table.pool.limits is not None for table in world.tables)
     kinds = kinds_placed(world, placed, binding=binding)
