@@ -1,10 +1,9 @@
 """Make src/dovetail/cloud/catalog/data/ec2.json.gz from two public packages that carry real EC2 data.
 
-The package itself needs neither of them at run time. To make the file again, in an environment of its own:
+The package itself needs neither of them at run time. To make the file again:
 
-    python3 -m venv /tmp/catalog
-    /tmp/catalog/bin/pip install moto apache-libcloud
-    /tmp/catalog/bin/python scripts/make_catalog.py
+    pip install -e .[dev] apache-libcloud
+    python scripts/make_catalog.py
 
 The same versions of the two packages give the same bytes. What is taken:
 
@@ -28,10 +27,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from dovetail.cloud.catalog import described as catalog_data
+
 TARGET = Path(__file__).parent.parent / "src/dovetail/cloud/catalog/data/ec2.json.gz"
 FORMAT = 1
 NANO_DOLLARS = 1_000_000_000
-ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 def main() -> int:
@@ -56,7 +58,8 @@ def catalog() -> dict[str, Any]:
     """The whole file as plain JSON values."""
     described = _read("moto.ec2", "resources/instance_types.json.gz")
     pricing = _read("libcloud", "data/pricing.json")
-    types = [record(described[name]) for name in sorted(described) if usable(described[name])]
+    usable = [described[name] for name in sorted(described) if catalog_data.usable(described[name])]
+    types = [msgspec.to_builtins(catalog_data.record(item)) for item in usable]
     names = [entry[0] for entry in types]
     return {
         "format": FORMAT,
@@ -68,74 +71,6 @@ def catalog() -> dict[str, Any]:
         "types": types,
         "regions": {name: region(name, names, pricing["compute"]["ec2_linux"]) for name in region_names()},
     }
-
-
-def usable(described: dict[str, Any]) -> bool:
-    """True iff a Kubernetes node can run on the type."""
-    return "hvm" in described["SupportedVirtualizationTypes"] and bool(architectures(described))
-
-
-def architectures(described: dict[str, Any]) -> list[str]:
-    """The architectures of the type by their Kubernetes names."""
-    supported = described["ProcessorInfo"]["SupportedArchitectures"]
-    return [ARCHITECTURES[name] for name in supported if name in ARCHITECTURES]
-
-
-def record(described: dict[str, Any]) -> list[Any]:
-    """One type, in the order of the fields of `TypeRecord`."""
-    network, processor = described["NetworkInfo"], described["ProcessorInfo"]
-    ebs, storage = described["EbsInfo"], described.get("InstanceStorageInfo", {})
-    cards = network["NetworkCards"]
-    default_card = next(
-        card for card in cards if card["NetworkCardIndex"] == network["DefaultNetworkCardIndex"]
-    )
-    optimised = ebs["EbsOptimizedSupport"] == "default"
-    return [
-        described["InstanceType"],
-        architectures(described)[0],
-        described["VCpuInfo"]["DefaultVCpus"],
-        described["MemoryInfo"]["SizeInMiB"],
-        processor["Manufacturer"],
-        round(processor.get("SustainedClockSpeedInGhz", 0) * 1000),
-        ebs["EbsOptimizedInfo"]["MaximumBandwidthInMbps"] if optimised else 0,
-        network["NetworkPerformance"],
-        round(sum(card["BaselineBandwidthInGbps"] for card in cards) * 1000),
-        described.get("Hypervisor", ""),
-        network["EncryptionInTransitSupported"],
-        described["NitroEnclavesSupport"] == "supported",
-        storage.get("TotalSizeInGB", 0),
-        storage.get("NvmeSupport", "unsupported") != "unsupported",
-        described["BareMetal"],
-        described["BurstablePerformanceSupported"],
-        network["MaximumNetworkInterfaces"],
-        default_card["MaximumNetworkInterfaces"],
-        network["Ipv4AddressesPerInterface"],
-        network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
-        gpus(described),
-        accelerators(described),
-        neurons(described),
-        "spot" in described["SupportedUsageClasses"],
-    ]
-
-
-def gpus(described: dict[str, Any]) -> list[list[Any]]:
-    """[manufacturer, name, count, MiB per GPU] per kind of GPU."""
-    return [
-        [gpu["Manufacturer"], gpu["Name"], gpu["Count"], gpu["MemoryInfo"]["SizeInMiB"]]
-        for gpu in described.get("GpuInfo", {}).get("Gpus", ())
-    ]
-
-
-def accelerators(described: dict[str, Any]) -> list[list[Any]]:
-    """[manufacturer, name, count] per kind of inference accelerator."""
-    found = described.get("InferenceAcceleratorInfo", {}).get("Accelerators", ())
-    return [[item["Manufacturer"], item["Name"], item["Count"]] for item in found]
-
-
-def neurons(described: dict[str, Any]) -> list[list[Any]]:
-    """[name, devices, cores per device] per kind of Neuron device."""
-    found = described.get("NeuronInfo", {}).get("NeuronDevices", ())
-    return [[item["Name"], item["Count"], item["CoreInfo"]["Count"]] for item in found]
 
 
 def region_names() -> list[str]:

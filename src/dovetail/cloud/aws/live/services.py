@@ -1,0 +1,206 @@
+"""SSM, IAM, EKS, SQS, Pricing and STS over the network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dovetail.base.clock import SECOND
+from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.live.calls import Calls
+from dovetail.cloud.aws.live.read import instant, tags
+from dovetail.cloud.aws.shapes import EksCluster, Identity, InstanceProfile
+from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Letter
+from dovetail.model.offering import parse_dollars
+
+_PAGE = 100
+_MILLISECOND = SECOND // 1000
+# The few regions that answer questions about prices, by the beginning of the region that is asked about.
+_PRICING = (("ap-", "ap-south-1"), ("eu-", "eu-central-1"), ("cn-", "cn-northwest-1"))
+_PRICING_ELSEWHERE = "us-east-1"
+
+
+class LiveSsm:
+    """Implements `api.Ssm`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def get_parameter(self, name: str) -> str:
+        """See the port."""
+        answer = await self._calls.call("ssm", "get_parameter", Name=name)
+        return str(answer["Parameter"]["Value"])
+
+
+class LiveIam:
+    """Implements `api.Iam`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def get_instance_profile(self, name: str) -> InstanceProfile:
+        """See the port."""
+        answer = await self._calls.call("iam", "get_instance_profile", InstanceProfileName=name)
+        return _profile(answer["InstanceProfile"])
+
+    async def list_instance_profiles(self, path: str) -> Sequence[InstanceProfile]:
+        """See the port."""
+        pages = self._calls.pages("iam", "list_instance_profiles", "InstanceProfiles", _PAGE, PathPrefix=path)
+        return [_profile(item) async for item in pages]
+
+    async def create_instance_profile(self, name: str, path: str, tags: Mapping[str, str]) -> InstanceProfile:
+        """See the port."""
+        answer = await self._calls.call(
+            "iam", "create_instance_profile", InstanceProfileName=name, Path=path, Tags=_written(tags)
+        )
+        return _profile(answer["InstanceProfile"])
+
+    async def delete_instance_profile(self, name: str) -> None:
+        """See the port."""
+        await self._calls.call("iam", "delete_instance_profile", InstanceProfileName=name)
+
+    async def add_role_to_instance_profile(self, name: str, role: str) -> None:
+        """See the port."""
+        await self._calls.call("iam", "add_role_to_instance_profile", InstanceProfileName=name, RoleName=role)
+
+    async def remove_role_from_instance_profile(self, name: str, role: str) -> None:
+        """See the port."""
+        await self._calls.call(
+            "iam", "remove_role_from_instance_profile", InstanceProfileName=name, RoleName=role
+        )
+
+    async def tag_instance_profile(self, name: str, tags: Mapping[str, str]) -> None:
+        """See the port."""
+        await self._calls.call("iam", "tag_instance_profile", InstanceProfileName=name, Tags=_written(tags))
+
+
+class LiveEks:
+    """Implements `api.Eks`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def describe_cluster(self, name: str) -> EksCluster:
+        """See the port."""
+        found = (await self._calls.call("eks", "describe_cluster", name=name))["cluster"]
+        network = found.get("kubernetesNetworkConfig", {})
+        return EksCluster(
+            name=found["name"],
+            endpoint=found.get("endpoint", ""),
+            ca_bundle=found.get("certificateAuthority", {}).get("data", ""),
+            version=found.get("version", ""),
+            cidr=network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or "",
+            vpc=found.get("resourcesVpcConfig", {}).get("vpcId", ""),
+        )
+
+
+class LiveSqs:
+    """Implements `api.Sqs`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def get_queue_url(self, name: str) -> str:
+        """See the port."""
+        return str((await self._calls.call("sqs", "get_queue_url", QueueName=name))["QueueUrl"])
+
+    async def receive(self, url: str) -> Sequence[Letter]:
+        """See the port."""
+        answer = await self._calls.call(
+            "sqs",
+            "receive_message",
+            QueueUrl=url,
+            MaxNumberOfMessages=BATCH,
+            WaitTimeSeconds=LONG_POLL // SECOND,
+            VisibilityTimeout=VISIBILITY // SECOND,
+            MessageSystemAttributeNames=["SentTimestamp"],
+        )
+        return [_letter(item) for item in answer.get("Messages", ())]
+
+    async def delete(self, url: str, letters: Sequence[Letter]) -> None:
+        """See the port."""
+        entries = [{"Id": str(i), "ReceiptHandle": item.receipt} for i, item in enumerate(letters)]
+        if not entries:
+            return
+        answer = await self._calls.call("sqs", "delete_message_batch", QueueUrl=url, Entries=entries)
+        for failed in answer.get("Failed", ()):
+            raise AwsError("DeleteMessageBatch", failed["Code"], failed.get("Message", ""))
+
+
+class LivePricing:
+    """Implements `api.Pricing`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def on_demand(self) -> Mapping[str, int]:
+        """See the port."""
+        region = self._calls.region
+        place = next((name for prefix, name in _PRICING if region.startswith(prefix)), _PRICING_ELSEWHERE)
+        wanted = {
+            "capacitystatus": "Used",
+            "marketoption": "OnDemand",
+            "operatingSystem": "Linux",
+            "preInstalledSw": "NA",
+            "regionCode": region,
+            "tenancy": "Shared",
+        }
+        filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
+        pages = self._calls.pages(
+            "pricing",
+            "get_products",
+            "PriceList",
+            _PAGE,
+            region=place,
+            ServiceCode="AmazonEC2",
+            Filters=filters,
+        )
+        return products([item async for item in pages])
+
+
+class LiveSts:
+    """Implements `api.Sts`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def get_caller_identity(self) -> Identity:
+        """See the port."""
+        answer = await self._calls.call("sts", "get_caller_identity")
+        return Identity(answer["Account"], answer["Arn"])
+
+
+def products(written: Iterable[str]) -> dict[str, int]:
+    """Nano-dollars per hour by type, from products as the price list has them; China's are in yuan."""
+    found: dict[str, int] = {}
+    for text in written:
+        product = json.loads(text)
+        name = product.get("product", {}).get("attributes", {}).get("instanceType", "")
+        for term in product.get("terms", {}).get("OnDemand", {}).values():
+            for dimension in term.get("priceDimensions", {}).values():
+                per_unit: dict[str, str] = dimension.get("pricePerUnit", {})
+                price = parse_dollars(per_unit.get("USD") or per_unit.get("CNY") or "0")
+                if name and price:
+                    found[name] = price
+    return found
+
+
+def _profile(answer: Mapping[str, Any]) -> InstanceProfile:
+    return InstanceProfile(
+        name=answer["InstanceProfileName"],
+        arn=answer["Arn"],
+        path=answer["Path"],
+        roles=tuple(role["RoleName"] for role in answer.get("Roles", ())),
+        tags=tags(answer),
+        created=instant(answer.get("CreateDate")),
+    )
+
+
+def _letter(answer: Mapping[str, Any]) -> Letter:
+    sent = int(answer.get("Attributes", {}).get("SentTimestamp", 0)) * _MILLISECOND
+    return Letter(answer["ReceiptHandle"], answer["Body"], sent)
+
+
+def _written(given: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in given.items()]
