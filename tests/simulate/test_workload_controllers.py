@@ -248,6 +248,20 @@ def test_jobs_complete_and_cron_jobs_keep_their_history() -> None:
     play(story)
 
 
+def test_what_a_job_has_done_stays_done_when_its_node_takes_the_pods_along() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.server.create(workload("Job", "once", completions=3, parallelism=2))
+        await cluster.passes(70)
+        (done, *_) = [pod for pod in await cluster.pods("once") if pod.status.phase == "Succeeded"]
+        await cluster.client.delete(Pod, done.metadata.name, "default", grace_period_seconds=0)
+        await cluster.passes(120)
+        job = await cluster.client.get(Job, "once", "default")
+        assert (job.status.succeeded, job.status.conditions[0].type) == (3, "Complete")
+        assert len(await cluster.pods("once")) == 2
+
+    play(story)
+
+
 TRAFFIC = ServiceTraffic(
     service="web",
     deployment="default/web",

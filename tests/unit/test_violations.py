@@ -343,3 +343,14 @@ def test_a_binding_may_cross_a_taint_that_has_just_come() -> None:
     story.put(pod("b"))
     story.bind("b", "n1")
     assert story.rules() == ["filter"]
+
+
+@pytest.mark.parametrize(
+    ("uid", "rules"), [("old", []), ("new", ["forced deletion"]), ("", ["forced deletion"])]
+)
+def test_a_forced_deletion_is_judged_by_the_pod_that_it_means(uid: str, rules: list[str]) -> None:
+    story = cluster()
+    story.put(pod("db-0", uid="new"))
+    story.bind("db-0", "n1")
+    story.watchdog.pod_deletion("d/db-0", uid)
+    assert story.rules() == rules

@@ -93,9 +93,11 @@ class Watchdog:
         broken += [item for rule in after for item in rule(mirror, change)]
         return self._keep(broken, len(before) + len(after))
 
-    def pod_deletion(self, key: str) -> tuple[Violation, ...]:
-        """The controllers are about to delete a pod past its budgets; answers what that breaks."""
-        return self._keep(deleted(self._mirror, key, self._mirror.clock_now()))
+    def pod_deletion(self, key: str, uid: str = "") -> tuple[Violation, ...]:
+        """The controllers are about to delete a pod (with that uid, if given) past its budgets; answers what
+        that breaks.
+        """
+        return self._keep(deleted(self._mirror, key, uid, self._mirror.clock_now()))
 
     def launch(self, claim: str, instances: Sequence[Instance]) -> tuple[Violation, ...]:
         """A launch for the claim of that name is asked for; answers what that breaks."""

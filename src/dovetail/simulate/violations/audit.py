@@ -34,7 +34,7 @@ class AuditedClient(MemoryClient):
     ) -> None:
         """See Client."""
         if kind is Pod:
-            self._report(self._watchdog.pod_deletion(f"{namespace}/{name}"))
+            self._report(self._watchdog.pod_deletion(f"{namespace}/{name}", uid))
         await super().delete(
             kind,
             name,

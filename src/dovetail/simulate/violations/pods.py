@@ -81,9 +81,14 @@ def evicted(mirror: Mirror, change: Change) -> Iterator[Violation]:
             yield from _broken(mirror, budget, old)
 
 
-def deleted(mirror: Mirror, key: str, now: int) -> Iterator[Violation]:
-    """Pods are deleted past budgets and annotations only to be gone when their node's time is up."""
+def deleted(mirror: Mirror, key: str, uid: str, now: int) -> Iterator[Violation]:
+    """Pods are deleted past budgets and annotations only to be gone when their node's time is up.
+
+    `uid` is the request's precondition ("" for none): the API server refuses it for a successor of the same name.
+    """
     pod = mirror.pods.get(key)
+    if pod is not None and uid and pod.metadata.uid != uid:
+        return
     node = mirror.nodes.get(pod.spec.node_name) if pod is not None else None
     claim = mirror.claim_of(node) if node is not None else None
     if pod is None or pod.deleting:

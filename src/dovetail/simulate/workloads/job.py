@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dovetail.api.core import Pod
 from dovetail.api.meta import is_true
 from dovetail.api.workloads import Job, JobSpec
-from dovetail.simulate.workloads.base import Controller
+from dovetail.simulate.workloads.base import Controller, Means
 from dovetail.simulate.workloads.pods import active, from_template
 from dovetail.units.timestamp import to_rfc3339
 
@@ -46,21 +46,31 @@ def decide(spec: JobSpec, tally: Tally) -> Verdict:
 
 
 class Jobs(Controller):
-    """Acts on `decide`; finished pods stay until the job is deleted."""
+    """Acts on `decide`; finished pods stay until the job is deleted, or until their node is gone.
+
+    A pod that has finished stays counted when its node takes it along: its work is done. Kubernetes keeps such
+    pods by a finalizer until they are counted; here the count is taken as soon as the pod's end is seen.
+    """
 
     kind = Job
 
+    def __init__(self, means: Means) -> None:
+        super().__init__(means)
+        self._ended: dict[str, dict[str, str]] = {}  # uid of a job -> uid of a finished pod -> its last phase
+
     async def sync(self, key: str) -> None:
         job = self.view.get(Job, key)
-        if job is None or self.view.is_deleting(job) or finished(job):
+        if job is None:
+            return
+        if self.view.is_deleting(job) or finished(job):
+            self._ended.pop(job.metadata.uid, None)
             return
         pods = self.view.owned(job, Pod)
         running = active(pods)
-        tally = Tally(
-            active=len(running),
-            succeeded=sum(pod.status.phase == "Succeeded" for pod in pods),
-            failed=sum(pod.status.phase == "Failed" for pod in pods),
-        )
+        ended = self._ended.setdefault(job.metadata.uid, {})
+        ended.update({pod.metadata.uid: pod.status.phase for pod in pods if pod.terminal})
+        phases = list(ended.values())
+        tally = Tally(len(running), phases.count("Succeeded"), phases.count("Failed"))
         verdict = decide(job.spec, tally)
         for pod in running[len(running) - verdict.delete :]:
             await self.remove(pod)
