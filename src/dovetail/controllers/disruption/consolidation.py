@@ -21,7 +21,7 @@ from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.movers import closed, movers
 from dovetail.disrupt.consolidation.price import Refused
-from dovetail.disrupt.consolidation.question import Finding, Move, Question
+from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import QUICK, Asking, search
 from dovetail.disrupt.pods import Budgets
@@ -74,7 +74,12 @@ class Consolidation:
         now, sight = self._context.clock.now(), self._sight(views)
         if self._idle is not None and now - self._idle[1] < _IDLE and sight == self._idle[0]:
             return Decision(None)
-        question, notes = self._question(views)
+        found, notes = self._movers(views)
+        if not found:
+            self._idle = sight, now
+            return Decision(None, notes)
+        question, blocked = self._question(views, found)
+        notes += blocked
         finding = await self._driven(search(question, self._memory, Work(_TURN), now))
         if finding.cut:
             count_timeout(self._context.metrics, finding.cut)
@@ -91,7 +96,7 @@ class Consolidation:
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """The command as it would be now: the same nodes, all free to go, and no more in their place."""
-        question, _ = self._question(views)
+        question, _ = self._question(views, self._movers(views)[0])
         by_name = {mover.name: mover for mover in question.movers}
         names = [view.name for view in command.candidates]
         still = [view for view in views if view.name in set(names) & by_name.keys()]
@@ -132,12 +137,20 @@ class Consolidation:
             state.pods_on(""),
         )
 
-    def _question(self, views: tuple[NodeView, ...]) -> tuple[Question, tuple[Note, ...]]:
-        state, now, options = self._context.state, self._context.clock.now(), self._options
-        pools = state.all(NodePool)
-        budgets = Budgets(state.all(PodDisruptionBudget))
-        found, notes = movers(views, budgets, now, options.minimum, options.surcharge)
-        allowed = allowances(pools, views, UNDERUTILIZED, now)
+    def _movers(self, views: tuple[NodeView, ...]) -> tuple[tuple[Mover, ...], tuple[Note, ...]]:
+        """The nodes that may go, and why others stay."""
+        budgets = Budgets(self._context.state.all(PodDisruptionBudget))
+        now, options = self._context.clock.now(), self._options
+        return movers(views, budgets, now, options.minimum, options.surcharge)
+
+    def _question(
+        self, views: tuple[NodeView, ...], found: tuple[Mover, ...]
+    ) -> tuple[Question, tuple[Note, ...]]:
+        """Costs as much as the cluster is large: only worth it where nodes may go at all."""
+        options = self._options
+        allowed = allowances(
+            self._context.state.all(NodePool), views, UNDERUTILIZED, self._context.clock.now()
+        )
         wanted = sorted({mover.pool for mover in found})
         places = self._intake.places()
         waiting, _ = self._intake.waiting(places)
@@ -145,7 +158,7 @@ class Consolidation:
         moves = self._moves.left(pod for view in views for pod in view.pods)
         all_of_them = totals(views, options.surcharge)
         question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot, all_of_them)
-        return question, (*notes, *blocked_notes(wanted, allowed, UNDERUTILIZED))
+        return question, blocked_notes(wanted, allowed, UNDERUTILIZED)
 
     async def _driven(self, asking: Asking) -> Finding:
         """Answer what the search asks until it has found something, or nothing."""

@@ -154,7 +154,9 @@ class Provisioner:
         for name in sorted(plan.existing):
             await self._nominate(plan.existing[name], name)
         state = self._context.state
-        usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
+        usage: dict[str, dict[str, int]] = {}
+        if plan.claims:
+            usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
         bought: list[tuple[str, PlannedClaim]] = []
         try:
             for planned in plan.claims:

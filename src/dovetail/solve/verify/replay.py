@@ -95,6 +95,8 @@ def _anti_where_undecided(
     catalogue: Catalogue, plan: Plan, steps: list[Step], undecided: Undecided
 ) -> Iterator[Violation]:
     """Pods that repel each other share no value that either's node may get."""
+    if not any(undecided.values()):
+        return
     view = _nodes(catalogue, plan, undecided, frozenset())
     everything = [*steps]
     for node in catalogue.problem.nodes:
