@@ -84,7 +84,7 @@ def evicted(mirror: Mirror, change: Change) -> Iterator[Violation]:
 def deleted(mirror: Mirror, key: str, uid: str, now: int) -> Iterator[Violation]:
     """Pods are deleted past budgets and annotations only to be gone when their node's time is up.
 
-    `uid` is the request's precondition ("" for none): the API server refuses it for a successor of the same name.
+    `uid` is the request's precondition ("" for none): the API server refuses it for a successor of that name.
     """
     pod = mirror.pods.get(key)
     if pod is not None and uid and pod.metadata.uid != uid:

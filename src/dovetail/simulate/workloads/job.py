@@ -48,8 +48,8 @@ def decide(spec: JobSpec, tally: Tally) -> Verdict:
 class Jobs(Controller):
     """Acts on `decide`; finished pods stay until the job is deleted, or until their node is gone.
 
-    A pod that has finished stays counted when its node takes it along: its work is done. Kubernetes keeps such
-    pods by a finalizer until they are counted; here the count is taken as soon as the pod's end is seen.
+    A pod that has finished stays counted when its node takes it along: its work is done. Kubernetes keeps
+    such pods by a finalizer until they are counted; here they are counted as soon as their end is seen.
     """
 
     kind = Job
