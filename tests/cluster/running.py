@@ -67,7 +67,7 @@ class Controller:
 
     def asked(self, path: str) -> tuple[int, str]:
         """Status and body of an endpoint; 0 while nobody listens."""
-        port = self.metrics_port if path == "/metrics" else self.probe_port
+        port = self.metrics_port if path in ("/metrics", "/observed") else self.probe_port
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()

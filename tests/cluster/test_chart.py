@@ -121,6 +121,7 @@ def test_settings_become_variables() -> None:
         "INTERRUPTION_QUEUE": "q",
         "ISOLATED_VPC": "true",
         "MIN_VALUES_POLICY": "Strict",
+        "OBSERVE": "false",
         "PREFERENCE_POLICY": "Respect",
         "PROVIDER": "aws",
         "RESERVED_ENIS": "1",
@@ -248,3 +249,11 @@ def test_further_rules_are_added() -> None:
     more = "additionalClusterRoleRules: [{apiGroups: [''], resources: [services], verbs: [get]}]\n"
     rules = render("dovetail", more + NAMED)["ClusterRole", "dovetail"]["rules"]
     assert rules[-1] == {"apiGroups": [""], "resources": ["services"], "verbs": ["get"]}
+
+
+def test_an_observer_may_read_and_nothing_else() -> None:
+    found = render("dovetail", "settings: {observe: true, clusterName: demo}")
+    assert not {"Role", "RoleBinding"} & {kind for kind, _ in found}
+    verbs = {verb for rule in found["ClusterRole", "dovetail"]["rules"] for verb in rule["verbs"]}
+    assert verbs == {"list", "watch"}
+    assert found["Deployment", "dovetail"]["spec"]["replicas"] == 1

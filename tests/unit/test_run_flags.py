@@ -46,6 +46,18 @@ def test_flags_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert (options.elect, options.qps, settings.gates.node_repair) == (False, 50, True)
 
 
+def test_observing_is_one_word() -> None:
+    options = read("--observe", "--provider", "aws", "--observe-every", "30s")
+    assert (options.observe, options.provider, options.tell_every) == (True, "aws", 30_000_000_000)
+    assert options.settings.well_known == labels.AWS_WELL_KNOWN
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_observing_by_the_environment(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("OBSERVE", value)
+    assert read().observe == (value == "true")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -57,6 +69,8 @@ def test_flags_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
         (["--metrics-port", "99999"], "--metrics-port: 99999 is not a port"),
         (["--preference-policy", "Sometimes"], "choose one of Respect, Ignore"),
         (["--launch-limit", "many"], "--launch-limit"),
+        (["--provider", "aws"], "--provider: there is no AWS provider yet"),
+        (["--observe-every", "0s"], "--observe-every"),
     ],
 )
 def test_what_is_not_valid(arguments: list[str], message: str) -> None:

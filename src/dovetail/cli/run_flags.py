@@ -42,6 +42,12 @@ class Flags:
     ----------
     provider
         Where nodes come from. kwok: Node objects that kwok plays, on any cluster and without a cloud.
+        aws: EC2 by the packaged catalogue's list prices, only to --observe with; nothing is asked of AWS.
+    observe
+        Only look, beside another controller, and tell what Dovetail would have launched, moved and saved.
+        Nothing is written to the cluster, no lease is taken.
+    observe_every
+        When observing, how often the figures so far are told.
     instance_types
         With kwok: a JSON file of instance types instead of Karpenter's table for kwok.
     kubeconfig
@@ -98,7 +104,9 @@ class Flags:
         Percent by which they may be dearer than the cheapest.
     """
 
-    provider: Literal["kwok"] = "kwok"
+    provider: Literal["kwok", "aws"] = "kwok"
+    observe: bool = False
+    observe_every: str = "10m"
     instance_types: Path | None = None
     kubeconfig: Path | None = None
     context: str = ""
@@ -129,9 +137,19 @@ class Flags:
 
     def options(self) -> Options:
         """The values. Raises InputError for the first that is not valid."""
+        if self.provider == "aws" and not self.observe:
+            raise InputError(
+                "there is no AWS provider yet: nothing can be launched there",
+                source="--provider",
+                remedy="give --observe to see what would be, or --provider kwok",
+            )
         return Options(
             settings=self._settings(),
             provider=self.provider,
+            observe=self.observe,
+            tell_every=int(
+                _above("--observe-every", _read("--observe-every", parse_duration, self.observe_every), 0)
+            ),
             instance_types=self.instance_types,
             kubeconfig=self.kubeconfig,
             context=self.context,
@@ -169,7 +187,7 @@ class Flags:
                 forceful=self.forceful_budget,
                 confirmed=self.confirm_termination,
             ),
-            well_known=labels.KWOK_WELL_KNOWN,
+            well_known=labels.AWS_WELL_KNOWN if self.provider == "aws" else labels.KWOK_WELL_KNOWN,
         )
 
     def _gates(self) -> FeatureGates:

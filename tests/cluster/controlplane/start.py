@@ -36,6 +36,17 @@ USERS = {
 _SERVICES = "10.96.0.0/16"
 _READY_SECONDS = 180  # for all of it together; a machine that does nothing else needs 5
 _NODE_LEASE_SECONDS = 40
+# Who asked for what: everybody but the parts of the control plane themselves.
+_AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "users": ["system:apiserver", *list(USERS)[:3]]},
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+        {"level": "Metadata"},
+    ],
+}
 
 
 class ControlPlane:
@@ -53,6 +64,7 @@ class ControlPlane:
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
         self.ca = self.folder / "apiserver" / "apiserver.crt"
         self.kubeconfig = self.folder / "admin.kubeconfig"
+        self.audit = self.folder / "audit.log"
         self.processes = Processes(self.folder, ready_seconds=_READY_SECONDS)
         self._nodes = nodes
         self._controllers = controllers
@@ -166,6 +178,8 @@ class ControlPlane:
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
             "--allow-privileged=true",
+            f"--audit-policy-file={write(self.folder / 'audit.policy', _AUDIT)}",
+            f"--audit-log-path={self.audit}",
             "--profiling=false",
             # One kind is watched in etcd itself, so that tests can make its history too old.
             "--watch-cache-sizes=poddisruptionbudgets.policy#0",

@@ -44,6 +44,8 @@ class Efficiency:
         self._intake = intake
         self._prices = Prices()
         self._known: tuple[Problem, int] | None = None  # the last question and its bound
+        # What all nodes cost and must cost as of the last look, nano-dollars per hour.
+        self.latest: tuple[int, int] | None = None
 
     async def run(self) -> None:
         """Look for ever; a question without an answer skips one turn."""
@@ -67,6 +69,7 @@ class Efficiency:
             leaving = frozenset(name for view in views for name in (view.claim.metadata.name, view.name))
             problem = self._intake.problem(pods, {}, leaving)
             bound = min(await self._bound(problem), cost)
+        self.latest = cost, bound
         metrics = context.metrics
         metrics.set(COST, cost / NANO_DOLLARS)
         metrics.set(BOUND, bound / NANO_DOLLARS)

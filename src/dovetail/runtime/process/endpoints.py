@@ -16,11 +16,17 @@ Probe = Callable[[], str]
 
 @asynccontextmanager
 async def serve(
-    *, metrics_port: int, probe_port: int, exposition: Callable[[], bytes], ready: Probe
+    *,
+    metrics_port: int,
+    probe_port: int,
+    exposition: Callable[[], bytes],
+    ready: Probe,
+    observed: Callable[[], str] | None = None,
 ) -> AsyncIterator[None]:
     """Answer until the end of the block: /metrics on one port, /healthz and /readyz on the other.
 
-    A port of 0 serves nothing. Raises InputError for a port that is taken.
+    `observed` is text that the first port has as well, under its name. A port of 0 serves nothing.
+    Raises InputError for a port that is taken.
     """
 
     async def metrics(_: web.Request) -> web.Response:
@@ -33,10 +39,16 @@ async def serve(
         missing = ready()
         return web.Response(text=missing or "ok", status=503 if missing else 200)
 
+    async def table(_: web.Request) -> web.Response:
+        return web.Response(text=observed() if observed is not None else "")
+
+    figures = [web.get("/metrics", metrics)]
+    if observed is not None:
+        figures.append(web.get("/observed", table))
     runners: list[web.AppRunner] = []
     try:
         for port, flag, routes in (
-            (metrics_port, "--metrics-port", [web.get("/metrics", metrics)]),
+            (metrics_port, "--metrics-port", figures),
             (probe_port, "--health-probe-port", [web.get("/healthz", healthz), web.get("/readyz", readyz)]),
         ):
             if port:

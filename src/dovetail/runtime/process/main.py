@@ -9,15 +9,19 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
 
 from dovetail import __version__
 from dovetail.base.metrics import Metric
 from dovetail.cloud.kwok import KwokCloud, default_types, read_types
+from dovetail.cloud.listed import ListedCloud
+from dovetail.cloud.provider import Provider
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
 from dovetail.kube.http.locate import locate
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
+from dovetail.runtime.observation import Observation
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.runtime.process.clock import WallClock
@@ -44,20 +48,21 @@ class Process:
         self._log = JsonLines(self._clock, options.log_level, sys.stdout, sys.stderr)
         self._metrics = PrometheusMetrics()
         self._metrics.set(_BUILD, 1, version=__version__)
-        self._operator: Operator | None = None
+        self._running: Operator | Observation | None = None
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve, lead, operate. Raises InputError for what the user has to mend, LeadershipLost."""
+        """Serve, then lead and operate, or observe. Raises InputError, LeadershipLost."""
         options = self._options
-        types = read_types(options.instance_types) if options.instance_types else default_types()
+        kinds = (ListedCloud if options.provider == "aws" else KwokCloud).node_class_kinds
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(
                 connect(self._access, qps=options.qps, burst=options.burst)
             )
-            version = await greet(client.transport, KwokCloud.node_class_kinds)
+            cloud = self._cloud(client)
+            version = await greet(client.transport, kinds)
             self._tell("starting", version=__version__, server=self._access.server, kubernetes=version)
             if options.without_effect:
                 self._tell("settings without effect here", settings=list(options.without_effect))
@@ -67,23 +72,56 @@ class Process:
                     probe_port=options.probe_port,
                     exposition=self._metrics.exposition,
                     ready=self._missing,
+                    observed=self._table if options.observe else None,
                 )
             )
+            if options.observe:
+                await self._observe(client, cloud)
+                return
             election = await stack.enter_async_context(self._leading(client))
             if self._stop.is_set():
                 return
             planner = await stack.enter_async_context(ProcessPlanner())
-            cloud = KwokCloud(self._clock, ApiNodes(client), types)
             ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics)
-            self._operator = Operator(ports, options.settings)
-            Lines(self._operator.state, self._log)
-            await self._until_stopped(self._operator, election)
+            self._running = operator = Operator(ports, options.settings)
+            Lines(operator.state, self._log)
+            await self._until_stopped(operator.run(), election)
             self._tell("stopping")
 
-    async def _until_stopped(self, operator: Operator, election: Election | None) -> None:
+    def _cloud(self, client: HttpClient) -> Provider:
+        options = self._options
+        if options.provider == "aws":
+            return ListedCloud()
+        types = read_types(options.instance_types) if options.instance_types else default_types()
+        return KwokCloud(self._clock, ApiNodes(client), types)
+
+    async def _observe(self, client: HttpClient, cloud: Provider) -> None:
+        """Without the lease: an observer acts on nothing, and there may be any number."""
+        options = self._options
+        async with ProcessPlanner() as planner:
+            ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics)
+            self._running = seen = Observation(ports, options.settings, self._report, options.tell_every)
+            self._tell("observing: nothing is written to the cluster")
+            await self._until_stopped(seen.run(), None)
+            seen.tally.settle()
+            self._report()
+            self._tell("stopping")
+
+    def _report(self) -> None:
+        """The figures so far: a line for machines, and a table where a person looks on."""
+        assert isinstance(self._running, Observation)
+        self._log.write("info", "observer", "observed so far", **self._running.tally.figures())
+        if sys.stderr.isatty():
+            sys.stderr.write(self._running.table())
+
+    def _table(self) -> str:
+        seen = self._running
+        return seen.table() if isinstance(seen, Observation) else ""
+
+    async def _until_stopped(self, acting: Coroutine[Any, Any, None], election: Election | None) -> None:
         """Both for ever, or until one fails or somebody asks for the end."""
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(operator.run(), name="operator")]
+            running = [tasks.create_task(acting, name="operator")]
             if election is not None:
                 running.append(tasks.create_task(election.keep(), name="lease"))
             await self._stop.wait()
@@ -135,10 +173,8 @@ class Process:
 
     def _missing(self) -> str:
         """One that waits for the lease is ready: it will act as soon as it leads."""
-        operator = self._operator
-        return (
-            "" if operator is None or operator.state.watch_synced() else "the first lists have not come yet"
-        )
+        running = self._running
+        return "" if running is None or running.state.watch_synced() else "the first lists have not come yet"
 
     def _tell(self, message: str, **fields: object) -> None:
         self._log.write("info", "controller", message, **fields)

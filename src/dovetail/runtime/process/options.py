@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dovetail.base.clock import MINUTE
 from dovetail.kube.http.rate import BURST, QPS
 from dovetail.runtime.settings import Settings
 
@@ -17,7 +18,7 @@ class Options:
     """See docs/reference/run.md for each."""
 
     settings: Settings
-    provider: Literal["kwok"] = "kwok"
+    provider: Literal["kwok", "aws"] = "kwok"
     instance_types: Path | None = None
     kubeconfig: Path | None = None
     context: str = ""
@@ -29,4 +30,6 @@ class Options:
     lease: str = LEASE
     lease_namespace: str = ""
     log_level: str = "info"
+    observe: bool = False  # look and tell, write nothing
+    tell_every: int = 10 * MINUTE  # when observing, nanoseconds
     without_effect: tuple[str, ...] = ()  # flags that were given and change nothing

@@ -1,0 +1,8 @@
+"""What Dovetail would do beside another controller: nothing is written, everything is told.
+
+tally        figures of both sides, and the metrics that they become
+launches     plans for pods that wait, as if the other controller had not bought for them yet
+disruptions  commands that would be begun now, one after another, until there are no more
+rival        what the other controller does
+table        the figures, to read
+"""

@@ -1,0 +1,123 @@
+"""The composition of an observer: two states, and what would be done, told instead of done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+from dovetail.api.meta import Object
+from dovetail.cluster.state import State, watched
+from dovetail.controllers.brakes.brakes import Brakes
+from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.consolidation import Consolidation
+from dovetail.controllers.disruption.efficiency import Efficiency
+from dovetail.controllers.disruption.methods import Emptiness, drift, expiry
+from dovetail.controllers.disruption.moves import MoveBook
+from dovetail.controllers.disruption.whatif import WhatIf
+from dovetail.controllers.observation.disruptions import ObservedDisruption
+from dovetail.controllers.observation.launches import ObservedLaunches
+from dovetail.controllers.observation.rival import Rival
+from dovetail.controllers.observation.table import table
+from dovetail.controllers.observation.tally import Tally
+from dovetail.controllers.provisioning.batcher import Batcher
+from dovetail.controllers.provisioning.intake import Intake
+from dovetail.controllers.provisioning.trigger import PodTrigger
+from dovetail.kube.client import EventType
+from dovetail.kube.informer import Informer
+from dovetail.kube.readonly import ReadOnlyClient, SilentRecorder
+from dovetail.runtime.operator import Ports
+from dovetail.runtime.settings import Settings
+
+
+class Observation:
+    """What an Operator is for a controller that acts. Its client cannot write.
+
+    `tell` is called every `every` nanoseconds, after the figures were brought up to date.
+    """
+
+    def __init__(self, ports: Ports, settings: Settings, tell: Callable[[], None], every: int) -> None:
+        self._client = ReadOnlyClient(ports.client)
+        self._ports = ports
+        self._settings = settings
+        self._tell = tell
+        self._every = every
+        self.state = self._state()
+        # Has marks of what would be disrupted, which plans for pods that wait must not know.
+        self._imagined = self._state()
+        kinds = watched(ports.provider.node_class_kinds)
+        self._informers = {kind: Informer(self._client, kind, self._apply) for kind in kinds}
+        self.tally = Tally(ports.clock, ports.metrics)
+        context = self._context(self._imagined)
+        self._efficiency = Efficiency(context, ports.planner, self._intake(context))
+
+    async def run(self) -> None:
+        """All parts, for ever; the first that fails ends it."""
+        parts = tuple(self._parts())
+        async with asyncio.TaskGroup() as tasks:
+            for kind, informer in self._informers.items():
+                tasks.create_task(informer.run(), name=f"watch {kind.PLURAL}")
+            for name, part in parts:
+                tasks.create_task(part, name=name)
+
+    def table(self) -> str:
+        """The figures so far, to read."""
+        self.tally.settle()
+        return table(self.tally, self._efficiency.latest)
+
+    def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        ports, settings = self._ports, self._settings
+        context = self._context(self.state)
+        Rival(context, self.tally)
+        batcher = Batcher(ports.clock, settings.batch_idle_duration, settings.batch_max_duration)
+        yield "observer.trigger.pod", PodTrigger(context, batcher).queue.run()
+        launches = ObservedLaunches(context, batcher, ports.planner, settings.provisioning(), self.tally)
+        yield "observer.launches", launches.run()
+        yield "observer.disruption", self._disruption().run()
+        yield "observer.efficiency", self._efficiency.run()
+        yield "observer.report", self._report()
+
+    def _disruption(self) -> ObservedDisruption:
+        context, planner = self._context(self._imagined), self._ports.planner
+        options, intake = self._settings.consolidation(), self._intake(context)
+        what_if = WhatIf(context, planner, intake, options.deadline)
+        consolidation = Consolidation(
+            context, planner, intake, MoveBook(context, options.moves_per_pod), options
+        )
+        methods = (Emptiness(context), drift(context, what_if), expiry(context, what_if), consolidation)
+        return ObservedDisruption(context, methods, self.tally)
+
+    async def _report(self) -> None:
+        while True:
+            await self._ports.clock.sleep(self._every)
+            self.tally.settle()
+            self._tell()
+
+    def _state(self) -> State:
+        return State(
+            self._client,
+            self._ports.clock,
+            node_class_kinds=self._ports.provider.node_class_kinds,
+            nomination_window=self._settings.nomination_window,
+            watch_synced=self.synced,
+        )
+
+    def synced(self) -> bool:
+        """True iff every first list has arrived."""
+        return all(informer.synced for informer in self._informers.values())
+
+    def _apply(self, change: EventType, obj: Object) -> None:
+        self.state.apply(change, obj)
+        self._imagined.apply(change, obj)
+
+    def _context(self, state: State) -> Context:
+        ports = self._ports
+        recorder = SilentRecorder(self._client, ports.clock)
+        brakes = Brakes(replace(self._settings.brakes, launches=None, moves=None), ports.clock, state)
+        return Context(
+            self._client, ports.provider, ports.clock, ports.log, state, recorder, ports.metrics, brakes
+        )
+
+    def _intake(self, context: Context) -> Intake:
+        return Intake(context, self._settings.provisioning().solver)

@@ -1,0 +1,31 @@
+"""What the API server's audit log says: who asked for what, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from tests.cluster.controlplane.start import ControlPlane
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Asked:
+    """One kind of request; `resource` as a role names it, "group/plural/subresource" without empty parts."""
+
+    verb: str
+    resource: str
+    code: int
+
+
+def asked(plane: ControlPlane, user: str) -> set[Asked]:
+    """All that a user asked for so far, of objects."""
+    found = set()
+    for line in plane.audit.read_text().splitlines():
+        event = json.loads(line)
+        target = event.get("objectRef")
+        if event["user"]["username"] != user or target is None:
+            continue
+        parts = (target.get("apiGroup", ""), target["resource"], target.get("subresource", ""))
+        code = event.get("responseStatus", {}).get("code", 0)
+        found.add(Asked(event["verb"], "/".join(part for part in parts if part), code))
+    return found

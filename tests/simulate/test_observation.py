@@ -1,0 +1,168 @@
+"""An observer beside a controller that acts: it writes nothing, and tells what it would have done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from operated import WORK_PER_SECOND, Operated, node_class, play, pod, pool, replicas
+
+from dovetail.api.core import Pod
+from dovetail.api.workloads import ReplicaSet
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import Forbidden
+from dovetail.kube.readonly import ReadOnlyClient
+from dovetail.runtime.metrics.memory import MemoryMetrics
+from dovetail.runtime.observation import Observation
+from dovetail.runtime.operator import Ports
+from dovetail.runtime.planning.inline import InlinePlanner
+from dovetail.runtime.settings import Settings
+
+QUIET = {"consolidateAfter": "Never", "consolidationPolicy": "WhenEmpty", "budgets": [{"nodes": "100%"}]}
+EAGER = {
+    "consolidateAfter": "30s",
+    "consolidationPolicy": "WhenEmptyOrUnderutilized",
+    "budgets": [{"nodes": "100%"}],
+}
+
+
+class Watched:
+    """An observer beside the world's own controller; `told` counts its reports."""
+
+    def __init__(self, world: Operated) -> None:
+        self.metrics = MemoryMetrics()
+        self.told = 0
+        planner = InlinePlanner(world.clock, WORK_PER_SECOND)
+        ports = Ports(world.client, world.cloud, world.clock, world.log, planner, self.metrics)
+        self.observation = Observation(ports, Settings(), self._count, 10 * MINUTE)
+        self._task = asyncio.get_running_loop().create_task(self.observation.run())
+
+    def _count(self) -> None:
+        self.told += 1
+
+    def check(self) -> None:
+        assert not self._task.done(), self._task
+        self.observation.state.check()
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+def observed(
+    script: Callable[[Operated, Watched], Coroutine[Any, Any, None]],
+) -> tuple[Operated, Watched]:
+    """Run the script on a world with both."""
+    found: list[Watched] = []
+
+    async def main(world: Operated) -> None:
+        found.append(Watched(world))
+        await script(world, found[0])
+        found[0].check()
+        await found[0].stop()
+
+    return play(main), found[0]
+
+
+def test_both_buy_the_same_for_the_same_pods() -> None:
+    async def script(world: Operated, _: Watched) -> None:
+        world.create(node_class(), pool(disruption=QUIET))
+        for index in range(3):
+            world.create(*(pod(f"wave-{index}-{item}") for item in range(4)))
+            await world.clock.sleep(30 * SECOND)
+        await world.clock.sleep(3 * MINUTE)
+
+    world, seen = observed(script)
+    acting, here = seen.observation.tally.acting, seen.observation.tally.here
+    assert acting.launches == len(world.records("claim.created"))
+    assert here.launches == acting.launches
+    assert here.hourly == pytest.approx(acting.hourly)
+    assert 0 < seen.observation.tally.bound <= here.hourly
+    assert acting.replacements == acting.removals == here.removals == 0
+
+
+def test_pods_for_which_nobody_buys_are_counted_once() -> None:
+    async def script(world: Operated, _: Watched) -> None:
+        world.create(node_class(), pool(disruption=QUIET))
+        await world.clock.sleep(10 * SECOND)
+        await world.stop()  # the class and the pool are ready, and nobody acts any more
+        world.create(pod("a"), pod("b"), pod("huge", cpu="500"))
+        await world.clock.sleep(5 * MINUTE)
+
+    world, seen = observed(script)
+    told = world.records("observed.launch")
+    assert len(told) == 1
+    assert seen.observation.tally.here.launches == len(told[0]["nodes"]) == 1
+    assert seen.observation.tally.left_over == 1
+    assert not world.records("claim.created")
+    assert [record["pods"] for record in world.records("observed.unplaced")] == [["default/huge"]]
+
+
+def test_pods_that_get_a_node_after_all_are_planned_for_again() -> None:
+    """The pool becomes ready between two looks at its pods, of which there is one every ten seconds."""
+
+    async def script(world: Operated, _: Watched) -> None:
+        await world.stop()
+        world.create(node_class(), pool(disruption=QUIET), pod("a"))
+        await world.clock.sleep(15 * SECOND)
+        await world.restart()
+        await world.clock.sleep(5 * MINUTE)
+
+    world, seen = observed(script)
+    tally = seen.observation.tally
+    assert world.records("observed.unplaced")
+    assert tally.here.launches == tally.acting.launches == 1
+
+
+def test_an_underused_node_is_told_and_left_alone() -> None:
+    async def script(world: Operated, _: Watched) -> None:
+        world.create(node_class(), pool(disruption=EAGER), replicas("web", 6, "900m"))
+        await world.clock.sleep(3 * MINUTE)
+        await world.stop()  # what comes now nobody cleans up
+        await world.client.patch(ReplicaSet, "web", "default", merge={"spec": {"replicas": 1}})
+        await world.clock.sleep(20 * MINUTE)
+
+    world, seen = observed(script)
+    tally = seen.observation.tally
+    assert tally.commands
+    assert tally.saving > 0
+    assert 0 < tally.saved <= tally.saving // 2
+    assert tally.here.removals >= 1
+    assert len(world.records("observed.disruption")) <= 3
+    assert seen.told == 2
+    text = seen.observation.table()
+    assert "Nothing was written to the cluster" in text
+    assert tally.commands[0] in text
+
+
+def test_the_acting_controllers_removals_are_counted() -> None:
+    async def script(world: Operated, _: Watched) -> None:
+        world.create(node_class(), pool(disruption=EAGER), replicas("web", 4))
+        await world.clock.sleep(3 * MINUTE)
+        await world.client.patch(ReplicaSet, "web", "default", merge={"spec": {"replicas": 0}})
+        await world.clock.sleep(10 * MINUTE)
+
+    _, seen = observed(script)
+    tally = seen.observation.tally
+    assert tally.acting.removals == tally.acting.launches >= 1
+    assert tally.acting.removed == tally.acting.hourly
+    assert tally.saving == 0
+
+
+def test_a_client_that_only_reads_refuses_to_write() -> None:
+    async def script(world: Operated) -> None:
+        client = ReadOnlyClient(world.client)
+        assert (await client.list(Pod)).items == ()
+        for write in (
+            client.create(Pod()),
+            client.patch(Pod, "a", merge={}),
+            client.delete(Pod, "a"),
+            client.evict("a", "default"),
+            client.bind("a", "default", "node"),
+        ):
+            with pytest.raises(Forbidden, match="an observer may not"):
+                await write
+
+    play(script)
