@@ -23,7 +23,7 @@ from dovetail.cloud.provider import (
 from dovetail.controllers.conditions import Stamp, set_condition, set_ready
 from dovetail.controllers.disruption.consolidatable import quiet_from
 from dovetail.controllers.disruption.podevents import event
-from dovetail.controllers.nodeclass.readiness import judge, near_miss
+from dovetail.controllers.nodeclass.judge import judge, near_miss
 from dovetail.controllers.nodepool.readiness import class_ready
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, failure
 from dovetail.controllers.nodepool.validation import validation

@@ -71,6 +71,12 @@ class ListedCloud:
         """See Provider."""
         return NodeClassResolution()
 
+    async def release(self, node_class: EC2NodeClass) -> None:
+        """See Provider. Nothing was made."""
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        """See Provider. Nothing was made."""
+
     async def impairments(self) -> Sequence[Impairment]:
         """See Provider."""
         return ()

@@ -59,6 +59,42 @@ class ResolvedImage:
     id: str
     name: str
     requirements: Requirements = field(default_factory=Requirements)
+    deprecated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedReservation:
+    """A capacity reservation that a node class selects."""
+
+    id: str
+    instance_type: str
+    zone: str
+    owner: str  # an account
+    criteria: str  # open or targeted
+    kind: str = "default"  # or capacity-block
+    state: str = "active"  # or expiring
+    interruptible: bool = False
+    ends: int | None = None  # nanoseconds since the epoch
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPlacementGroup:
+    """The placement group that a node class selects."""
+
+    id: str
+    name: str
+    strategy: str  # cluster, spread or partition
+    partitions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """Why a condition of a class is not True: False says what is wrong, Unknown that nobody could tell."""
+
+    condition: str
+    reason: str
+    message: str
+    status: str = "False"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +109,11 @@ class NodeClassResolution:
     security_group_tag_keys: tuple[str, ...] = ()
     faults: tuple[tuple[str, str], ...] = ()  # (reason, message): what the schema lets in and nodes do not
     unsupported_alias: str = ""  # why the alias has no images for this Kubernetes version; '' when it has
+    image_hint: str = ""  # why no image was found, where that is known
+    reservations: tuple[ResolvedReservation, ...] = ()  # by id
+    placement_group: ResolvedPlacementGroup | None = None
+    instance_profile: str = ""  # what nodes are launched with; '' where the provider has none
+    unready: tuple[Unready, ...] = ()  # what else stands in the way, at most one per condition
 
 
 class Provider(Protocol):
@@ -119,6 +160,12 @@ class Provider(Protocol):
 
     async def resolve(self, node_class: Any) -> NodeClassResolution:
         """What the class's selectors match. Nothing matching is an answer, not an error."""
+
+    async def release(self, node_class: Any) -> None:
+        """Take away what was made for the class itself. Called until it returns, before the class is gone."""
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        """Take away instance profiles that were made for classes and are not among those in use, by name."""
 
     async def impairments(self) -> Sequence[Impairment]:
         """Instances of this cluster that fail a status check of the cloud or have an event announced."""

@@ -35,6 +35,7 @@ from dovetail.controllers.node.terminate import NodeTermination
 from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceCollection
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
+from dovetail.controllers.nodeclass.collect import ProfileCollection
 from dovetail.controllers.nodeclass.hash import NodeClassHash
 from dovetail.controllers.nodeclass.plain import PlainReadiness
 from dovetail.controllers.nodeclass.readiness import NodeClassReadiness
@@ -131,6 +132,7 @@ class Operator:
         if any(kind == EC2NodeClass.KIND for _, kind in context.provider.node_class_kinds):
             yield "nodeclass.hash", NodeClassHash(context).queue.run()
             yield "nodeclass", NodeClassReadiness(context).queue.run()
+            yield "nodeclass.garbagecollection", ProfileCollection(context).queue.run()
         else:
             yield "nodeclass", PlainReadiness(context).queue.run()
         yield "nodepool.hash", NodePoolHash(context).queue.run()

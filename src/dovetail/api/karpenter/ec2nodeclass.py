@@ -29,6 +29,15 @@ class SelectorTerm(Part, frozen=True, kw_only=True):
     owner: str = ""
     ssm_parameter: str = ""
     tags: dict[str, str] = {}
+    owner_id: str = msgspec.field(name="ownerID", default="")
+    instance_match_criteria: str = ""
+
+
+class PlacementGroupSelector(Part, frozen=True, kw_only=True):
+    """A placement group by its name or by its id."""
+
+    id: str = ""
+    name: str = ""
 
 
 class ElasticBlockStore(Part, frozen=True, kw_only=True):
@@ -62,6 +71,8 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
     ami_selector_terms: tuple[SelectorTerm, ...] = ()
     subnet_selector_terms: tuple[SelectorTerm, ...] = ()
     security_group_selector_terms: tuple[SelectorTerm, ...] = ()
+    capacity_reservation_selector_terms: tuple[SelectorTerm, ...] = ()
+    placement_group_selector: PlacementGroupSelector | None = None
     ami_family: str = ""
     role: str = ""
     instance_profile: str = ""
@@ -84,6 +95,7 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
 
 class EC2NodeClassStatus(NodeClassStatus, frozen=True, kw_only=True):
     subnets: tuple[dict[str, str], ...] = ()
+    instance_profile: str = ""
 
 
 class EC2NodeClass(NodeClass, frozen=True, kw_only=True):

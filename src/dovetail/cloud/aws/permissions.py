@@ -100,4 +100,10 @@ def of_call(call: str) -> Permission:
     return _BY_CALL[call]
 
 
+def action_of(name: str) -> str:
+    """The IAM action behind an operation of the API: "ec2:DescribeSubnets" for DescribeSubnets."""
+    known = {one.partition(":")[2]: one for item in PERMISSIONS for one in item.actions}
+    return known.get(name, name)
+
+
 _BY_CALL = {item.call: item for item in PERMISSIONS}

@@ -118,6 +118,12 @@ class KwokCloud:
         """See Provider: a class has no selectors."""
         return NodeClassResolution()
 
+    async def release(self, node_class: KWOKNodeClass) -> None:
+        """See the port. Nothing is made for a class."""
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        """See the port. There are no instance profiles."""
+
     async def impairments(self) -> Sequence[Impairment]:
         """See Provider: nothing checks what is not there."""
         return ()

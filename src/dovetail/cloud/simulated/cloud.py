@@ -189,6 +189,12 @@ class SimulatedCloud:
         image = image_for(kind, now.images) if kind is not None else ""
         return drift(claim, node_class, machine.made, now, image)
 
+    async def release(self, node_class: EC2NodeClass) -> None:
+        """See the port. Nothing is made for a class."""
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        """See the port. There are no instance profiles."""
+
     async def impairments(self) -> Sequence[Impairment]:
         """See the port."""
         return [one.impairment for one in self._machines.values() if one.impairment is not None]

@@ -83,6 +83,16 @@ class FaultyProvider:
         self._enter("resolve", node_class.metadata.name)
         return await self._provider.resolve(node_class)
 
+    async def release(self, node_class: EC2NodeClass) -> None:
+        """See Provider."""
+        self._enter("release", node_class.metadata.name)
+        await self._provider.release(node_class)
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        """See Provider."""
+        self._enter("tidy", "instance profiles")
+        await self._provider.tidy(in_use)
+
     async def impairments(self) -> Sequence[Impairment]:
         """See Provider."""
         self._enter("impairments", "instances")
