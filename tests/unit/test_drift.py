@@ -9,8 +9,8 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import HOUR, SECOND
+from dovetail.cloud.aws.drift import Made, class_stamp, drift
 from dovetail.cloud.provider import NodeClassResolution, ResolvedSecurityGroup, ResolvedSubnet
-from dovetail.cloud.simulated.drift import Made, class_stamp, drift
 from dovetail.disrupt.drift import NODE_POOL, TYPE_NOT_FOUND, pool_drift
 from dovetail.model import labels
 from dovetail.units.timestamp import to_rfc3339

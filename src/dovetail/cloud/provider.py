@@ -75,6 +75,7 @@ class ResolvedReservation:
     state: str = "active"  # or expiring
     interruptible: bool = False
     ends: int | None = None  # nanoseconds since the epoch
+    left: int = 0  # instances that may still start in it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What Karpenter's provider asks of AWS, derived as pure values.
 
-The port: `api` (calls), `shapes` (answers), `errors` (refusals); `memory` is its twin.
+The port: `api` (calls), `shapes` (answers), `errors` (refusals); `live` and `memory` are its twins.
 
 `images` turns AMI selector terms into SSM parameters and DescribeImages queries; `userdata` writes what a
 machine is told when it starts; `validation` says what of a class no node could use.

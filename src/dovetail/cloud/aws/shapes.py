@@ -88,6 +88,7 @@ class StatusCheck:
     instance: str
     category: str  # instance_status, system_status or event_status
     since: int
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)

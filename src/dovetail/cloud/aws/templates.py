@@ -75,7 +75,7 @@ def templates(launch: Launch, choice: Choice, records: Mapping[str, TypeRecord])
     """
     groups: dict[_Group, list[InstanceType]] = {}
     for item in choice.types:
-        image = _image(item, launch.images)
+        image = image_on(item, launch.images)
         if image is None:
             continue
         for group in _groups(launch, item, image, records[item.name]):
@@ -122,7 +122,8 @@ def _market(offering: Offering) -> str:
     return _MARKETS.get(reservation_kind(offering), "")
 
 
-def _image(item: InstanceType, images: Iterable[ResolvedImage]) -> ResolvedImage | None:
+def image_on(item: InstanceType, images: Iterable[ResolvedImage]) -> ResolvedImage | None:
+    """The first image that boots on the type; None if none does."""
     return next((image for image in images if not item.requirements.intersects(image.requirements)), None)
 
 

@@ -9,7 +9,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Meta
 from dovetail.cloud.choice import Candidate
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.simulated.types import single_values
+from dovetail.cloud.unavailable import single_values
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, parse_dollars
 from dovetail.model.resources import amounts, quantities

@@ -14,6 +14,7 @@ from dovetail.base.errors import InputError, InstanceNotFound, InsufficientCapac
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
+from dovetail.cloud.aws.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.validation import Validator
 from dovetail.cloud.choice import Candidate, Pool, Request, choose
 from dovetail.cloud.interruption import Impairment, InterruptionKind
@@ -22,12 +23,12 @@ from dovetail.cloud.readiness import check_ready
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.cloud.simulated.account import Account, image_for, resolve
 from dovetail.cloud.simulated.delays import Delays
-from dovetail.cloud.simulated.drift import Made, class_stamp, drift
 from dovetail.cloud.simulated.fleet import attempts
 from dovetail.cloud.simulated.interruptions import Interrupter, SimulatedQueue
-from dovetail.cloud.simulated.pools import Limit, Pools, UnavailableOfferings
+from dovetail.cloud.simulated.pools import Limit, Pools
 from dovetail.cloud.simulated.refusals import fleet_errors, reachable
-from dovetail.cloud.simulated.types import TypeView, only, single_values
+from dovetail.cloud.simulated.types import TypeView, only
+from dovetail.cloud.unavailable import UnavailableOfferings, single_values
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements

@@ -1,4 +1,4 @@
-"""How much capacity a cloud has, and what the cluster has learnt about it."""
+"""How much capacity a cloud has."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dovetail.base.clock import MINUTE
 from dovetail.cloud.choice import Pool
-
-UNAVAILABLE_FOR = 3 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +55,3 @@ class Pools:
     def give_back(self, pool: Pool) -> None:
         """One instance fewer runs in the pool."""
         self._running[pool] -= 1
-
-
-class UnavailableOfferings:
-    """Pools that lately refused a launch; each is avoided for three minutes after its last refusal."""
-
-    def __init__(self) -> None:
-        self._until: dict[Pool, int] = {}
-
-    def mark(self, pools: Iterable[Pool], now: int) -> None:
-        """These refused just now."""
-        for pool in pools:
-            self._until[pool] = now + UNAVAILABLE_FOR
-
-    def active(self, now: int) -> frozenset[Pool]:
-        """The pools to avoid now."""
-        self._until = {pool: until for pool, until in self._until.items() if until > now}
-        return frozenset(self._until)

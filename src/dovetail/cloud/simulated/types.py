@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.errors import InputError
 from dovetail.cloud.choice import Pool
+from dovetail.cloud.unavailable import without
 from dovetail.model.offering import InstanceType
-from dovetail.model.requirement import Requirements
 
 # What a class could have if nothing were short. May raise InputError for a class that cannot be read.
 Source = Callable[[EC2NodeClass | None], tuple[InstanceType, ...]]
@@ -44,7 +44,7 @@ class TypeView:
             self._known[name] = known
         if known.avoided != avoided:
             known.avoided = avoided
-            known.types = _without(known.base, avoided)
+            known.types = without(known.base, avoided)
         return known.types
 
     def _read(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
@@ -60,27 +60,3 @@ def only(source: Source, names: Collection[str]) -> Source:
     if not names:
         return source
     return lambda node_class: tuple(item for item in source(node_class) if item.name in names)
-
-
-def single_values(requirements: Requirements) -> dict[str, str]:
-    """Labels that have exactly one possible value, the empty one included."""
-    return {
-        item.key: next(iter(item.values))
-        for item in requirements
-        if not item.complement and len(item.values) == 1
-    }
-
-
-def _without(types: tuple[InstanceType, ...], avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:
-    names = {name for _, name, _ in avoided}
-    return tuple(_mark(item, avoided) if item.name in names else item for item in types)
-
-
-def _mark(item: InstanceType, avoided: frozenset[Pool]) -> InstanceType:
-    offerings = tuple(
-        replace(offering, available=False)
-        if offering.available and (offering.capacity_type, item.name, offering.zone) in avoided
-        else offering
-        for offering in item.offerings
-    )
-    return replace(item, offerings=offerings)

@@ -106,14 +106,14 @@ def instance(answer: Answer) -> Instance:
 
 def status_checks(answer: Answer) -> Iterator[StatusCheck]:
     """What is wrong with one instance."""
-    identifier = answer["InstanceId"]
+    identifier, zone = answer["InstanceId"], answer.get("AvailabilityZone", "")
     for category, key in (("instance_status", "InstanceStatus"), ("system_status", "SystemStatus")):
         for detail in answer.get(key, {}).get("Details", ()):
             if detail.get("Status") == "failed":
-                yield StatusCheck(identifier, category, instant(detail.get("ImpairedSince")))
+                yield StatusCheck(identifier, category, instant(detail.get("ImpairedSince")), zone)
     for event in answer.get("Events", ()):
         if not event.get("Description", "").startswith(_OVER):
-            yield StatusCheck(identifier, "event_status", instant(event.get("NotBefore")))
+            yield StatusCheck(identifier, "event_status", instant(event.get("NotBefore")), zone)
 
 
 def launch_template(answer: Answer) -> LaunchTemplate:

@@ -76,7 +76,7 @@ class MemoryAws:
         """From now on a status check of the instance fails, or an event is announced for it."""
         machine = self.machines.there(identifier)
         if machine is not None:
-            machine.check = StatusCheck(identifier, category, self._clock.now())
+            machine.check = StatusCheck(identifier, category, self._clock.now(), machine.instance.zone)
 
     async def run(self) -> None:
         """Let spot pools that became too shallow take instances back, for ever."""

@@ -179,7 +179,7 @@ class MemoryEc2:
     ) -> Sequence[Instance]:
         """See the port."""
         await self._enter("DescribeInstances")
-        check("DescribeInstances", filters, ("instance-state-name", "vpc-id", "subnet-id"))
+        check("DescribeInstances", filters, ("instance-id", "instance-state-name"))
         machines = self.machines
         for one in ids:
             if machines.find(one) is None:
@@ -191,7 +191,7 @@ class MemoryEc2:
             if (not ids or item.id in ids)
             and matches(
                 filters,
-                {"instance-state-name": item.state, "vpc-id": item.vpc, "subnet-id": item.subnet},
+                {"instance-id": item.id, "instance-state-name": item.state},
                 item.tags,
             )
         ]

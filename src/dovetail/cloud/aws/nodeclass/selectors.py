@@ -82,6 +82,7 @@ def reservations(
             "expiring" if expiring(item, now) else "active",
             item.interruptible,
             item.ends,
+            item.left,
         )
         for item in sorted(chosen, key=lambda item: item.id)
     )

@@ -1,0 +1,272 @@
+"""The provider for AWS, on the AWS port."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import HOUR, MINUTE, Clock
+from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound, InsufficientCapacity
+from dovetail.base.eventlog import EventLog
+from dovetail.cloud import catalog
+from dovetail.cloud.aws import shapes
+from dovetail.cloud.aws.api import Aws
+from dovetail.cloud.aws.drift import Made, drift
+from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
+from dovetail.cloud.aws.provider.fleets import Fleets
+from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, provider_id
+from dovetail.cloud.aws.provider.launcher import Launcher, Order
+from dovetail.cloud.aws.provider.market import Market, NodeOptions, Zones
+from dovetail.cloud.aws.provider.reading import adopted, made
+from dovetail.cloud.aws.provider.subnets import SubnetBook
+from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
+from dovetail.cloud.aws.reservations import Reservation
+from dovetail.cloud.aws.templates import image_on
+from dovetail.cloud.interruption import Impairment, instance_id
+from dovetail.cloud.provider import Instance, NodeClassResolution
+from dovetail.cloud.readiness import check_ready
+from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
+from dovetail.cloud.unavailable import UnavailableOfferings
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+
+PRICES = 12 * HOUR
+SWEEP = 10 * MINUTE
+# How long EC2 may fail to show an instance that it has just launched.
+_APPEARS = MINUTE
+_CLASS = "karpenter.k8s.aws/ec2nodeclass"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings of the controller that the provider heeds."""
+
+    cluster: str
+    node: NodeOptions = field(default_factory=NodeOptions)
+    isolated_vpc: bool = False
+    reserved_capacity: bool = True
+
+
+class AwsCloud:
+    """Implements `cloud.provider.Provider`. `start` it before the first call; `run` keeps it fresh."""
+
+    node_class_kinds: tuple[tuple[str, str], ...] = (
+        (EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),
+    )
+    repair_policies: tuple[RepairPolicy, ...] = EKS_POLICIES
+
+    def __init__(
+        self,
+        aws: Aws,
+        clock: Clock,
+        log: EventLog,
+        surroundings: Callable[[Market], Awaitable[Surroundings]],
+        options: Options,
+    ) -> None:
+        self._aws = aws
+        self._clock = clock
+        self._log = log
+        self._options = options
+        self._market = Market(aws, clock, options.node)
+        self._around = surroundings
+        self._resolver = ClassResolver(aws, clock, self._surroundings)
+        self._instances = Instances(aws.ec2, clock, options.cluster)
+        self._unavailable = UnavailableOfferings()
+        self._kept = KeptTemplates(aws.ec2, clock, options.cluster)
+        self._launcher = Launcher(
+            Fleets(aws.ec2, clock),
+            self._kept,
+            SubnetBook(aws.ec2, clock),
+            self._unavailable,
+            lambda: self._market.sold,
+            clock=clock,
+            reserved_capacity=options.reserved_capacity,
+        )
+        self._resolved: dict[str, NodeClassResolution] = {}  # by class
+        self._classes: dict[str, EC2NodeClass] = {}
+        self._launched: dict[str, Instance] = {}  # by id: this process's own, until they show their tags
+
+    async def start(self) -> None:
+        """Hear types and prices once; what cannot be heard is taken from the packaged catalogue."""
+        await self._market.refresh(self._failed, prices_on_demand=not self._options.isolated_vpc)
+
+    async def run(self) -> None:
+        """Hear of prices twice a day and take unused launch templates away, for ever."""
+        heard = self._clock.now()
+        while True:
+            await self._clock.sleep(SWEEP)
+            try:
+                await self._kept.sweep()
+            except AwsError as error:
+                self._failed(error)
+            if self._clock.now() - heard >= PRICES:
+                heard = self._clock.now()
+                await self.start()
+
+    def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
+        """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
+        avoided = self._unavailable.active(self._clock.now())
+        if node_class is None:
+            return self._market.types(None, None, (), avoided)
+        name = node_class.metadata.name
+        found = self._resolved.get(name)
+        return self._market.types(node_class, _zones(node_class, found), self._reserved(found), avoided)
+
+    def volume_price(self, node_class: EC2NodeClass | None) -> int:
+        """See the port."""
+        try:
+            return catalog.volume_price(self._aws.region, node_class)
+        except InputError:
+            # Such a class has no types either.
+            return 0
+
+    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+        """See the port."""
+        check_ready(node_class)
+        try:
+            resolution = await self.resolve(node_class)
+            stage = (await self._surroundings()).stage
+            order = Order(claim, node_class, resolution, stage, self.instance_types(node_class))
+            launched = await self._launcher.launch(order)
+        except AwsError as error:
+            self._not_launched(claim, error.code, str(error))
+            raise CreateFailed(str(error), error.code) from error
+        except InsufficientCapacity as error:
+            self._not_launched(claim, "InsufficientCapacity", str(error))
+            raise
+        instance = made(launched, claim, node_class, self._aws.region, self.volume_price(node_class))
+        instance = replace(instance, created=self._clock.now())
+        self._launched[launched.id] = instance
+        self._log.record(
+            "instance.started",
+            instance=instance.provider_id,
+            claim=instance.claim,
+            instanceType=instance.instance_type,
+            zone=instance.zone,
+            capacityType=instance.capacity_type,
+            price=instance.price,
+            volumes=instance.volumes,
+            estimated=launched.offering.estimated,
+        )
+        return instance
+
+    async def delete(self, provider_id: str) -> None:
+        """See the port."""
+        identifier = instance_id(provider_id)
+        found = await self._instances.find(identifier)
+        if found is None and self._fresh(identifier) is None:
+            raise InstanceNotFound(f"there is no instance {provider_id}")
+        if found is None or found.state not in ENDING:
+            await self._instances.terminate(identifier)
+
+    async def get(self, provider_id: str) -> Instance:
+        """See the port."""
+        identifier = instance_id(provider_id)
+        found = await self._instances.find(identifier)
+        if found is not None:
+            return self._read(found)
+        fresh = self._fresh(identifier)
+        if fresh is None:
+            raise InstanceNotFound(f"there is no instance {provider_id}")
+        return fresh
+
+    async def list(self) -> Sequence[Instance]:
+        """See the port; those that were launched just now and do not show yet are among them."""
+        found = await self._instances.all()
+        there = {item.id for item in found}
+        late = {key: one for key in self._launched if key not in there and (one := self._fresh(key))}
+        self._launched = {key: one for key, one in self._launched.items() if key in there or key in late}
+        return [*map(self._read, found), *late.values()]
+
+    async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
+        """See the port."""
+        found = await self._instances.find(instance_id(claim.status.provider_id), fresh=FRESH)
+        if found is None:
+            raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
+        now = await self.resolve(node_class)
+        kind = self._kind(found.instance_type, node_class)
+        image = image_on(kind, now.images) if kind is not None else None
+        was = Made(found.image, found.subnet, found.security_groups)
+        return drift(claim, node_class, was, now, image.id if image else "")
+
+    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
+        """See the port."""
+        found = await self._resolver.resolve(node_class)
+        name = node_class.metadata.name
+        self._resolved[name], self._classes[name] = found, node_class
+        return found
+
+    async def release(self, node_class: EC2NodeClass) -> None:
+        """See the port."""
+        await self._resolver.release(node_class)
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        """See the port."""
+        await self._resolver.tidy(in_use)
+
+    async def impairments(self) -> Sequence[Impairment]:
+        """See the port."""
+        return [
+            Impairment(provider_id(check.zone, check.instance), check.category, check.since)
+            for check in await self._aws.ec2.describe_instance_status()
+        ]
+
+    def out_of_capacity(self, claim: NodeClaim) -> None:
+        """See the port."""
+        found = claim.metadata.labels
+        pool = tuple(found.get(key, "") for key in (labels.CAPACITY_TYPE, labels.INSTANCE_TYPE, labels.ZONE))
+        self._unavailable.mark([(pool[0], pool[1], pool[2])], self._clock.now())
+
+    async def _surroundings(self) -> Surroundings:
+        return await self._around(self._market)
+
+    def _fresh(self, identifier: str) -> Instance | None:
+        """One that this process launched just now: EC2 may not show it yet."""
+        own = self._launched.get(identifier)
+        return own if own is not None and self._clock.now() - own.created < _APPEARS else None
+
+    def _read(self, found: shapes.Instance) -> Instance:
+        """What this process launched itself it knows better than EC2 does."""
+        own = self._launched.get(found.id)
+        if own is not None:
+            ending = found.state in ENDING
+            return own if own.terminating == ending else replace(own, terminating=ending)
+        node_class = self._classes.get(found.tags.get(_CLASS, ""))
+        kind = self._kind(found.instance_type, node_class)
+        return adopted(found, kind, node_class, self._aws.region, self.volume_price(node_class))
+
+    def _reserved(self, found: NodeClassResolution | None) -> tuple[Reservation, ...]:
+        """What the class selected; a block that ends soon takes nobody in any more."""
+        ids = self._market.sold.zone_ids
+        return tuple(
+            Reservation(
+                item.id,
+                item.instance_type,
+                item.zone,
+                ids.get(item.zone, ""),
+                item.kind,
+                item.left if item.state == "active" else 0,
+                item.interruptible,
+            )
+            for item in (found.reservations if found else ())
+        )
+
+    def _kind(self, name: str, node_class: EC2NodeClass | None) -> InstanceType | None:
+        return self._market.named(self.instance_types(node_class)).get(name)
+
+    def _not_launched(self, claim: NodeClaim, reason: str, message: str) -> None:
+        name = claim.metadata.name
+        self._log.record("instance.launchFailed", claim=name, reason=reason, message=message)
+
+    def _failed(self, error: AwsError) -> None:
+        self._log.record("reconcile.failed", controller="aws", key=error.action, message=str(error))
+
+
+def _zones(node_class: EC2NodeClass, found: NodeClassResolution | None) -> Zones:
+    """The zones of the class's subnets: as they resolve now, or as an earlier process found them."""
+    if found is not None:
+        return tuple(sorted({(item.zone, item.zone_id) for item in found.subnets}))
+    return tuple(sorted({(item["zone"], item.get("zoneID", "")) for item in node_class.status.subnets}))

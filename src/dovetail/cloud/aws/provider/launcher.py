@@ -1,0 +1,164 @@
+"""One claim's way to an instance: choice, launch templates, subnets, fleet, and what its errors teach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import Clock
+from dovetail.base.errors import CreateFailed, InputError
+from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.fleet import fleet_request
+from dovetail.cloud.aws.fleet_errors import FleetError, failure, refusals
+from dovetail.cloud.aws.launch import Launch, cluster_tags
+from dovetail.cloud.aws.nodeclass.rehearsal import Stage
+from dovetail.cloud.aws.provider.fleets import Fleets, Share
+from dovetail.cloud.aws.provider.market import Sold
+from dovetail.cloud.aws.provider.subnets import SubnetBook
+from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
+from dovetail.cloud.aws.templates import Template, templates
+from dovetail.cloud.choice import Choice, Request, choose
+from dovetail.cloud.provider import NodeClassResolution
+from dovetail.cloud.unavailable import UnavailableOfferings
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.resources import PODS
+
+_NO_TEMPLATE = "InvalidLaunchTemplateName.NotFoundException"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A claim, the class that it names, and what both stand for at this moment."""
+
+    claim: NodeClaim
+    node_class: EC2NodeClass
+    resolution: NodeClassResolution
+    stage: Stage
+    types: tuple[InstanceType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What a launch came to."""
+
+    id: str
+    kind: InstanceType
+    offering: Offering
+    image: str
+    subnet: str
+
+
+class Launcher:
+    """`gates` are the feature gates ReservedCapacity and NodeClassCEL."""
+
+    def __init__(
+        self,
+        fleets: Fleets,
+        kept: KeptTemplates,
+        subnets: SubnetBook,
+        unavailable: UnavailableOfferings,
+        sold: Callable[[], Sold],
+        *,
+        clock: Clock,
+        reserved_capacity: bool = True,
+    ) -> None:
+        self._fleets = fleets
+        self._kept = kept
+        self._subnets = subnets
+        self._unavailable = unavailable
+        self._sold = sold
+        self._clock = clock
+        self._reserved_capacity = reserved_capacity
+
+    async def launch(self, order: Order) -> Launched:
+        """Raises InsufficientCapacity, CreateFailed, AwsError."""
+        launch, choice, made = self._prepare(order)
+        share = await self._ask(order, launch, choice, made)
+        if _templates_missing(share):
+            # Somebody deleted them since they were made.
+            self._kept.forget(made)
+            share = await self._ask(order, launch, choice, made)
+        self._learn(share.errors)
+        if share.given is None:
+            raise failure(share.errors)
+        given = share.given
+        capacity_type = labels.SPOT if given.spot else launch.capacity_type
+        zone = given.zone or next(one.zone for one in order.resolution.subnets if one.id == given.subnet)
+        kind = next(item for item in order.types if item.name == given.instance_type)
+        offering = _offering(choice, kind, capacity_type, zone)
+        return Launched(share.instance, kind, offering, given.image, given.subnet)
+
+    def _prepare(self, order: Order) -> tuple[Launch, Choice, tuple[Template, ...]]:
+        launch = self._launch(order, "")
+        choice = choose(order.types, Request(launch.requirements, launch.requests))
+        launch = self._launch(order, choice.capacity_type)
+        try:
+            return launch, choice, templates(launch, choice, self._sold().records)
+        except InputError as error:
+            raise CreateFailed(str(error), "LaunchTemplateInvalid") from error
+
+    async def _ask(self, order: Order, launch: Launch, choice: Choice, made: tuple[Template, ...]) -> Share:
+        """One fleet. What of its templates is not there any more is an error of the share."""
+        await self._kept.ensure(made, launch)
+        zones = {one.offering.zone for one in choice.candidates()}
+        pods = min(item.capacity.get(PODS, 1) for item in choice.types)
+        chosen = await self._subnets.choose(order.resolution.subnets, zones, pods)
+        taken = ""
+        try:
+            request = fleet_request(launch, choice, made, chosen, self._sold().on_demand)
+            share = await self._fleets.launch(request, order.claim.metadata.uid or order.claim.metadata.name)
+            taken = share.given.subnet if share.given is not None else ""
+            return share
+        except AwsError as error:
+            if error.code != _NO_TEMPLATE:
+                raise
+            return Share("", None, (FleetError(error.code, error.message, "", "", ""),))
+        finally:
+            self._subnets.settle(chosen, pods, taken, pods)
+
+    def _learn(self, errors: tuple[FleetError, ...]) -> None:
+        """What refused is avoided for a while."""
+        found = refusals(errors)
+        everywhere = [
+            (labels.SPOT, name, zone)
+            for name in found.spot_types
+            for zone in sorted(self._sold().zones.get(name, ()))
+        ]
+        self._unavailable.mark((*found.pools, *everywhere), self._clock.now())
+        self._subnets.full(found.subnets)
+
+    def _launch(self, order: Order, capacity_type: str) -> Launch:
+        claim, node_class, found, stage = order.claim, order.node_class, order.resolution, order.stage
+        pool = claim.metadata.labels.get(labels.NODEPOOL, "")
+        group = found.placement_group
+        return Launch(
+            claim=claim,
+            node_class=node_class,
+            cluster=stage.cluster,
+            capacity_type=capacity_type,
+            region=stage.region,
+            tags=cluster_tags(stage.cluster.name, pool, node_class.metadata.name, node_class.spec.tags),
+            images=found.images,
+            security_groups=tuple(item.id for item in found.security_groups),
+            instance_profile=found.instance_profile,
+            placement_group=group.id if group else "",
+            reserved_enis=stage.reserved_enis,
+            reserved_capacity=self._reserved_capacity,
+            expressions=stage.expressions,
+        )
+
+
+def _templates_missing(share: Share) -> bool:
+    return share.given is None and any(error.code == _NO_TEMPLATE for error in share.errors)
+
+
+def _offering(choice: Choice, kind: InstanceType, capacity_type: str, zone: str) -> Offering:
+    """What was bought. An answer to an older request may be of something that is not offered any more."""
+    wanted = [one.offering for one in choice.candidates() if one.instance_type.name == kind.name]
+    for offering in (*wanted, *kind.offerings):
+        if (offering.capacity_type, offering.zone) == (capacity_type, zone):
+            return offering
+    raise CreateFailed(f"{kind.name} in {zone} was launched, but is not offered", "LaunchFailed")

@@ -1,0 +1,181 @@
+"""What the region sells at which price, as AWS says; as packaged until it has, and where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from dovetail.base.clock import Clock
+from dovetail.base.errors import InputError
+from dovetail.cloud import catalog
+from dovetail.cloud.aws.api import Aws
+from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.reservations import Reservation, with_reservations
+from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.settings import NodeSettings
+from dovetail.cloud.catalog.store import TypeRecord
+from dovetail.cloud.choice import Pool
+from dovetail.cloud.unavailable import without
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+
+Zones = tuple[tuple[str, str], ...]  # (name, id)
+
+
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """Everything at one moment. `spot` is None until spot prices have been heard of."""
+
+    records: Mapping[str, TypeRecord] = field(default_factory=dict)
+    zones: Mapping[str, frozenset[str]] = field(default_factory=dict)  # names, by type
+    zone_ids: Mapping[str, str] = field(default_factory=dict)
+    on_demand: Mapping[str, int] = field(default_factory=dict)
+    spot: Mapping[tuple[str, str], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What of a node's room the controller's settings decide."""
+
+    vm_memory_overhead_percent: float = 0.075
+    reserved_enis: int = 0
+
+
+@dataclass(slots=True)
+class _Known:
+    key: tuple[EC2NodeClassSpec | None, Zones, tuple[Reservation, ...], Sold]
+    base: tuple[InstanceType, ...]
+    avoided: frozenset[Pool]
+    types: tuple[InstanceType, ...]
+
+
+class Market:
+    """The types of a class stay the same objects until something about them changed."""
+
+    def __init__(self, aws: Aws, clock: Clock, options: NodeOptions) -> None:
+        self._aws = aws
+        self._clock = clock
+        self._options = options
+        self._known: dict[str, _Known] = {}
+        self._named: tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]] = ((), {})
+        self.sold = _packaged(aws.region)
+
+    async def refresh(self, failed: Callable[[AwsError], None], *, prices_on_demand: bool = True) -> None:
+        """Ask for everything; what cannot be heard stays as it was, and `failed` is told why.
+
+        `prices_on_demand` False leaves the Pricing API alone, which isolated VPCs do not reach.
+        """
+        steps: list[Callable[[], Awaitable[Sold]]] = [self._types, self._zones, self._offered, self._spot]
+        if prices_on_demand:
+            steps.append(self._prices)
+        for step in steps:
+            try:
+                heard = await step()
+            except AwsError as error:
+                failed(error)
+                continue
+            if heard != self.sold:
+                self.sold = heard
+
+    def types(
+        self,
+        node_class: EC2NodeClass | None,
+        zones: Zones | None,
+        reservations: tuple[Reservation, ...],
+        avoided: frozenset[Pool],
+    ) -> tuple[InstanceType, ...]:
+        """The class's types in these zones, all of the region for None; none if the class cannot be read."""
+        name = node_class.metadata.name if node_class else ""
+        places = tuple(sorted(self.sold.zone_ids.items())) if zones is None else zones
+        key = (node_class.spec if node_class else None, places, reservations, self.sold)
+        known = self._known.get(name)
+        if known is None or known.key != key:
+            base = self._make(node_class, places, reservations)
+            known = self._known[name] = _Known(key, base, frozenset(), base)
+        if known.avoided != avoided:
+            known.avoided = avoided
+            known.types = without(known.base, avoided)
+        return known.types
+
+    def named(self, types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
+        """The types by their names; those asked for last are remembered."""
+        if self._named[0] is not types:
+            self._named = types, {item.name: item for item in types}
+        return self._named[1]
+
+    def _make(
+        self, node_class: EC2NodeClass | None, places: Zones, reservations: tuple[Reservation, ...]
+    ) -> tuple[InstanceType, ...]:
+        sold, region, options = self.sold, self._aws.region, self._options
+        try:
+            settings = NodeSettings.of(
+                node_class,
+                vm_memory_overhead_percent=options.vm_memory_overhead_percent,
+                reserved_enis=options.reserved_enis,
+            )
+            made = []
+            for name, record in sorted(sold.records.items()):
+                where = tuple(place for place in places if place[0] in sold.zones.get(name, ()))
+                if where and catalog.runs(record, settings):
+                    price = sold.on_demand.get(name, 0)
+                    item = catalog.make(record, settings, region=region, zones=where, on_demand=price)
+                    made.append(with_reservations(self._priced(item), reservations))
+        except InputError:
+            # The class's own conditions say what is wrong with it; it has no types until then.
+            return ()
+        return tuple(made)
+
+    def _priced(self, item: InstanceType) -> InstanceType:
+        """With spot prices as they were heard; a pool without one is sold to nobody."""
+        spot = self.sold.spot
+        if spot is None:
+            return item
+
+        def priced(one: Offering) -> Offering:
+            if one.capacity_type != labels.SPOT:
+                return one
+            price = spot.get((item.name, one.zone), 0)
+            return replace(one, price=price, available=price > 0, estimated=False)
+
+        return replace(item, offerings=tuple(map(priced, item.offerings)))
+
+    async def _types(self) -> Sold:
+        records = await self._aws.ec2.describe_instance_types()
+        return replace(self.sold, records={record.name: record for record in records})
+
+    async def _zones(self) -> Sold:
+        found = await self._aws.ec2.describe_availability_zones()
+        return replace(self.sold, zone_ids={zone.name: zone.id for zone in found})
+
+    async def _offered(self) -> Sold:
+        zones: dict[str, set[str]] = {}
+        for name, zone in await self._aws.ec2.describe_instance_type_offerings():
+            zones.setdefault(name, set()).add(zone)
+        return replace(self.sold, zones={name: frozenset(found) for name, found in zones.items()})
+
+    async def _spot(self) -> Sold:
+        latest: dict[tuple[str, str], tuple[int, int]] = {}
+        for one in await self._aws.ec2.describe_spot_price_history(self._clock.now()):
+            place = one.instance_type, one.zone
+            latest[place] = max(latest.get(place, (0, 0)), (one.at, one.price))
+        return replace(self.sold, spot={place: price for place, (_, price) in latest.items()})
+
+    async def _prices(self) -> Sold:
+        heard = await self._aws.pricing.on_demand()
+        return replace(self.sold, on_demand={**self.sold.on_demand, **heard})
+
+
+def _packaged(region: str) -> Sold:
+    """What the packaged catalogue has of the region; nothing of one that it does not know."""
+    try:
+        rows = list(store.sold(region))
+        zones = catalog.zones(region)
+    except InputError:
+        return Sold()
+    return Sold(
+        {record.name: record for record, _, _ in rows},
+        {record.name: frozenset(places) for record, places, _ in rows},
+        zones,
+        {record.name: price for record, _, price in rows if price},
+    )

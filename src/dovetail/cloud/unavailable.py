@@ -1,0 +1,55 @@
+"""What the cluster has learnt about capacity: offerings that refused a launch are avoided for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dovetail.base.clock import MINUTE
+from dovetail.cloud.choice import Pool
+from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirements
+
+UNAVAILABLE_FOR = 3 * MINUTE
+
+
+class UnavailableOfferings:
+    """Pools that lately refused a launch; each is avoided for three minutes after its last refusal."""
+
+    def __init__(self) -> None:
+        self._until: dict[Pool, int] = {}
+
+    def mark(self, pools: Iterable[Pool], now: int) -> None:
+        """These refused just now."""
+        for pool in pools:
+            self._until[pool] = now + UNAVAILABLE_FOR
+
+    def active(self, now: int) -> frozenset[Pool]:
+        """The pools to avoid now."""
+        self._until = {pool: until for pool, until in self._until.items() if until > now}
+        return frozenset(self._until)
+
+
+def without(types: tuple[InstanceType, ...], avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:
+    """The types with these offerings unavailable; those that are untouched stay the same objects."""
+    names = {name for _, name, _ in avoided}
+    return tuple(_mark(item, avoided) if item.name in names else item for item in types)
+
+
+def single_values(requirements: Requirements) -> dict[str, str]:
+    """Labels that have exactly one possible value, the empty one included."""
+    return {
+        item.key: next(iter(item.values))
+        for item in requirements
+        if not item.complement and len(item.values) == 1
+    }
+
+
+def _mark(item: InstanceType, avoided: frozenset[Pool]) -> InstanceType:
+    offerings = tuple(
+        replace(offering, available=False)
+        if offering.available and (offering.capacity_type, item.name, offering.zone) in avoided
+        else offering
+        for offering in item.offerings
+    )
+    return replace(item, offerings=offerings)

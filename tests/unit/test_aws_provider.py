@@ -1,0 +1,458 @@
+"""The provider for AWS on the AWS in memory: launches and what they teach, ends, how few calls it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
+from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
+from dovetail.cloud.aws.fleet_errors import NO_SPOT_ROLE, FleetError
+from dovetail.cloud.aws.launch import Document
+from dovetail.cloud.aws.memory import Account, MemoryAws, Options
+from dovetail.cloud.aws.memory.gate import Bucket, GateOptions
+from dovetail.cloud.aws.memory.market import MarketOptions
+from dovetail.cloud.aws.provider import Around, AwsCloud, SqsQueue, Told
+from dovetail.cloud.aws.provider import Options as CloudOptions
+from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer
+from dovetail.cloud.interruption import InterruptionKind
+from dovetail.cloud.provider import Instance
+from dovetail.cloud.simulated import Limit
+from dovetail.model import labels
+from dovetail.simulate.clock import VirtualClock, run_virtual
+
+REGION, CLUSTER = "us-east-1", "demo"
+USUAL = Account.usual(REGION, CLUSTER)
+A = USUAL.subnets[0].zone
+START = 1_772_409_600 * SECOND
+READY = [{"type": "Ready", "status": "True"}]
+
+
+class Log:
+    """Keeps the kinds of records."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    def record(self, kind: str, /, **_: object) -> None:
+        """Keep it."""
+        self.kinds.append(kind)
+
+
+def node_class(status: list[dict[str, str]] = READY, **spec: Any) -> EC2NodeClass:
+    terms = [{"tags": {"karpenter.sh/discovery": CLUSTER}}]
+    document = {
+        "metadata": {"name": "default", "uid": "class-1"},
+        "spec": {
+            "role": f"KarpenterNodeRole-{CLUSTER}",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": terms,
+            "securityGroupSelectorTerms": terms,
+            "tags": {"team": "infra"},
+            **spec,
+        },
+        "status": {"conditions": status},
+    }
+    return decode(document, EC2NodeClass)
+
+
+def claim(name: str = "one", **wanted: list[str]) -> NodeClaim:
+    """Of the pool `general`, for m5.large on demand unless told otherwise."""
+    keys = {"types": labels.INSTANCE_TYPE, "how": labels.CAPACITY_TYPE, "zones": labels.ZONE}
+    values = {"types": ["m5.large"], "how": ["on-demand"], **wanted}
+    requirements = [{"key": keys[key], "operator": "In", "values": found} for key, found in values.items()]
+    document = {
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {"karpenter.sh/nodepool": "general"}},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": requirements,
+            "resources": {"requests": {"cpu": "1"}},
+        },
+    }
+    return decode(document, NodeClaim)
+
+
+def adopted(given: NodeClaim, instance: Instance) -> NodeClaim:
+    """The claim once its status says what was launched."""
+    document = {
+        "metadata": {
+            "name": given.metadata.name,
+            "labels": instance.labels,
+            "annotations": instance.annotations,
+        },
+        "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+        "status": {"providerID": instance.provider_id},
+    }
+    return decode(document, NodeClaim)
+
+
+@dataclass
+class World:
+    """An account and the provider on it."""
+
+    clock: VirtualClock
+    aws: MemoryAws
+    cloud: AwsCloud
+    log: Log
+
+    def again(self) -> AwsCloud:
+        """The provider of another process."""
+        return provider(self.aws, self.clock, self.log)
+
+    async def launch(self, *claims: NodeClaim) -> list[Instance | BaseException]:
+        """All at once."""
+        return await asyncio.gather(
+            *(self.cloud.create(item, node_class()) for item in claims), return_exceptions=True
+        )
+
+
+def provider(aws: MemoryAws, clock: VirtualClock, log: Log) -> AwsCloud:
+    async def version() -> str:
+        return "1.33"
+
+    async def dns_ip() -> str:
+        return "10.100.0.10"
+
+    around = Around(aws.eks, clock, REGION, Told(CLUSTER), version=version, dns_ip=dns_ip)
+    return AwsCloud(aws, clock, log, around, CloudOptions(CLUSTER))
+
+
+def play(
+    body: Callable[[World], Awaitable[None]], options: Options | None = None, account: Account = USUAL
+) -> None:
+    async def whole(clock: VirtualClock) -> None:
+        aws, log = MemoryAws(clock, 5, account, options), Log()
+        cloud = provider(aws, clock, log)
+        await cloud.start()
+        await cloud.resolve(node_class())
+        aws.gate.calls.clear()
+        await body(World(clock, aws, cloud, log))
+
+    run_virtual(whole, start=START)
+
+
+def short(count: int, **limit: Any) -> Options:
+    return Options(market=MarketOptions(limits=(Limit(count, **limit),)))
+
+
+def test_a_launch_and_what_it_is_tagged_with() -> None:
+    async def body(world: World) -> None:
+        made = await world.cloud.create(claim(zones=[A]), node_class())
+        assert (made.instance_type, made.zone, made.capacity_type) == ("m5.large", A, "on-demand")
+        assert made.price - made.volumes == 96_000_000 and made.volumes > 0
+        assert made.labels[labels.ZONE] == A and made.labels[labels.REGION] == REGION
+        assert made.claim == "one" and made.annotations[labels.NODECLASS_HASH]
+        await world.clock.sleep(10 * SECOND)
+        (found,) = await world.aws.ec2.describe_instances()
+        assert made.provider_id == f"aws:///{A}/{found.id}"
+        assert found.tags == {
+            "team": "infra",
+            f"kubernetes.io/cluster/{CLUSTER}": "owned",
+            "karpenter.sh/nodepool": "general",
+            "karpenter.k8s.aws/ec2nodeclass": "default",
+            "eks:eks-cluster-name": CLUSTER,
+        }
+        assert made.image_id == found.image and found.profile.startswith(f"{CLUSTER}_")
+        assert [item.provider_id for item in await world.cloud.list()] == [made.provider_id]
+        assert await world.cloud.get(made.provider_id) == made
+        assert world.log.kinds == ["instance.started"]
+
+    play(body)
+
+
+def test_equal_launches_are_one_call() -> None:
+    async def body(world: World) -> None:
+        made = await world.launch(*(claim(f"c-{number}") for number in range(40)))
+        assert len({item.provider_id for item in made if isinstance(item, Instance)}) == 40
+        calls = world.aws.gate.calls
+        assert calls["ec2:CreateFleet"] == 1
+        assert calls["ec2:CreateLaunchTemplate"] == 1
+        assert sum(calls.values()) <= 5, calls
+
+    play(body)
+
+
+def test_what_a_fleet_lacks_the_later_claims_lack() -> None:
+    async def body(world: World) -> None:
+        made = await world.launch(*(claim(f"c-{number}", zones=[A]) for number in range(5)))
+        assert [isinstance(item, Instance) for item in made] == [True] * 3 + [False] * 2
+        assert isinstance(made[4], InsufficientCapacity)
+        assert "InsufficientInstanceCapacity" in str(made[4])
+        types = {item.name: item for item in world.cloud.instance_types(node_class())}
+        (offering,) = [
+            one for one in types["m5.large"].offerings if one.zone == A and one.capacity_type == "on-demand"
+        ]
+        assert not offering.available
+        calls = world.aws.gate.calls["ec2:CreateFleet"]
+        with pytest.raises(InsufficientCapacity, match="all requested instance types were unavailable"):
+            await world.cloud.create(claim("later", zones=[A]), node_class())
+        assert world.aws.gate.calls["ec2:CreateFleet"] == calls
+        await world.clock.sleep(3 * MINUTE)
+        types = {item.name: item for item in world.cloud.instance_types(node_class())}
+        assert all(one.available for one in types["m5.large"].offerings)
+
+    play(body, short(3, instance_types=("m5.large",), zones=(A,)))
+
+
+def test_it_falls_back_to_what_there_is() -> None:
+    async def body(world: World) -> None:
+        made = await world.cloud.create(claim(types=["m5.large", "m5a.large"], zones=[A]), node_class())
+        assert made.instance_type == "m5.large"
+        spot = await world.cloud.create(claim("two", how=["spot", "on-demand"], zones=[A]), node_class())
+        assert spot.capacity_type == "spot" and spot.price < made.price
+
+    play(body, short(0, instance_types=("m5a.large",), zones=(A,)))
+
+
+class Unreliable:
+    """Answers of CreateFleet that get lost after the fleet was launched."""
+
+    def __init__(self, world: World, lost: int, code: str = UNREACHABLE) -> None:
+        self._real = world.aws.ec2.create_fleet
+        self._lost = lost
+        self._code = code
+        world.aws.ec2.create_fleet = self  # type: ignore[method-assign,assignment]  # one bad connection
+
+    async def __call__(self, request: Document, *, token: str = "", dry_run: bool = False) -> FleetAnswer:
+        answer = await self._real(request, token=token, dry_run=dry_run)
+        if self._lost:
+            self._lost -= 1
+            raise AwsError("CreateFleet", self._code, "no answer")
+        return answer
+
+
+@pytest.mark.parametrize(("lost", "tries"), [(2, 1), (3, 2), (7, 3)])
+def test_a_call_that_is_not_answered_launches_nothing_twice(lost: int, tries: int) -> None:
+    async def body(world: World) -> None:
+        Unreliable(world, lost)
+        claims = [claim("one"), claim("two")]
+        for _ in range(tries - 1):
+            for outcome in await world.launch(*claims):
+                assert isinstance(outcome, CreateFailed) and outcome.reason == UNREACHABLE
+        made = await world.launch(*claims)
+        await world.clock.sleep(MINUTE)
+        assert len({item.provider_id for item in made if isinstance(item, Instance)}) == 2
+        assert len(await world.aws.ec2.describe_instances()) == 2
+
+    play(body)
+
+
+def test_throttled_calls_are_made_again() -> None:
+    async def body(world: World) -> None:
+        world.aws.gate.options = GateOptions(buckets={"ec2:CreateFleet": Bucket(1, 0.5)})
+        first = await world.cloud.create(claim("one"), node_class())
+        second = await world.cloud.create(claim("two"), node_class())
+        assert first.provider_id != second.provider_id
+
+    play(body)
+
+
+def test_launch_templates_that_vanished_are_made_again() -> None:
+    async def body(world: World) -> None:
+        await world.cloud.create(claim("one"), node_class())
+        (template,) = await world.aws.ec2.describe_launch_templates([])
+        await world.aws.ec2.delete_launch_template(template.name)
+        await world.cloud.create(claim("two"), node_class())
+        assert [item.name for item in await world.aws.ec2.describe_launch_templates([])] == [template.name]
+
+    play(body)
+
+
+def test_launch_templates_that_nobody_needs_go() -> None:
+    async def body(world: World) -> None:
+        await world.cloud.create(claim("one"), node_class())
+        cloud = world.again()
+        running = asyncio.create_task(cloud.run())
+        await world.clock.sleep(50 * MINUTE)
+        assert await world.aws.ec2.describe_launch_templates([])
+        await world.clock.sleep(50 * MINUTE)
+        assert not await world.aws.ec2.describe_launch_templates([])
+        running.cancel()
+
+    play(body)
+
+
+def test_without_the_role_for_spot_a_type_has_no_spot() -> None:
+    async def body(world: World) -> None:
+        async def refuse(request: Document, *, token: str = "", dry_run: bool = False) -> FleetAnswer:
+            assert token and not dry_run and request["Type"] == "instant"
+            error = FleetError(NO_SPOT_ROLE, "no role", "spot", "m5.large", A)
+            return FleetAnswer("fleet-1", (), (error,))
+
+        world.aws.ec2.create_fleet = refuse  # type: ignore[method-assign]  # EC2 without a role
+        with pytest.raises(InsufficientCapacity):
+            await world.cloud.create(claim(how=["spot"]), node_class())
+        types = {item.name: item for item in world.cloud.instance_types(node_class())}
+        offered = [(one.capacity_type, one.available) for one in types["m5.large"].offerings]
+        assert {how for how, available in offered if available} == {"on-demand"}
+
+    play(body)
+
+
+def test_classes_that_are_not_ready_launch_nothing() -> None:
+    async def body(world: World) -> None:
+        with pytest.raises(NodeClassNotReady):
+            await world.cloud.create(claim(), node_class([{"type": "Ready", "status": "False"}]))
+        with pytest.raises(CreateFailed):
+            await world.cloud.create(claim(), node_class([]))
+        world.aws.gate.options = GateOptions(denied=frozenset({"ec2:CreateFleet"}))
+        with pytest.raises(CreateFailed) as raised:
+            await world.cloud.create(claim(), node_class())
+        assert raised.value.reason == "UnauthorizedOperation"
+        with pytest.raises(CreateFailed) as raised:
+            await world.cloud.create(claim(), node_class(userData="[[[", amiFamily="Bottlerocket"))
+        assert raised.value.reason == "LaunchTemplateInvalid"
+
+    play(body)
+
+
+def test_ends_are_asked_for_together_and_told_when_they_came() -> None:
+    async def body(world: World) -> None:
+        made = await world.launch(*(claim(f"c-{i}") for i in range(30)))
+        ids = [item.provider_id for item in made if isinstance(item, Instance)]
+        world.aws.gate.calls.clear()
+        await asyncio.gather(*(world.cloud.delete(one) for one in ids))
+        assert world.aws.gate.calls == {"ec2:DescribeInstances": 1, "ec2:TerminateInstances": 1}
+        await world.clock.sleep(3 * SECOND)
+        await asyncio.gather(*(world.cloud.delete(one) for one in ids))
+        assert world.aws.gate.calls == {"ec2:DescribeInstances": 2, "ec2:TerminateInstances": 1}
+        assert all(item.terminating for item in await world.cloud.list())
+        await world.clock.sleep(5 * MINUTE)
+        for one in ids[:2]:
+            with pytest.raises(InstanceNotFound):
+                await world.cloud.delete(one)
+            with pytest.raises(InstanceNotFound):
+                await world.cloud.get(one)
+        assert not await world.cloud.list()
+
+    play(body)
+
+
+def test_another_process_knows_what_runs() -> None:
+    async def body(world: World) -> None:
+        made = await world.cloud.create(claim(zones=[A]), node_class())
+        await world.clock.sleep(MINUTE)
+        other = world.again()
+        await other.start()
+        await other.resolve(node_class())
+        (found,) = await other.list()
+        # The claim's name is a tag that comes later.
+        assert found == replace(made, claim="", created=found.created)
+
+    play(body)
+
+
+def test_drift() -> None:
+    async def body(world: World) -> None:
+        given = claim(zones=[A])
+        made = await world.cloud.create(given, node_class())
+        await world.clock.sleep(MINUTE)
+        one = adopted(given, made)
+        assert await world.cloud.drifted(one, node_class()) == ""
+        assert await world.cloud.drifted(one, node_class(userData="echo hi")) == "NodeClassDrift"
+        other = node_class(amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
+        assert await world.cloud.drifted(replace_hash(one), other) == "AMIDrift"
+        # The cached answer is good enough for what does not change by itself.
+        assert world.aws.gate.calls["ec2:DescribeInstances"] == 1
+        await world.cloud.delete(made.provider_id)
+        await world.clock.sleep(10 * MINUTE)
+        with pytest.raises(InstanceNotFound):
+            await world.cloud.drifted(one, node_class())
+
+    play(body)
+
+
+def replace_hash(given: NodeClaim) -> NodeClaim:
+    """The claim with a hash of another version, which says nothing."""
+    document = {
+        "metadata": {"name": given.metadata.name, "labels": given.metadata.labels},
+        "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+        "status": {"providerID": given.status.provider_id},
+    }
+    return decode(document, NodeClaim)
+
+
+def test_reserved_capacity_first_while_there_is_any() -> None:
+    reserved = CapacityReservation(
+        "cr-1", "m5.large", A, "use1-az1", "123456789012", "default", "active", 1, 1, "targeted"
+    )
+    account = replace(USUAL, reservations=(reserved,))
+
+    async def body(world: World) -> None:
+        chosen = node_class(capacityReservationSelectorTerms=[{"id": "cr-1"}])
+        await world.cloud.resolve(chosen)
+        wanted = claim(how=["reserved", "on-demand"])
+        made = await world.cloud.create(wanted, chosen)
+        assert (made.capacity_type, made.reservation_id) == ("reserved", "cr-1")
+        await world.clock.sleep(2 * MINUTE)
+        await world.cloud.resolve(chosen)
+        after = await world.cloud.create(claim("two", how=["reserved", "on-demand"]), chosen)
+        assert after.capacity_type == "on-demand"
+
+    play(body, account=account)
+
+
+def test_interruptions_and_impairments() -> None:
+    async def body(world: World) -> None:
+        made = await world.cloud.create(claim(how=["spot"], zones=[A]), node_class())
+        queue = SqsQueue(world.aws.sqs, world.clock, CLUSTER)
+        identifier = made.provider_id.rpartition("/")[2]
+        for kind in (InterruptionKind.REBALANCE, InterruptionKind.SCHEDULED_CHANGE):
+            await world.aws.interrupt(identifier, kind)
+        letters = await queue.receive()
+        assert len(letters) == 2
+        await asyncio.gather(*map(queue.delete, letters))
+        assert world.aws.gate.calls["sqs:DeleteMessageBatch"] == 1
+        world.aws.impair(identifier, "system_status")
+        await world.clock.sleep(MINUTE)
+        (found,) = await world.cloud.impairments()
+        assert (found.provider_id, found.category) == (made.provider_id, "system_status")
+        world.cloud.out_of_capacity(adopted(claim(), made))
+        types = {item.name: item for item in world.cloud.instance_types(node_class())}
+        missing = [(one.zone, one.capacity_type) for one in types["m5.large"].offerings if not one.available]
+        assert missing == [(A, "spot")]
+        with pytest.raises(AwsError, match="there is no queue 'none'"):
+            await SqsQueue(world.aws.sqs, world.clock, "none").receive()
+
+    play(body)
+
+
+def test_types_stay_the_same_objects_until_something_changes() -> None:
+    async def body(world: World) -> None:
+        first = world.cloud.instance_types(node_class())
+        assert world.cloud.instance_types(node_class()) is first
+        spot = [one for item in first for one in item.offerings if one.capacity_type == "spot"]
+        assert spot and not any(one.estimated for one in spot)
+        assert world.cloud.instance_types(node_class(kubelet={"maxPods": 20})) is not first
+        assert not world.cloud.instance_types(node_class(kubelet={"maxPods": [1]}))
+        assert {zone for item in first for zone in (one.zone for one in item.offerings)} <= {
+            subnet.zone for subnet in USUAL.subnets
+        }
+        calls = world.aws.gate.calls.copy()
+        assert not calls
+
+    play(body)
+
+
+def test_what_aws_does_not_tell_is_taken_from_the_catalogue() -> None:
+    async def body(world: World) -> None:
+        denied = frozenset(
+            {"ec2:DescribeSpotPriceHistory", "pricing:GetProducts", "ec2:DescribeInstanceTypes"}
+        )
+        world.aws.gate.options = GateOptions(denied=denied)
+        cloud = world.again()
+        await cloud.start()
+        assert world.log.kinds == ["reconcile.failed"] * 3
+        types = {item.name: item for item in cloud.instance_types(None)}
+        assert types["m5.large"].offerings[0].price == 96_000_000
+        assert any(one.estimated for one in types["m5.large"].offerings)
+
+    play(body)
