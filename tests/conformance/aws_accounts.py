@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 from dovetail.cloud.aws.api import Aws
@@ -63,7 +63,7 @@ async def moto_account() -> AsyncIterator[Settled]:
         from dovetail.cloud.aws.live import connect
 
         async with connect({"AWS_REGION": REGION}, endpoint=endpoint) as aws:
-            yield _settle(aws)
+            yield settle(aws)
 
 
 @contextlib.contextmanager
@@ -84,8 +84,11 @@ def served() -> Iterator[str]:
         server.stop()
 
 
-def _settle(aws: Aws) -> Settled:
-    """What the account needs is put into moto's own tables: not all of it can be asked for."""
+def settle(aws: Aws | None = None) -> Settled:
+    """What the account needs is put into moto's own tables: not all of it can be asked for.
+
+    Without `aws` only the account counts, for who asks it in a way of its own.
+    """
     ec2, ssm, sqs, eks, iam = (moto_table(name) for name in ("ec2", "ssm", "sqs", "eks", "iam"))
     subnet = min(ec2.describe_subnets(), key=lambda item: item.availability_zone)
     group = ec2.create_security_group(f"{CLUSTER}-nodes", "nodes", vpc_id=subnet.vpc_id)
@@ -102,7 +105,14 @@ def _settle(aws: Aws) -> Settled:
         sqs.send_message(queue.name, body)
 
     return Settled(
-        aws, subnet.id, subnet.availability_zone, group.id, image.id, image.owner_id, send, real=False
+        cast("Aws", aws),
+        subnet.id,
+        subnet.availability_zone,
+        group.id,
+        image.id,
+        image.owner_id,
+        send,
+        real=False,
     )
 
 

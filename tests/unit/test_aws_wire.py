@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import pytest
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.errors import AwsError, Refusal, refusal
 from dovetail.cloud.aws.live import connect, read
-from dovetail.cloud.aws.live.services import products
 
 _NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
 
@@ -36,21 +34,6 @@ _NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
 def test_classes_of_codes(code: str, expected: Refusal) -> None:
     assert refusal(code) is expected
     assert str(AwsError("CreateFleet", code, "why")) == f"CreateFleet: {code}: why"
-
-
-def test_prices_of_the_price_list() -> None:
-    def product(name: str, unit: dict[str, str]) -> str:
-        dimensions = {"x.y": {"pricePerUnit": unit, "unit": "Hrs"}}
-        terms = {"OnDemand": {"x": {"priceDimensions": dimensions}}}
-        return json.dumps({"product": {"attributes": {"instanceType": name}}, "terms": terms})
-
-    written = [
-        product("m5.large", {"USD": "0.0960000000"}),
-        product("free.large", {"USD": "0.0000000000"}),
-        product("c5.large", {"CNY": "0.5"}),
-        "{}",
-    ]
-    assert products(written) == {"m5.large": 96_000_000, "c5.large": 500_000_000}
 
 
 def test_status_checks_and_events() -> None:

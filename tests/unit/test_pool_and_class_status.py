@@ -20,10 +20,11 @@ from dovetail.cloud.provider import (
     ResolvedSecurityGroup,
     ResolvedSubnet,
 )
+from dovetail.cloud.unready import near_miss
 from dovetail.controllers.conditions import Stamp, set_condition, set_ready
 from dovetail.controllers.disruption.consolidatable import quiet_from
 from dovetail.controllers.disruption.podevents import event
-from dovetail.controllers.nodeclass.judge import judge, near_miss
+from dovetail.controllers.nodeclass.judge import judge
 from dovetail.controllers.nodepool.readiness import class_ready
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, failure
 from dovetail.controllers.nodepool.validation import validation

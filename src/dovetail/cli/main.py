@@ -25,6 +25,7 @@ _COMMANDS = {
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
     "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
     "run": "Run the controller on a real cluster.",
+    "check": "Find out what is missing in an AWS account before anything is installed.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
 }
 

@@ -58,8 +58,10 @@ _NOT_FOUND = frozenset(
 _EXISTS = frozenset(
     {"EntityAlreadyExists", "InvalidLaunchTemplateName.AlreadyExistsException", "ResourceInUseException"}
 )
+UNREADABLE = "UnreadableAnswer"
 _SERVER = frozenset(
     {
+        UNREADABLE,
         "InternalError",
         "InternalFailure",
         "InternalServerError",

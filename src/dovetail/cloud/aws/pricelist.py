@@ -59,7 +59,6 @@ def filters(region: str) -> tuple[tuple[str, str], ...]:
     """(field, value) pairs that leave one product per type: Linux, shared, nothing preinstalled, in use."""
     return (
         ("regionCode", region),
-        ("serviceCode", SERVICE),
         ("preInstalledSw", "NA"),
         ("operatingSystem", "Linux"),
         ("capacitystatus", "Used"),

@@ -143,7 +143,7 @@ def _data(launch: Launch, group: _Group) -> Document:
         "CapacityReservationSpecification": _reservation(launch, group.reservation),
         "CpuOptions": {name[:1].upper() + name[1:]: value for name, value in spec.cpu_options.items()},
         "EnclaveOptions": {"Enabled": _SANDBOX in launch.requests},
-        "IamInstanceProfile": {"Name": launch.instance_profile},
+        "IamInstanceProfile": {"Name": launch.instance_profile} if launch.instance_profile else {},
         "ImageId": group.image.id,
         "InstanceMarketOptions": {"MarketType": group.market} if group.market else {},
         "MetadataOptions": _metadata(spec.metadata_options, launch.region, ipv6=ipv6),

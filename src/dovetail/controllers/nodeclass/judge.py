@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dovetail.api.codec import encode
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.meta import condition
 from dovetail.cloud.provider import NodeClassResolution, ResolvedReservation, Unready
+from dovetail.cloud.unready import unready_of
 from dovetail.controllers.conditions import Conditions, Stamp, set_condition, set_ready
 from dovetail.units.timestamp import to_rfc3339
 
@@ -23,7 +22,7 @@ _VALIDATED = "ValidationSucceeded"
 def judge(node_class: EC2NodeClass, resolution: NodeClassResolution, stamp: Stamp) -> Conditions:
     """The conditions of the class."""
     conditions = node_class.status.conditions
-    unready = {item.condition: item for item in _unready(node_class, resolution)}
+    unready = {item.condition: item for item in unready_of(node_class, resolution)}
     for kind in (*DEPENDENCIES, *OTHERS):
         conditions = _set(conditions, unready.get(kind, Unready(kind, "", "", "True")), stamp)
     found = {kind: condition(conditions, kind) for kind in DEPENDENCIES}
@@ -60,39 +59,10 @@ def status(node_class: EC2NodeClass, resolution: NodeClassResolution) -> dict[st
     }
 
 
-def near_miss(terms: Iterable[SelectorTerm], existing: tuple[str, ...]) -> str:
-    """ " (found key X)" for an existing tag key that looks like a selected one that does not exist, or ""."""
-    wanted = sorted({key for term in terms for key in term.tags if key not in existing})
-    for key in wanted:
-        close = difflib.get_close_matches(key, existing, n=1, cutoff=0.8)
-        if close:
-            return f" (found key {close[0]!r}, but the selector asks for {key!r})"
-    return ""
-
-
 def _set(conditions: Conditions, item: Unready, stamp: Stamp) -> Conditions:
     return set_condition(
         conditions, item.condition, item.status, stamp, reason=item.reason, message=item.message
     )
-
-
-def _unready(node_class: EC2NodeClass, resolution: NodeClassResolution) -> Iterator[Unready]:
-    """Why conditions are not True; what the provider says itself comes last, and so wins."""
-    spec = node_class.spec
-    if not resolution.subnets:
-        hint = near_miss(spec.subnet_selector_terms, resolution.subnet_tag_keys)
-        message = f"SubnetSelector did not match any Subnets{hint}"
-        yield Unready("SubnetsReady", "SubnetsNotFound", message)
-    if not resolution.security_groups:
-        hint = near_miss(spec.security_group_selector_terms, resolution.security_group_tag_keys)
-        message = f"SecurityGroupSelector did not match any SecurityGroups{hint}"
-        yield Unready("SecurityGroupsReady", "SecurityGroupsNotFound", message)
-    if resolution.unsupported_alias:
-        yield Unready("AMIsReady", "UnsupportedAlias", resolution.unsupported_alias)
-    elif not resolution.images:
-        hint = f" ({resolution.image_hint})" if resolution.image_hint else ""
-        yield Unready("AMIsReady", "AMINotFound", f"AMISelector did not match any AMIs{hint}")
-    yield from resolution.unready
 
 
 def _reservation(item: ResolvedReservation) -> dict[str, Any]:

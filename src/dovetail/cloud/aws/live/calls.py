@@ -16,14 +16,16 @@ from botocore.exceptions import (
     NoCredentialsError,
     PartialCredentialsError,
 )
+from botocore.parsers import ResponseParserError
 
-from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
+from dovetail.cloud.aws.errors import UNREACHABLE, UNREADABLE, AwsError
 
 # Long polling takes 20 s; anything that takes longer than this has failed.
 _PATIENCE = 30
 _ATTEMPTS = 3
 _CONNECTIONS = 50
 Answer = dict[str, Any]
+_FAILURES = (BotoCoreError, ClientError, ResponseParserError)
 
 
 class Calls:
@@ -41,7 +43,7 @@ class Calls:
         client = await self._client(service, region)
         try:
             answer: Answer = await getattr(client, method)(**parameters)
-        except (BotoCoreError, ClientError) as error:
+        except _FAILURES as error:
             raise _translated(method, error) from error
         return answer
 
@@ -56,7 +58,7 @@ class Calls:
             async for page in pages:
                 for item in page.get(key, ()):
                     yield item
-        except (BotoCoreError, ClientError) as error:
+        except _FAILURES as error:
             raise _translated(method, error) from error
 
     async def _client(self, service: str, region: str) -> Any:
@@ -75,7 +77,7 @@ class Calls:
         return self._clients[key]
 
 
-def _translated(method: str, error: BotoCoreError | ClientError) -> AwsError:
+def _translated(method: str, error: Exception) -> AwsError:
     action = "".join(word.capitalize() for word in method.split("_"))
     if isinstance(error, ClientError):
         told = error.response.get("Error", {})
@@ -84,4 +86,7 @@ def _translated(method: str, error: BotoCoreError | ClientError) -> AwsError:
         return AwsError(action, "NoCredentials", str(error))
     if isinstance(error, (HTTPClientError, ConnectionError)):
         return AwsError(action, UNREACHABLE, str(error))
+    if isinstance(error, ResponseParserError):
+        # Something in between answered, such as a proxy with a page of its own.
+        return AwsError(action, UNREADABLE, str(error).splitlines()[0])
     return AwsError(action, type(error).__name__, str(error))

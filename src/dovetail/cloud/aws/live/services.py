@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.base.clock import SECOND
+from dovetail.cloud.aws import pricelist
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.live.calls import Calls
 from dovetail.cloud.aws.live.read import instant, tags
 from dovetail.cloud.aws.shapes import EksCluster, Identity, InstanceProfile
 from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Letter
-from dovetail.model.offering import parse_dollars
 
 _PAGE = 100
 _MILLISECOND = SECOND // 1000
-# The few regions that answer questions about prices, by the beginning of the region that is asked about.
-_PRICING = (("ap-", "ap-south-1"), ("eu-", "eu-central-1"), ("cn-", "cn-northwest-1"))
-_PRICING_ELSEWHERE = "us-east-1"
 
 
 class LiveSsm:
@@ -137,26 +133,22 @@ class LivePricing:
     async def on_demand(self) -> Mapping[str, int]:
         """See the port."""
         region = self._calls.region
-        place = next((name for prefix, name in _PRICING if region.startswith(prefix)), _PRICING_ELSEWHERE)
-        wanted = {
-            "capacitystatus": "Used",
-            "marketoption": "OnDemand",
-            "operatingSystem": "Linux",
-            "preInstalledSw": "NA",
-            "regionCode": region,
-            "tenancy": "Shared",
-        }
-        filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
+        place = pricelist.endpoint_region(region)
+        if place is None:
+            return {}
+        filters = [
+            {"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in pricelist.filters(region)
+        ]
         pages = self._calls.pages(
             "pricing",
             "get_products",
             "PriceList",
             _PAGE,
             region=place,
-            ServiceCode="AmazonEC2",
+            ServiceCode=pricelist.SERVICE,
             Filters=filters,
         )
-        return products([item async for item in pages])
+        return pricelist.read([item async for item in pages], region)
 
 
 class LiveSts:
@@ -169,21 +161,6 @@ class LiveSts:
         """See the port."""
         answer = await self._calls.call("sts", "get_caller_identity")
         return Identity(answer["Account"], answer["Arn"])
-
-
-def products(written: Iterable[str]) -> dict[str, int]:
-    """Nano-dollars per hour by type, from products as the price list has them; China's are in yuan."""
-    found: dict[str, int] = {}
-    for text in written:
-        product = json.loads(text)
-        name = product.get("product", {}).get("attributes", {}).get("instanceType", "")
-        for term in product.get("terms", {}).get("OnDemand", {}).values():
-            for dimension in term.get("priceDimensions", {}).values():
-                per_unit: dict[str, str] = dimension.get("pricePerUnit", {})
-                price = parse_dollars(per_unit.get("USD") or per_unit.get("CNY") or "0")
-                if name and price:
-                    found[name] = price
-    return found
 
 
 def _profile(answer: Mapping[str, Any]) -> InstanceProfile:

@@ -106,11 +106,10 @@ async def _tried(call: Awaitable[object], reason: str) -> Fault | None:
         await call
     except AwsError as error:
         fault = meaning(error, reason)
-        if fault is not None:
-            return fault
-        if error.refusal is not Refusal.REQUEST:
+        # A request that EC2 does not like is its launch's business: another type or zone may do.
+        if fault is None and error.refusal not in (Refusal.REQUEST, Refusal.NOT_FOUND):
             raise
-        return Fault(reason, f"ec2:{error.action} is not accepted: {error.code}: {error.message}")
+        return fault
     return None
 
 
@@ -141,7 +140,6 @@ def _run(launch: Launch, template: Template, choice: Choice, subnet: str) -> Doc
     return {
         "MinCount": 1,
         "MaxCount": 1,
-        "DryRun": True,
         "InstanceType": choice.types[0].name,
         "LaunchTemplate": {"LaunchTemplateName": template.name, "Version": "$Latest"},
         "NetworkInterfaces": [{**item, "SubnetId": subnet} for item in template.data["NetworkInterfaces"]],

@@ -42,9 +42,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`dry_run` False skips the dry runs of launches; intervals in nanoseconds."""
+    """`dry_run` False skips dry runs of launches, `make` False makes nothing; intervals in nanoseconds."""
 
     dry_run: bool = True
+    make: bool = True
     reserved_capacity: bool = True
     image_refresh: int = DESCRIBED
     subnet_refresh: int = SUBNETS
@@ -206,7 +207,7 @@ class ClassResolver:
 
     async def _profile(self, node_class: EC2NodeClass, around: Surroundings, unready: list[Unready]) -> str:
         """The name of the class's instance profile, made if it has to be; "" while it is not there."""
-        if not node_class.spec.role:
+        if not (node_class.spec.role and self._options.make):
             return node_class.spec.instance_profile
         want = profiles.wanted(node_class, around.stage.cluster.name, self._aws.region)
         kind = "InstanceProfileReady"

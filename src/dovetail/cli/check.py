@@ -1,0 +1,155 @@
+"""`dovetail check aws`: what is missing in an account before anything is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.manifest import load
+from dovetail.base.errors import InputError
+from dovetail.cloud.aws.preflight.finding import FAILED, Finding, Verdict, failed
+
+if TYPE_CHECKING:
+    from dovetail.cloud.aws.preflight.account import Wanted
+
+_STYLES = {
+    Verdict.FINE: "green",
+    Verdict.UNTRIED: "dim",
+    Verdict.UNSURE: "yellow",
+    Verdict.MISSING: "bold red",
+    Verdict.UNREACHABLE: "bold red",
+}
+_BAD = 2  # the exit code of something that the user has to change
+
+
+def check(
+    what: Literal["aws"],  # noqa: ARG001 - the only place that there is to look at
+    /,
+    *,
+    cluster_name: Annotated[str, Parameter(env_var="CLUSTER_NAME")] = "",
+    cluster_endpoint: Annotated[str, Parameter(env_var="CLUSTER_ENDPOINT")] = "",
+    interruption_queue: Annotated[str, Parameter(env_var="INTERRUPTION_QUEUE")] = "",
+    isolated_vpc: Annotated[bool, Parameter(negative="")] = False,
+    region: str = "",
+    kubernetes_version: str = "",
+    file: Annotated[tuple[Path, ...], Parameter(alias="-f", negative="", show_default=False)] = (),
+    endpoint_url: str = "",
+    output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
+) -> None:
+    """Find out what is missing in an AWS account before anything is installed.
+
+    Who the controller would be, which permission, endpoint, cluster or queue is missing; with -f what the
+    selectors of your EC2NodeClasses match, and whether a launch from them is allowed. Credentials come from
+    where AWS's own tools find them. No instance is started, and what a dry run needs is taken away again.
+
+    Ends with code 2 when something is missing.
+
+    Examples:
+
+    - `dovetail check aws --cluster-name demo --interruption-queue demo -f classes.yaml`
+    - in the cluster, as the controller itself:
+      `kubectl -n karpenter exec deploy/dovetail -- dovetail check aws`
+
+    Parameters
+    ----------
+    what
+        aws.
+    cluster_name
+        The EKS cluster.
+    cluster_endpoint
+        The URL of its API server; then eks:DescribeCluster is not needed.
+    interruption_queue
+        The queue that AWS's announcements come through.
+    isolated_vpc
+        There is no way to the price list, and nobody asks for it.
+    region
+        Where the cluster is; AWS_REGION or your profile's otherwise.
+    kubernetes_version
+        Such as 1.33, where EKS cannot be asked.
+    file
+        Manifests with EC2NodeClasses; other kinds are not looked at. May be repeated.
+    endpoint_url
+        One URL that answers for all services of AWS, such as that of a test server.
+    output
+        A table to read, or JSON.
+    """
+    if not cluster_name:
+        raise InputError(
+            "the cluster's name is missing", source="--cluster-name", remedy="or set CLUSTER_NAME"
+        )
+    classes = _classes(file)
+    environ = {**os.environ, "AWS_REGION": region} if region else dict(os.environ)
+    # The SDK costs half a second to import: help and wrong words should not.
+    from dovetail.cloud.aws.preflight.account import Wanted
+
+    wanted = Wanted(cluster_name, cluster_endpoint, interruption_queue, isolated_vpc, kubernetes_version)
+    findings = asyncio.run(_ask(environ, endpoint_url, wanted, classes))
+    print_findings(findings, output)
+    if failed(findings):
+        raise SystemExit(_BAD)
+
+
+def _classes(paths: tuple[Path, ...]) -> tuple[EC2NodeClass, ...]:
+    found = tuple(item.object for item in load(paths) if isinstance(item.object, EC2NodeClass))
+    if paths and not found:
+        raise InputError(
+            "the manifests hold no EC2NodeClass",
+            source=", ".join(map(str, paths)),
+            remedy="name a file that does, or leave -f out",
+        )
+    return found
+
+
+async def _ask(
+    environ: Mapping[str, str], endpoint: str, wanted: Wanted, classes: tuple[EC2NodeClass, ...]
+) -> tuple[Finding, ...]:
+    from dovetail.cloud.aws.live.cloud import connect
+    from dovetail.cloud.aws.preflight.account import preflight
+    from dovetail.runtime.process.clock import WallClock
+
+    async with connect(environ, endpoint=endpoint) as aws:
+        return await preflight(aws, WallClock(), wanted, classes)
+
+
+def print_findings(findings: tuple[Finding, ...], output: str, console: Console | None = None) -> None:
+    """To standard output."""
+    bad = failed(findings)
+    if output == "json":
+        rows = [
+            {
+                "area": item.area,
+                "subject": item.subject,
+                "verdict": item.verdict,
+                "detail": item.detail,
+                "remedy": item.remedy,
+            }
+            for item in findings
+        ]
+        print(json.dumps({"ready": not bad, "findings": rows}, indent=2))
+        return
+    console = console or Console(soft_wrap=True, highlight=False)
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for name in ("WHAT", "VERDICT", "DETAIL"):
+        table.add_column(name, no_wrap=name != "DETAIL")
+    for item in findings:
+        style = _STYLES[item.verdict]
+        table.add_row(item.subject, f"[{style}]{item.verdict}[/]", _escaped(item.detail))
+    console.print(table)
+    for item in findings:
+        if item.remedy and item.verdict in (*FAILED, Verdict.UNSURE):
+            console.print(f"\n{item.subject}: {_escaped(item.detail)}\n  {_escaped(item.remedy)}")
+    told = "Nothing is missing." if not bad else f"{len(bad)} missing."
+    console.print(f"\n{told}")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")

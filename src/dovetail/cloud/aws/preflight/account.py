@@ -1,0 +1,206 @@
+"""All that can be found out about an account before a controller is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.base.clock import HOUR, Clock
+from dovetail.base.errors import CreateFailed
+from dovetail.cloud.aws.api import Aws
+from dovetail.cloud.aws.errors import AwsError, Refusal
+from dovetail.cloud.aws.nodeclass.rehearsal import Stage, rehearse
+from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Options, Surroundings
+from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, PROFILES, QUEUE, Permission
+from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, Finding, Verdict, nobody, of_error
+from dovetail.cloud.aws.preflight.probes import Probe, probes
+from dovetail.cloud.aws.shapes import EksCluster
+from dovetail.cloud.aws.userdata import Cluster
+from dovetail.cloud.provider import NodeClassResolution
+from dovetail.cloud.unready import unready_of
+
+_NODE_ROLE = re.compile(r"node", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the controller would be told."""
+
+    cluster: str
+    endpoint: str = ""  # of the API server; "" asks EKS
+    queue: str = ""
+    isolated_vpc: bool = False
+    version: str = ""  # of Kubernetes; "" asks EKS
+
+
+async def preflight(
+    aws: Aws, clock: Clock, wanted: Wanted, classes: Iterable[EC2NodeClass] = ()
+) -> tuple[Finding, ...]:
+    """In the order in which a controller would stumble. Nothing is left behind, no instance is started."""
+    try:
+        who = await aws.sts.get_caller_identity()
+    except AwsError as error:
+        return (_no_identity(error),)
+    findings = [_identity(who.arn)]
+    cluster = await _cluster(aws, wanted, findings)
+    findings += await asyncio.gather(*_permissions(aws, clock, wanted))
+    findings += await _queue(aws, wanted.queue)
+    if cluster is not None:
+        for node_class in classes:
+            findings += await _class(aws, clock, node_class, cluster)
+    return _proven(findings)
+
+
+def _permissions(aws: Aws, clock: Clock, wanted: Wanted) -> Iterator[Awaitable[Finding]]:
+    """One finding per permission, but for those of the cluster and the queue."""
+    tried = probes(aws, wanted.cluster, clock.now() - HOUR)
+    for item in PERMISSIONS:
+        elsewhere = item.only_with == QUEUE or item.action in FREE or item.call == "eks.describe_cluster"
+        unasked = wanted.isolated_vpc and item.call == "pricing.on_demand"
+        if not (elsewhere or unasked):
+            yield _tried(item, tried.get(item.call))
+
+
+def _no_identity(error: AwsError) -> Finding:
+    if nobody(error):
+        detail = f"no identity that AWS takes ({error.code}: {error.message})"
+        return Finding("identity", "credentials", Verdict.MISSING, detail, NO_IDENTITY)
+    return of_error("sts:GetCallerIdentity", "who the controller is", error)
+
+
+def _identity(arn: str) -> Finding:
+    """A node's role can do less than is needed here, and what it can do all pods of the node can do."""
+    if _NODE_ROLE.search(arn.partition(":assumed-role/")[2].partition("/")[0]):
+        remedy = "give the controller's service account a role of its own"
+        detail = f"{arn} looks like the role of a node: the pods have no identity of their own"
+        return Finding("identity", "credentials", Verdict.UNSURE, detail, remedy)
+    return Finding("identity", "credentials", Verdict.FINE, arn)
+
+
+async def _cluster(aws: Aws, wanted: Wanted, findings: list[Finding]) -> EksCluster | None:
+    """The cluster as EKS describes it, or as the user does."""
+    given = EksCluster(wanted.cluster, wanted.endpoint, "", wanted.version, "10.100.0.0/16")
+    action, purpose = "eks:DescribeCluster", "endpoint, CA and version of the cluster"
+    try:
+        found = await aws.eks.describe_cluster(wanted.cluster)
+    except AwsError as error:
+        if error.refusal is Refusal.NOT_FOUND:
+            detail = f"there is no EKS cluster {wanted.cluster!r} in {aws.region}"
+            finding = Finding(
+                "cluster", wanted.cluster, Verdict.MISSING, detail, "check --cluster-name and --region"
+            )
+        else:
+            finding = of_error(action, purpose, error)
+        if wanted.endpoint and finding.verdict in (Verdict.MISSING, Verdict.UNREACHABLE):
+            finding = replace(
+                finding, verdict=Verdict.UNSURE, remedy="not needed while the endpoint is given"
+            )
+        findings.append(finding)
+        return given if wanted.version else None
+    findings.append(Finding("permission", action, Verdict.FINE, purpose))
+    findings.append(
+        Finding("cluster", found.name, Verdict.FINE, f"Kubernetes {found.version}, {found.endpoint}")
+    )
+    return found
+
+
+async def _tried(permission: Permission, probe: Probe | None) -> Finding:
+    if probe is None:
+        return _untried(permission)
+    try:
+        await probe()
+    except AwsError as error:
+        return of_error(permission.action, permission.purpose, error)
+    return Finding("permission", permission.action, Verdict.FINE, permission.purpose)
+
+
+def _untried(permission: Permission) -> Finding:
+    reason = "a try would change something"
+    if permission.call in ("ec2.create_fleet", "ec2.run_instances"):
+        reason = "a dry run needs an EC2NodeClass: give one with -f"
+    only = f", only for {permission.only_with}" if permission.only_with == PROFILES else ""
+    return Finding("permission", permission.action, Verdict.UNTRIED, f"{permission.purpose}{only}: {reason}")
+
+
+async def _queue(aws: Aws, name: str) -> list[Finding]:
+    """Messages that are there are seen again after 20 s: none is deleted."""
+    if not name:
+        detail = "no interruption queue: only status checks will tell of instances that AWS takes back"
+        remedy = "deploy/terraform makes one; settings.interruptionQueue names it"
+        return [Finding("queue", "interruption queue", Verdict.UNSURE, detail, remedy)]
+    try:
+        url = await aws.sqs.get_queue_url(name)
+    except AwsError as error:
+        if error.refusal is Refusal.NOT_FOUND:
+            remedy = "check --interruption-queue, or make it with deploy/terraform"
+            detail = f"there is no queue {name!r} in {aws.region}"
+            return [Finding("queue", name, Verdict.MISSING, detail, remedy)]
+        return [of_error("sqs:GetQueueUrl", "what AWS announces about instances", error)]
+    by_call = {item.call: item for item in PERMISSIONS}
+    asked = by_call["sqs.get_queue_url"]
+    found = [
+        Finding("queue", name, Verdict.FINE, url),
+        Finding("permission", asked.action, Verdict.FINE, asked.purpose),
+    ]
+    found.append(await _tried(by_call["sqs.receive"], lambda: aws.sqs.receive(url)))
+    found.append(_untried(by_call["sqs.delete"]))
+    return found
+
+
+async def _class(aws: Aws, clock: Clock, node_class: EC2NodeClass, cluster: EksCluster) -> list[Finding]:
+    """What the class resolves to, and a dry run of a launch from it, without the profile around its role."""
+    name = f"EC2NodeClass {node_class.metadata.name}"
+    told = Cluster(cluster.name, cluster.endpoint, cluster.ca_bundle, cluster.cidr, None)
+
+    async def surroundings() -> Surroundings:
+        return Surroundings(stage, cluster.version)
+
+    resolver = ClassResolver(aws, clock, surroundings, Options(dry_run=False, make=False))
+    try:
+        records = {item.name: item for item in await aws.ec2.describe_instance_types()}
+        stage = Stage(told, aws.region, records)
+        resolution = await resolver.resolve(node_class)
+        findings = list(_resolved(name, node_class, resolution))
+        if resolution.subnets and resolution.security_groups and resolution.images and not resolution.faults:
+            fault = await rehearse(aws.ec2, node_class, resolution, stage)
+            verdict = Verdict.MISSING if fault else Verdict.FINE
+            findings.append(
+                Finding("class", f"{name}: dry run", verdict, fault.message if fault else "could launch")
+            )
+    except AwsError as error:
+        return [of_error(f"ec2:{error.action}", name, error)]
+    except CreateFailed as error:
+        return [Finding("class", name, Verdict.MISSING, str(error))]
+    return findings
+
+
+def _resolved(name: str, node_class: EC2NodeClass, found: NodeClassResolution) -> Iterator[Finding]:
+    """What the class selects, or why it selects nothing."""
+    bad = {item.condition: item for item in unready_of(node_class, found)}
+    for condition, what in (
+        ("SubnetsReady", tuple(item.id for item in found.subnets)),
+        ("SecurityGroupsReady", tuple(item.id for item in found.security_groups)),
+        ("AMIsReady", tuple(item.id for item in found.images)),
+    ):
+        if condition not in bad:
+            yield Finding("class", f"{name}: {condition}", Verdict.FINE, ", ".join(what))
+    for item in bad.values():
+        remedy = "" if item.status == "Unknown" else "correct the selector, or tag what it should select"
+        yield Finding("class", f"{name}: {item.condition}", Verdict.MISSING, item.message, remedy)
+    for reason, message in found.faults:
+        yield Finding("class", f"{name}: {reason}", Verdict.MISSING, message)
+
+
+def _proven(findings: list[Finding]) -> tuple[Finding, ...]:
+    """A dry run of a launch that went well has tried the rights that it takes."""
+    launched = any(item.subject.endswith(": dry run") and item.verdict is Verdict.FINE for item in findings)
+    actions = ("ec2:CreateFleet", "ec2:RunInstances")
+    return tuple(
+        replace(item, verdict=Verdict.FINE, detail="tried with the class")
+        if launched and item.subject in actions and item.verdict is Verdict.UNTRIED
+        else item
+        for item in findings
+    )
