@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.processes import write
 from tests.cluster.controlplane.start import ControlPlane
+from tests.cluster.helm import CHARTS
+from tests.cluster.world import ACCOUNT_SPACE, World, node_class
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +30,41 @@ def cluster() -> Iterator[ControlPlane]:
     """A whole cluster: controllers, scheduler, and kwok for its nodes."""
     with ControlPlane(build()) as plane:
         yield plane
+
+
+@pytest.fixture
+def prepared(cluster: ControlPlane) -> ControlPlane:
+    """With the definitions of NodePools and all else."""
+    command = (sys.executable, "-m", "dovetail", "crds")
+    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    cluster.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
+    cluster.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def account(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kubeconfig of the account that the chart makes for the controller."""
+    name = ("--set", "fullnameOverride=e2e", "--set", "serviceAccount.name=e2e")
+    settings = ("--set", "settings.provider=kwok", "--set", "replicas=0", "--skip-crds")
+    where = ("--namespace", ACCOUNT_SPACE, "--create-namespace")
+    cluster.run("helm", "install", "e2e", str(CHARTS / "dovetail"), *where, *name, *settings)
+    token = cluster.run("kubectl", "-n", ACCOUNT_SPACE, "create", "token", "e2e", "--duration=2h").strip()
+    config = json.loads(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    return write(tmp_path_factory.mktemp("account") / "kubeconfig", config)
+
+
+@pytest.fixture
+def world(
+    prepared: ControlPlane, account: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[World]:
+    """A corner of the cluster that is this test's own."""
+    name = request.node.name.removeprefix("test_").replace("_", "-")[:40].rstrip("-")
+    corner = World(prepared, account, tmp_path, name)
+    prepared.run("kubectl", "create", "namespace", name)
+    try:
+        corner.apply(node_class(name))
+        yield corner
+    finally:
+        corner.clear()

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cluster.controlplane.processes import write
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually
@@ -61,15 +59,6 @@ spec:
       containers:
       - {name: inflate, image: "registry.k8s.io/pause:3.7", resources: {requests: {cpu: "1"}}}
 """
-
-
-@pytest.fixture
-def prepared(cluster: ControlPlane) -> ControlPlane:
-    command = (sys.executable, "-m", "dovetail", "crds")
-    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    cluster.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
-    cluster.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    return cluster
 
 
 def kubectl(plane: ControlPlane, *arguments: str, stdin: str = "") -> Any:
@@ -171,20 +160,6 @@ def test_another_leader_is_waited_for(prepared: ControlPlane, tmp_path: Path) ->
             assert first.stop() == 0
             eventually(lambda: second.lines("leading"), bool, seconds=20)
             assert second.stop() == 0
-
-
-def test_a_killed_controller_leaves_nothing_behind(prepared: ControlPlane, tmp_path: Path) -> None:
-    """Killed in the middle of a scale-up, the next one ends with exactly the nodes that are needed."""
-    kubectl(prepared, "apply", "-f", "-", stdin=POOL)
-    kubectl(prepared, "apply", "-f", "-", stdin=INFLATE)
-    flags = ("--batch-idle-duration", "500ms", "--disable-leader-election", "true")
-    with Controller(prepared, tmp_path, *flags) as first:
-        prepared.run("kubectl", "scale", "deployment/inflate", "--replicas=5")
-        eventually(lambda: first.lines("created nodeclaim"), bool, seconds=60)
-    with Controller(prepared, tmp_path, *flags) as second:
-        eventually(lambda: nodes(prepared), lambda found: found == (5, 5, 5))
-        scaled(prepared, 0)
-        assert second.stop() == 0
 
 
 def test_a_stranger_is_sent_away(prepared: ControlPlane, tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from operated import Operated, node_class, play, replicas
-from test_consolidation import scale, sizes
+from test_consolidation import only, scale, sizes, types_of
 
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
 
 _TYPES = ("m5.large", "m5.xlarge", "c5.large", "c5.xlarge")
@@ -74,3 +74,20 @@ def test_what_was_moved_stays_for_a_day_after_a_replacement_too() -> None:
     world = play(script)
     assert 0 < len(world.records("pod.evicted")) <= 6
     assert MOVED_PODS in world.state.all(NodePool)[0].metadata.annotations
+
+
+def test_a_move_that_a_restart_undid_is_made_by_the_next_controller() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.xlarge", "m5.large")
+        await scale(world, "a", 1)
+        while not world.records("disruption"):
+            await world.clock.sleep(SECOND)
+        await world.clock.sleep(10 * SECOND)  # the replacement is not up yet
+        await world.restart()
+        await world.clock.sleep(20 * MINUTE)
+
+    world = play(script)
+    assert types_of(world) == ["m5.large"]
+    assert len(world.records("pod.evicted")) == 1

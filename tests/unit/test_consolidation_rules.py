@@ -85,6 +85,17 @@ def test_a_ledger_is_written_and_read_again() -> None:
     assert ledger.left(pods, 4 * HOUR).deleting == {"a": 2}
 
 
+def test_what_was_not_moved_after_all_is_given_back_once() -> None:
+    pods = [pod(f"a-{number}", "a") for number in range(4)]
+    ledger = Ledger(1)
+    ledger.record("p", pods[:1], HOUR)
+    ledger.record("p", pods[1:3], 2 * HOUR)
+    ledger.record("q", pods[3:], 3 * HOUR)
+    for _ in range(2):  # there is nothing of it left to give the second time
+        ledger.give_back("p", [*pods[1:3], pod("other", "b")], 2 * HOUR)
+        assert ledger.left(pods, 4 * HOUR).deleting == {"a": 2}
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"now": {"a": 1}}', '{"1970-01-01T00:00:01Z": 3}'])
 def test_what_cannot_be_read_counts_nothing(text: str) -> None:
     ledger = Ledger(1)

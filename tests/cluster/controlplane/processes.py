@@ -44,7 +44,7 @@ class Processes:
     def __init__(self, folder: Path, *, ready_seconds: int) -> None:
         self.folder = folder
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self._deadline = time.monotonic() + ready_seconds
+        self._ready_seconds = ready_seconds
 
     def start(self, name: str, program: Path, *arguments: str) -> None:
         """Start a program; whoever was started under that name before must have ended."""
@@ -62,7 +62,8 @@ class Processes:
     def wait(self, name: str, url: str, *, token: str = "", ca: Path | None = None) -> None:
         """Return once `url` answers 200. Raises StartError when it does not in time, or any program ends."""
         last: OSError | None = None
-        while time.monotonic() < self._deadline:
+        deadline = time.monotonic() + self._ready_seconds
+        while time.monotonic() < deadline:
             self._check_alive()
             try:
                 request = urllib.request.Request(url)

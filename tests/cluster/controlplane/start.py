@@ -34,7 +34,7 @@ USERS = {
     "admin": ADMINS,
 }
 _SERVICES = "10.96.0.0/16"
-_READY_SECONDS = 180  # for all of it together; a machine that does nothing else needs 5
+_READY_SECONDS = 180  # for each; a machine that does nothing else needs 5 for all of them
 _NODE_LEASE_SECONDS = 40
 # Who asked for what: everybody but the parts of the control plane themselves.
 _AUDIT = {

@@ -10,7 +10,7 @@ from dovetail.api.core import Node
 from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.base.errors import AlreadyExists, ApiError, InstanceNotFound, NotFound
+from dovetail.base.errors import AlreadyExists, ApiError, CreateFailed, InstanceNotFound, NotFound
 from dovetail.cloud.choice import Request, choose
 from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.kwok import machine
@@ -39,7 +39,7 @@ class NodeObjects(Protocol):
 
 
 class KwokCloud:
-    """Implements `cloud.provider.Provider`. An instance that has not joined yet is in memory alone."""
+    """Implements `cloud.provider.Provider`. One that joins after a delay is in memory alone until then."""
 
     node_class_kinds: tuple[tuple[str, str], ...] = (
         (KWOKNodeClass.API_VERSION.partition("/")[0], KWOKNodeClass.KIND),
@@ -73,9 +73,13 @@ class KwokCloud:
         )
         made = machine.instance(chosen, claim, self._clock.now())
         delay = parse_duration(node_class.spec.node_registration_delay)
-        joining = self._join(machine.node(made, claim), delay)
-        task = asyncio.get_running_loop().create_task(joining, name=f"kwok: join {made.provider_id}")
-        self._joining[made.provider_id] = made, task
+        node = machine.node(made, claim)
+        if delay:
+            joining = self._join(node, delay)
+            task = asyncio.get_running_loop().create_task(joining, name=f"kwok: join {made.provider_id}")
+            self._joining[made.provider_id] = made, task
+        else:  # before the answer, so that an instance is never in memory alone
+            await self._add(node)
         return made
 
     async def delete(self, provider_id: str) -> None:
@@ -135,14 +139,21 @@ class KwokCloud:
         await self._clock.sleep(delay)
         while True:
             try:
-                await self._nodes.create(node)
-            except AlreadyExists:
-                pass
-            except ApiError:
+                await self._add(node)
+            except CreateFailed:
                 await self._clock.sleep(_RETRY)
                 continue
             self._joining.pop(node.spec.provider_id, None)
             return
+
+    async def _add(self, node: Node) -> None:
+        """Raises CreateFailed."""
+        try:
+            await self._nodes.create(node)
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            raise CreateFailed(str(error)) from error
 
     async def _find(self, provider_id: str) -> Node | None:
         found = await self._nodes.all()

@@ -20,10 +20,12 @@ from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_d
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import Command, moved_pods
+from dovetail.disrupt.command import UNDERUTILIZED, Command, moved_pods
 from dovetail.disrupt.consolidation.churn import Entry
 from dovetail.disrupt.pods import DISRUPTED
+from dovetail.model.labels import NODEPOOL
 from dovetail.solve.plan import PlannedClaim
+from dovetail.units.timestamp import parse_rfc3339
 
 STEP = SECOND
 _PER_NODE = 80 * SECOND // 1000
@@ -52,6 +54,7 @@ class Execution:
         self._moves = moves
         self._taken: dict[str, None] = {}
         self._running: list[Running] = []
+        self._begun = False  # whether this process has looked at what an earlier one left behind
 
     @property
     def taken(self) -> Collection[str]:
@@ -117,13 +120,23 @@ class Execution:
             if node is not None and not node.deleting and _tainted(node):
                 kept = [encode(taint) for taint in node.spec.taints if taint.key != DISRUPTED.key]
                 await self._write_taints(node, kept)
-            if condition(claim.status.conditions, DISRUPTION_REASON) is not None:
+            begun = condition(claim.status.conditions, DISRUPTION_REASON)
+            if begun is not None:
                 await remove_condition(self._context, claim, DISRUPTION_REASON)
+                await self._forgive(claim, node, begun)
+        self._begun = True
         busy = {name for running in self._running for name in _claims(running.command)}
         for name in [name for name in self._taken if name not in busy]:
             present = state.get(NodeClaim, name)
             if present is None or present.deleting:
                 del self._taken[name]
+
+    async def _forgive(self, claim: NodeClaim, node: Node | None, begun: Condition) -> None:
+        """Pods of a node that another process was about to empty have not been moved."""
+        if self._begun or begun.reason != UNDERUTILIZED or node is None:
+            return
+        pool, pods = claim.metadata.labels.get(NODEPOOL, ""), self._context.state.pods_on(node.metadata.name)
+        await self._moves.give_back(pool, pods, parse_rfc3339(begun.last_transition_time))
 
     async def _step(self, running: Running) -> None:
         now = self._context.clock.now()

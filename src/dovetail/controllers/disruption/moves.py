@@ -36,14 +36,20 @@ class MoveBook:
             moved.setdefault(view.pool_name, []).extend(pod for pod in view.pods if reschedulable(pod))
         now = self._context.clock.now()
         entries = tuple(self._ledger.record(pool, pods, now) for pool, pods in sorted(moved.items()))
-        await self._write(entries)
+        await self._write([entry.pool for entry in entries])
         return entries
 
     async def take_back(self, entries: tuple[Entry, ...]) -> None:
         """The command was undone before it moved any pod."""
         for entry in entries:
             self._ledger.take_back(entry)
-        await self._write(entries)
+        await self._write([entry.pool for entry in entries])
+
+    async def give_back(self, pool: str, pods: Iterable[Pod], since: int) -> None:
+        """A command of an earlier process, begun at `since`, did not come to move these pods."""
+        self._open()
+        self._ledger.give_back(pool, [pod for pod in pods if reschedulable(pod)], since)
+        await self._write([pool])
 
     def _open(self) -> None:
         if not self._read:
@@ -52,9 +58,9 @@ class MoveBook:
             for pool in self._context.state.all(NodePool):
                 self._ledger.read(pool.metadata.name, pool.metadata.annotations.get(MOVED_PODS, "{}"), now)
 
-    async def _write(self, entries: tuple[Entry, ...]) -> None:
+    async def _write(self, pools: Iterable[str]) -> None:
         now = self._context.clock.now()
-        for pool in dict.fromkeys(entry.pool for entry in entries):
+        for pool in dict.fromkeys(pools):
             merge = {"metadata": {"annotations": {MOVED_PODS: self._ledger.text(pool, now)}}}
             try:
                 await self._context.client.patch(NodePool, pool, merge=merge)

@@ -66,6 +66,15 @@ class Ledger:
         if entry in self._entries:
             self._entries.remove(entry)
 
+    def give_back(self, pool: str, pods: Iterable[Pod], since: int) -> None:
+        """These pods of the pool's nodes are still where they were at `since`, whatever was recorded then."""
+        back = Counter(map(workload, pods))
+        for place, entry in enumerate(self._entries):
+            if entry.pool == pool and entry.at >= since:
+                given = Counter(entry.moved) & back
+                self._entries[place] = Entry(pool, entry.at, Counter(entry.moved) - given)
+                back -= given
+
     def left(self, pods: Iterable[Pod], now: int) -> Moves:
         """How many more may be made, given all pods that there are."""
         self._forget(now)

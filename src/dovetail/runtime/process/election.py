@@ -48,6 +48,7 @@ class Election:
         self._waiting = waiting
         self._seen: tuple[str, str] = ("", "")  # holder and renewal that were seen last
         self._since = 0  # when that was first seen
+        self._lasts = 0  # for how long it holds
         self._lease: Lease | None = None
 
     async def lead(self) -> None:
@@ -58,7 +59,7 @@ class Election:
                     return
             except ApiError:
                 pass
-            await self._clock.sleep(RETRY)
+            await self._clock.sleep(self._pause())
 
     async def keep(self) -> None:
         """Renew for ever. Raises LeadershipLost."""
@@ -88,6 +89,11 @@ class Election:
             await self._patch(self._lease, spec)
         except ApiError:
             return
+
+    def _pause(self) -> int:
+        """Until the next look, which is when the holder's time is up if that is sooner."""
+        left = self._since + self._lasts - self._clock.now()
+        return min(RETRY, left) if left > 0 else RETRY
 
     async def _try(self) -> bool:
         """Take or renew the lease; False while another one holds it."""
@@ -142,6 +148,7 @@ class Election:
         if spec.holder_identity not in ("", self._who.identity, self._seen[0]):
             self._waiting(spec.holder_identity)
         self._seen, self._since = seen, self._clock.now()
+        self._lasts = spec.lease_duration_seconds * SECOND
 
     def _stamp(self) -> str:
         moment = datetime.fromtimestamp(self._clock.now() / SECOND, UTC)
