@@ -22,7 +22,7 @@ from dovetail.cloud.aws.memory.gate import Bucket, GateOptions
 from dovetail.cloud.aws.memory.market import MarketOptions
 from dovetail.cloud.aws.provider import Around, AwsCloud, SqsQueue, Told
 from dovetail.cloud.aws.provider import Options as CloudOptions
-from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer
+from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer, PlacementGroup
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
 from dovetail.cloud.simulated import Limit
@@ -150,6 +150,7 @@ def test_a_launch_and_what_it_is_tagged_with() -> None:
         assert made.price - made.volumes == 96_000_000 and made.volumes > 0
         assert made.labels[labels.ZONE] == A and made.labels[labels.REGION] == REGION
         assert made.claim == "one" and made.annotations[labels.NODECLASS_HASH]
+        assert made.annotations[labels.INSTANCE_PROFILE].startswith(f"{CLUSTER}_")
         await world.clock.sleep(10 * SECOND)
         (found,) = await world.aws.ec2.describe_instances()
         assert made.provider_id == f"aws:///{A}/{found.id}"
@@ -368,6 +369,23 @@ def test_drift() -> None:
             await world.cloud.drifted(one, node_class())
 
     play(body)
+
+
+def test_drift_from_a_placement_group() -> None:
+    near = PlacementGroup("pg-1", "near", "cluster", "available")
+    placed = node_class(placementGroupSelector={"name": "near"})
+
+    async def body(world: World) -> None:
+        given = claim(zones=[A])
+        made = await world.cloud.create(given, placed)
+        await world.clock.sleep(MINUTE)
+        assert await world.cloud.drifted(adopted(given, made), placed) == ""
+        elsewhere = node_class(placementGroupSelector={"name": "far"})
+        # Selectors are no part of the hash, and a group that is not there says nothing.
+        assert await world.cloud.drifted(adopted(given, made), elsewhere) == ""
+        assert await world.cloud.drifted(adopted(given, made), node_class()) == "PlacementGroupDrift"
+
+    play(body, account=replace(USUAL, placement_groups=(near,)))
 
 
 def replace_hash(given: NodeClaim) -> NodeClaim:

@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from dovetail.api.codec import encode
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES, EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 
 # Karpenter's hashes are versioned v3 (pools) and v6 (classes). Ours are computed otherwise, so they carry a
@@ -31,9 +31,17 @@ def pool_hash(pool: NodePool) -> str:
 
 
 def class_hash(node_class: EC2NodeClass) -> str:
-    """Of the spec without its selectors: what those resolve to is compared with the instance."""
+    """Of the spec without its selectors: what those resolve to is compared with the instance.
+
+    The family counts as what it comes to: an alias that says the same as `amiFamily` changes no node.
+    """
     spec = {key: value for key, value in encode(node_class.spec).items() if key not in _SELECTORS}
-    return _digest(spec)
+    return _digest({**spec, "amiFamily": _family(node_class)})
+
+
+def _family(node_class: EC2NodeClass) -> str:
+    aliases = (term.alias.partition("@")[0] for term in node_class.spec.ami_selector_terms if term.alias)
+    return node_class.spec.ami_family or next((ALIAS_FAMILIES.get(alias, "") for alias in aliases), "AL2023")
 
 
 def _digest(document: object) -> str:

@@ -14,6 +14,8 @@ NODE_CLASS = "NodeClassDrift"
 IMAGE = "AMIDrift"
 SECURITY_GROUP = "SecurityGroupDrift"
 SUBNET = "SubnetDrift"
+RESERVATION = "CapacityReservationDrift"
+PLACEMENT_GROUP = "PlacementGroupDrift"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Made:
     image: str
     subnet: str
     security_groups: frozenset[str]
+    reservation: str = ""  # "" for an instance that no capacity is reserved for
+    placement_group: str = ""  # its name
 
 
 def class_stamp(node_class: EC2NodeClass) -> dict[str, str]:
@@ -49,7 +53,18 @@ def drift(
         return SECURITY_GROUP
     if now.subnets and made.subnet not in {subnet.id for subnet in now.subnets}:
         return SUBNET
+    if made.reservation and made.reservation not in {item.id for item in now.reservations}:
+        return RESERVATION
+    if _group_changed(node_class, made, now):
+        return PLACEMENT_GROUP
     return ""
+
+
+def _group_changed(node_class: EC2NodeClass, made: Made, now: NodeClassResolution) -> bool:
+    """A group that is selected and not found says nothing, a selector that is gone does."""
+    if node_class.spec.placement_group_selector is None:
+        return bool(made.placement_group)
+    return now.placement_group is not None and made.placement_group != now.placement_group.name
 
 
 def _class_changed(claim: NodeClaim, node_class: EC2NodeClass) -> bool:

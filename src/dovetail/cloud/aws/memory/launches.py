@@ -112,11 +112,18 @@ class Launches:
             reservation=slot.reservation,
             tenancy=placement.get("Tenancy", "default"),
             profile=slot.data.get("IamInstanceProfile", {}).get("Name", ""),
+            placement_group=self._group(placement.get("GroupId", "")),
+            partition=placement.get("PartitionNumber"),
             efa_interfaces=sum(card.get("InterfaceType", "").startswith("efa") for card in cards),
             tags=_tags(request, "instance"),
         )
         self._place.machines.start(instance, slot.pool, slot.addresses)
         return instance.id
+
+    def _group(self, identifier: str) -> str:
+        """The name of the placement group with that id."""
+        known = (item.name for item in self._place.account.placement_groups if item.id == identifier)
+        return next(known, "")
 
 
 def _given(slot: Slot, ids: list[str]) -> FleetInstances:

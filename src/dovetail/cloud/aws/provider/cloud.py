@@ -189,7 +189,7 @@ class AwsCloud:
         now = await self.resolve(node_class)
         kind = self._kind(found.instance_type, node_class)
         image = image_on(kind, now.images) if kind is not None else None
-        was = Made(found.image, found.subnet, found.security_groups)
+        was = Made(found.image, found.subnet, found.security_groups, found.reservation, found.placement_group)
         return drift(claim, node_class, was, now, image.id if image else "")
 
     async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:

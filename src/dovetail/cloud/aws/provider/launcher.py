@@ -49,6 +49,7 @@ class Launched:
     offering: Offering
     image: str
     subnet: str
+    profile: str  # name of its instance profile
 
 
 class Launcher:
@@ -89,7 +90,8 @@ class Launcher:
         zone = given.zone or next(one.zone for one in order.resolution.subnets if one.id == given.subnet)
         kind = next(item for item in order.types if item.name == given.instance_type)
         offering = _offering(choice, kind, capacity_type, zone)
-        return Launched(share.instance, kind, offering, given.image, given.subnet)
+        profile = order.resolution.instance_profile
+        return Launched(share.instance, kind, offering, given.image, given.subnet, profile)
 
     def _prepare(self, order: Order) -> tuple[Launch, Choice, tuple[Template, ...]]:
         launch = self._launch(order, "")

@@ -33,7 +33,7 @@ def made(
         created=0,
         claim=claim.metadata.name,
         reservation_id=offering.reservation_id,
-        annotations=class_stamp(node_class),
+        annotations=_remembered(node_class, launched.profile),
     )
     return _as_sold(base, kind, offering, region, volumes)
 
@@ -59,13 +59,19 @@ def adopted(
         reservation_id=found.reservation,
         terminating=found.state in ENDING,
         labels={labels.REGION: region, labels.INSTANCE_TYPE: found.instance_type, labels.ZONE: found.zone},
-        annotations=class_stamp(node_class) if node_class is not None else {},
+        annotations=_remembered(node_class, found.profile.rpartition("/")[2]),
     )
     for offering in kind.offerings if kind is not None else ():
         place = offering.zone, offering.capacity_type, offering.reservation_id
         if kind is not None and place == (found.zone, how, found.reservation):
             return _as_sold(base, kind, offering, region, volumes)
     return base
+
+
+def _remembered(node_class: EC2NodeClass | None, profile: str) -> dict[str, str]:
+    """What the claim keeps in mind: the class as it was, and the profile that has to stay while it runs."""
+    stamp = class_stamp(node_class) if node_class is not None else {}
+    return {**stamp, labels.INSTANCE_PROFILE: profile} if profile else stamp
 
 
 def _as_sold(base: Instance, kind: InstanceType, offering: Offering, region: str, volumes: int) -> Instance:
