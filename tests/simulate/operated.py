@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from aws_cloud import OnAws
+
 from dovetail.api.admission import admit
 from dovetail.base.clock import SECOND
 from dovetail.cloud.simulated import Account, Limit, SimulatedCloud
@@ -96,6 +98,18 @@ def replicas(name: str, count: int, cpu: str = "500m") -> dict[str, Any]:
     }
 
 
+def _simulated(clock: VirtualClock, log: JsonlLog, limits: tuple[Limit, ...]) -> SimulatedCloud:
+    return SimulatedCloud(clock, 1, log, region=REGION, account=Account.usual(REGION, "demo"), limits=limits)
+
+
+def _on_aws(clock: VirtualClock, log: JsonlLog, limits: tuple[Limit, ...]) -> OnAws:
+    return OnAws(clock, log, REGION, limits)
+
+
+CLOUDS: dict[str, Callable[..., SimulatedCloud | OnAws]] = {"simulated": _simulated, "aws": _on_aws}
+CLOUD = "simulated"  # which of them; conftest.py has a fixture that goes through all
+
+
 class Operated:
     """The whole; `play` runs a script on it."""
 
@@ -105,9 +119,7 @@ class Operated:
         self.server = MemoryServer(clock, admit=admit)
         self.server.observe(Observer(self.log).observe)
         self.client = self.server.client()
-        self.cloud = SimulatedCloud(
-            clock, 1, self.log, region=REGION, account=Account.usual(REGION, "demo"), limits=limits
-        )
+        self.cloud: SimulatedCloud | OnAws = CLOUDS[CLOUD](clock, self.log, limits)
         names = NodeNames(REGION, 1)
         self.kubelets = Kubelets(self.client, clock, NodeOptions(1, LATENCIES, {}))
         self.cloud.on_started(

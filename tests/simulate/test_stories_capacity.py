@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aws_cloud import OnAws
 from operated import START, Operated, play, pod
 from stories import (
     ASKED,
@@ -31,6 +33,7 @@ from dovetail.cloud.simulated import Limit
 from dovetail.model import labels
 from dovetail.model.resources import amounts
 
+pytestmark = pytest.mark.usefixtures("every_cloud")
 GIB = 1024**3
 
 
@@ -84,6 +87,15 @@ def test_what_the_pool_leaves_out_is_filled_in() -> None:
     }
 
 
+def capacity_and_overrides(request: dict[str, Any]) -> tuple[str, int]:
+    """What a fleet may be of, and of how many offerings."""
+    strategies = {"SpotOptions": "price-capacity-optimized", "OnDemandOptions": "lowest-price"}
+    (options,) = set(strategies) & set(request)
+    assert request[options]["AllocationStrategy"] == strategies[options]
+    found = [override for item in request["LaunchTemplateConfigs"] for override in item["Overrides"]]
+    return request["TargetCapacitySpecification"]["DefaultTargetCapacityType"], len(found)
+
+
 def test_spot_first_on_demand_while_it_is_short_then_spot_again() -> None:
     async def script(world: Operated) -> None:
         only_empty = {"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty"}
@@ -101,9 +113,14 @@ def test_spot_first_on_demand_while_it_is_short_then_spot_again() -> None:
     assert bought == ["spot", "on-demand", "on-demand", "spot"]
     (failed,) = world.records("instance.launchFailed")
     # Ten spot offerings were asked, five types in two zones, and no on-demand one with them.
-    assert failed["message"].count("(spot)") == 5
-    assert failed["message"].endswith("; and 5 more")
-    assert "on-demand" not in failed["message"]
+    if isinstance(world.cloud, OnAws):
+        assert failed["message"].startswith("with fleet error(s), InsufficientInstanceCapacity")
+        asked = [capacity_and_overrides(request) for request in world.cloud.fleets]
+        assert asked == [("spot", 10), ("spot", 10), ("on-demand", 10), ("on-demand", 10), ("spot", 10)]
+    else:
+        assert failed["message"].count("(spot)") == 5
+        assert failed["message"].endswith("; and 5 more")
+        assert "on-demand" not in failed["message"]
     assert len(world.records("pod.running")) == 4
 
 

@@ -16,6 +16,8 @@ from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 
+pytestmark = pytest.mark.usefixtures("every_cloud")
+
 ZONES = [f"ap-northeast-2{letter}" for letter in "abc"]
 ZONAL = {
     "maxSkew": 1,

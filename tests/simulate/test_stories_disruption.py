@@ -15,6 +15,8 @@ from dovetail.base.errors import Invalid
 from dovetail.model import labels
 from dovetail.units.timestamp import parse_rfc3339
 
+pytestmark = pytest.mark.usefixtures("every_cloud")
+
 HOUR = 60 * MINUTE
 ON_POD = 'Pod has "karpenter.sh/do-not-disrupt" annotation (Pod=default/a)'
 ON_NODE = 'Disruption is blocked through the "karpenter.sh/do-not-disrupt" annotation'

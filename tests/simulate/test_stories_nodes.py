@@ -16,6 +16,8 @@ from dovetail.base.clock import MINUTE
 from dovetail.cloud.simulated import Limit
 from dovetail.model import labels
 
+pytestmark = pytest.mark.usefixtures("every_cloud")
+
 
 def lasting(name: str = "general", **template: Any) -> dict[str, Any]:
     """A pool that keeps empty nodes; fields of the template's spec may be given."""

@@ -19,6 +19,8 @@ from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
 from dovetail.units.timestamp import to_rfc3339
 
+pytestmark = pytest.mark.usefixtures("every_cloud")
+
 Taker = Callable[[Operated, Node, NodeClaim], Awaitable[None]]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from operated import Operated, play, pool
 from stories import apart, inflate, on_team, price, scale, sold, told, travel_class
 
@@ -11,6 +12,8 @@ from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.model import labels
+
+pytestmark = pytest.mark.usefixtures("every_cloud")
 
 GIB = 1024**3
 
