@@ -1,0 +1,397 @@
+"""Acceptance: what a travel site's class and those of two teams become in an AWS account."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import operated
+import pytest
+from aws_cloud import CLUSTER, OnAws
+from operated import Operated, play, pod
+from stories import POOL, ZONES, inflate, keeping, told, travel_class, travel_pool
+
+from dovetail.api.admission import admit
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.errors import Invalid
+from dovetail.cloud.aws.memory.gate import GateOptions
+from dovetail.cloud.aws.shapes import Instance
+from dovetail.model import labels
+
+CLASS = "karpenter-node-template"
+
+
+@pytest.fixture(autouse=True)
+def _on_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operated, "CLOUD", "aws")
+
+
+def on_aws(world: Operated) -> OnAws:
+    assert isinstance(world.cloud, OnAws)
+    return world.cloud
+
+
+def machines(world: Operated) -> list[Instance]:
+    return [item.instance for item in on_aws(world).aws.machines.visible()]
+
+
+def templates(world: Operated) -> list[dict[str, Any]]:
+    """The data of all launch templates that there are."""
+    return [data for _, data in on_aws(world).aws.ec2._launches.templates.values()]
+
+
+def user_data(world: Operated) -> str:
+    """That of the one launch template."""
+    (data,) = templates(world)
+    return base64.b64decode(data["UserData"]).decode()
+
+
+async def bought(world: Operated, node_class: dict[str, Any], *pods: dict[str, Any]) -> None:
+    """One node on demand for a pod, or for those given."""
+    world.create(node_class, keeping(travel_pool(capacity=("on-demand",))), *(pods or (pod("a"),)))
+    await world.clock.sleep(2 * MINUTE)
+
+
+def status(world: Operated) -> dict[str, Any]:
+    document: dict[str, Any] = world.server.get(EC2NodeClass, CLASS)["status"]
+    return document
+
+
+def test_the_clusters_name_is_all_that_has_to_be_known() -> None:
+    """Endpoint, CA and version come from EKS, and everything carries the cluster's tag."""
+
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class())
+
+    world = play(script)
+    assert on_aws(world).aws.gate.calls["eks:DescribeCluster"] == 1
+    (machine,) = machines(world)
+    assert machine.tags["kubernetes.io/cluster/demo"] == "owned"
+    assert machine.tags["eks:eks-cluster-name"] == CLUSTER
+    assert "apiServerEndpoint: https://" in user_data(world)
+
+
+def test_what_was_selected_stands_in_the_status() -> None:
+    async def script(world: Operated) -> None:
+        world.create(travel_class())
+        await world.clock.sleep(MINUTE)
+
+    world = play(script)
+    found, account = status(world), on_aws(world).aws.ec2.account
+    assert [item["id"] for item in found["subnets"]] == sorted(item.id for item in account.subnets)
+    assert set(found["subnets"][0]) == {"id", "zone", "zoneID"}
+    assert found["securityGroups"] == [{"id": account.security_groups[0].id, "name": "demo-nodes"}]
+    assert found["instanceProfile"].startswith("demo_")
+
+
+def test_a_pinned_image_is_looked_up_once_and_newer_ones_change_nothing() -> None:
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class())
+        aws = on_aws(world).aws
+        newest = {name: "ami-0newer00000000000" for name in aws.ssm.parameters if "recommended" in name}
+        aws.ssm.parameters.update(newest)
+        await world.clock.sleep(2 * HOUR)
+        assert not world.records("claim.drifted")
+
+    world = play(script)
+    # The standard images of two architectures, and those for two kinds of accelerators.
+    assert on_aws(world).aws.gate.calls["ssm:GetParameter"] == 5
+    names = {item["name"] for item in status(world)["amis"]}
+    assert len(status(world)["amis"]) == 5 and names
+    assert len(machines(world)) == 1
+
+
+def test_an_unknown_version_of_an_image_is_named() -> None:
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class(amiSelectorTerms=[{"alias": "al2023@v20990101"}]))
+        found = told(world.state.get(EC2NodeClass, CLASS), "AMIsReady")
+        assert (found.status, found.reason) == ("False", "AMINotFound")
+        assert "alias=al2023@v20990101" in found.message
+
+    assert machines(play(script)) == []
+
+
+def test_a_terabyte_is_asked_for_as_it_is_written() -> None:
+    """Encryption is left to the account where the class has mappings of its own."""
+
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class())
+
+    (data,) = templates(play(script))
+    volume = {"Iops": 3000, "VolumeSize": 1000, "VolumeType": "gp3"}
+    assert data["BlockDeviceMappings"] == [{"DeviceName": "/dev/xvda", "Ebs": volume}]
+
+
+def test_tags_of_the_class_are_on_all_that_is_made() -> None:
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class(tags={"karpenter.sh/discovery": CLUSTER, "intent": "apps"}))
+
+    world = play(script)
+    (request,) = on_aws(world).fleets
+    tagged = {
+        item["ResourceType"]: {tag["Key"]: tag["Value"] for tag in item["Tags"]}
+        for item in (*request["TagSpecifications"], *templates(world)[0]["TagSpecifications"])
+    }
+    assert {"instance", "volume", "network-interface"} <= set(tagged)
+    for tags in tagged.values():
+        assert (tags["karpenter.sh/discovery"], tags["intent"]) == (CLUSTER, "apps")
+        assert tags["karpenter.sh/nodepool"] == POOL
+
+
+@pytest.mark.parametrize(
+    "key", ["kubernetes.io/cluster/demo", "karpenter.sh/nodepool", "eks:eks-cluster-name"]
+)
+def test_restricted_tags_are_refused(key: str) -> None:
+    with pytest.raises(Invalid, match="restricted tag"):
+        admit(travel_class(tags={key: "x"}))
+
+
+def test_role_and_profile_together_are_refused() -> None:
+    with pytest.raises(Invalid, match="must specify exactly one of"):
+        admit(travel_class(instanceProfile="mine"))
+
+
+def test_the_controllers_role_gives_nodes_that_never_join() -> None:
+    """The profile is made around whatever role is named; only the nodes show that it was the wrong one."""
+
+    async def script(world: Operated) -> None:
+        world.kubelets.switch_on = lambda _: None  # type: ignore[method-assign]  # the role lets no node join
+        await bought(world, travel_class(role="controller"))
+        await world.clock.sleep(14 * MINUTE)
+
+    world = play(script)
+    profiles = on_aws(world).aws.iam.profiles.values()
+    assert [item.roles for item in profiles] == [("controller",)]
+    assert world.records("instance.terminated")
+
+
+def test_hourly_expiry_is_hourly_churn() -> None:
+    """Sixty minutes to the second, whatever budgets say: two dozen launches a day for each node."""
+
+    async def script(world: Operated) -> None:
+        wanted = keeping(travel_pool(capacity=("on-demand",), expireAfter="60m"))
+        world.create(travel_class(), wanted, inflate(1))
+        await world.clock.sleep(6 * HOUR)
+
+    created = [record["t"] for record in play(script).records("claim.created")]
+    assert len(created) == 6
+    assert all(HOUR <= later - first <= HOUR + 5 * MINUTE for first, later in pairwise(created))
+
+
+def test_any_tag_key_selects_and_a_star_is_any_value() -> None:
+    async def script(world: Operated) -> None:
+        aws = on_aws(world).aws
+        tagged = tuple(
+            replace(item, tags={"alpha.eksctl.io/cluster-name": "anything"})
+            for item in aws.ec2.account.subnets
+        )
+        aws.ec2.account = replace(aws.ec2.account, subnets=tagged)
+        terms = [{"tags": {"alpha.eksctl.io/cluster-name": "*"}}]
+        await bought(world, travel_class(subnetSelectorTerms=terms))
+
+    assert len(machines(play(script))) == 1
+
+
+def test_a_name_of_images_for_one_architecture_leaves_out_the_types_of_the_other() -> None:
+    async def script(world: Operated) -> None:
+        aws = on_aws(world).aws
+        known = next(item for item in aws.ec2.account.images if item.arch == "x86_64")
+        name = "amazon-eks-node-al2023-x86_64-standard-1.33-v1"
+        named = replace(known, id="ami-0named00000000000", name=name)
+        aws.ec2.account = replace(aws.ec2.account, images=(*aws.ec2.account.images, named))
+        term = {"name": "amazon-eks-node-al2023-x86_64-standard-1.33-*"}
+        wanted = keeping(travel_pool(capacity=("on-demand",)))
+        wanted["spec"]["template"]["spec"]["requirements"] = [
+            {"key": labels.ARCH, "operator": "In", "values": ["amd64", "arm64"]},
+            {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["m7g.large", "m5.large"]},
+        ]
+        world.create(travel_class(amiFamily="AL2023", amiSelectorTerms=[term]), wanted, pod("a"))
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script)
+    (image,) = status(world)["amis"]
+    requirements = {item["key"]: item.get("values") for item in image["requirements"]}
+    assert requirements[labels.ARCH] == ["amd64"]
+    assert {item.instance_type for item in machines(world)} == {"m5.large"}
+
+
+def test_metadata_options_are_passed_on_and_a_change_is_drift() -> None:
+    options = {
+        "httpEndpoint": "enabled",
+        "httpProtocolIPv6": "disabled",
+        "httpPutResponseHopLimit": 2,
+        "httpTokens": "required",
+    }
+
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class(metadataOptions=options))
+        (data,) = templates(world)
+        assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
+        assert data["MetadataOptions"]["HttpTokens"] == "required"
+        changed = {"metadataOptions": {**options, "httpPutResponseHopLimit": 1}}
+        await world.client.patch(EC2NodeClass, CLASS, merge={"spec": changed})
+        await world.clock.sleep(MINUTE)
+        # Its replacement may be on the way already.
+        oldest = min(world.state.all(NodeClaim), key=lambda item: item.metadata.creation_timestamp)
+        assert told(oldest, "Drifted").reason == "NodeClassDrift"
+
+    play(script)
+
+
+@pytest.mark.parametrize(
+    ("alias", "words"),
+    [
+        ("al2023@latest", "apiVersion: node.eks.aws/v1alpha1"),
+        ("bottlerocket@latest", "[settings.kubernetes]"),
+    ],
+)
+def test_each_family_is_told_in_its_own_form(alias: str, words: str) -> None:
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class(amiSelectorTerms=[{"alias": alias}]))
+
+    assert words in user_data(play(script))
+
+
+NODE_CONFIG = """---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  kubelet:
+    config:
+      shutdownGracePeriod: 30s
+      shutdownGracePeriodCriticalPods: 10s
+      featureGates:
+        DisableKubeletCloudCredentialProviders: true
+    flags:
+      - --node-labels=team=games
+"""
+
+
+def test_a_node_config_of_the_users_own_comes_first_and_dovetails_last() -> None:
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class(userData=NODE_CONFIG))
+
+    text = user_data(play(script))
+    own, ours = text.index("--node-labels=team=games"), text.rindex("kind: NodeConfig")
+    assert own < ours
+    assert text.count("Content-Type: application/node.eks.aws") == 2
+    assert "shutdownGracePeriod: 30s" in text
+
+
+def test_what_the_kubelet_of_a_large_node_is_told() -> None:
+    """Eight interfaces of thirty addresses are 234 pods; the pool's taint comes with our own."""
+
+    async def script(world: Operated) -> None:
+        wanted = keeping(travel_pool(capacity=("on-demand",)))
+        template = wanted["spec"]["template"]["spec"]
+        template["requirements"] = [
+            {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["m6i.4xlarge"]}
+        ]
+        template["taints"] = [{"key": "application-priority", "value": "critical", "effect": "NoSchedule"}]
+        tolerations = [{"key": "application-priority", "operator": "Exists"}]
+        world.create(travel_class(), wanted, pod("a", tolerations=tolerations))
+        await world.clock.sleep(2 * MINUTE)
+
+    text = user_data(play(script))
+    assert "maxPods: 234" in text
+    assert "10.100.0.10" in text  # the cluster's DNS service
+    assert "application-priority" in text and "karpenter.sh/unregistered" in text
+
+
+def test_bottlerocket_ignores_pods_per_core_and_says_which_fields_it_cannot_take() -> None:
+    async def script(world: Operated) -> None:
+        alias = [{"alias": "bottlerocket@latest"}]
+        await bought(world, travel_class(amiSelectorTerms=alias, kubelet={"podsPerCore": 4}))
+        assert "max-pods = 58" in user_data(world)
+        assert len(machines(world)) == 1
+        kubelet = {"podsPerCore": 4, "topologyManagerPolicy": "best-effort"}
+        await world.client.patch(EC2NodeClass, CLASS, merge={"spec": {"kubelet": kubelet}})
+        await world.clock.sleep(MINUTE)
+        found = told(world.state.get(EC2NodeClass, CLASS), "ValidationSucceeded")
+        assert (found.status, found.reason) == ("False", "UnsupportedKubeletConfiguration")
+        assert "topologyManagerPolicy" in found.message
+
+    play(script)
+
+
+def test_a_spot_node_says_so() -> None:
+    async def script(world: Operated) -> None:
+        world.create(travel_class(), keeping(travel_pool(capacity=("spot",))), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        (claim,) = world.state.all(NodeClaim)
+        assert claim.metadata.labels[labels.CAPACITY_TYPE] == "spot"
+
+    (machine,) = machines(play(script))
+    assert machine.spot and machine.zone in ZONES
+
+
+def test_a_permission_that_is_missing_keeps_one_class_back_and_no_other() -> None:
+    async def script(world: Operated) -> None:
+        on_aws(world).aws.gate.options = GateOptions(denied=frozenset({"iam:CreateInstanceProfile"}))
+        await bought(world, travel_class())
+        found = told(world.state.get(EC2NodeClass, CLASS), "InstanceProfileReady")
+        assert found.status == "Unknown"
+        assert "iam:CreateInstanceProfile" in found.message
+        own = travel_class(instanceProfile="mine")
+        own["metadata"] = {"name": "other"}
+        del own["spec"]["role"]
+        pool = keeping(travel_pool(capacity=("on-demand",)))
+        pool["metadata"] = {"name": "other"}
+        pool["spec"]["template"]["spec"]["nodeClassRef"] = {
+            **pool["spec"]["template"]["spec"]["nodeClassRef"],
+            "name": "other",
+        }
+        world.create(own, pool)
+        await world.clock.sleep(3 * MINUTE)
+
+    world = play(script)
+    assert [item.profile for item in machines(world)] == ["mine"]
+
+
+def test_what_was_made_for_a_class_goes_with_it() -> None:
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class())
+        aws = on_aws(world).aws
+        assert aws.iam.profiles and templates(world)
+        world.server.delete(EC2NodeClass, CLASS)
+        await world.clock.sleep(MINUTE)
+        (waiting,) = set(world.messages("WaitingOnNodeClaimTermination"))
+        assert waiting.startswith("Waiting on NodeClaim termination for karpenter-node-pool-")
+        for claim in world.state.all(NodeClaim):
+            world.server.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(15 * MINUTE)
+        assert world.state.get(EC2NodeClass, CLASS) is None
+        assert not aws.iam.profiles
+        assert not templates(world)
+
+    play(script)
+
+
+def test_a_new_role_gives_new_nodes_a_new_profile_and_old_ones_keep_theirs() -> None:
+    async def script(world: Operated) -> None:
+        pool = keeping(travel_pool(capacity=("on-demand",)))
+        pool["spec"]["disruption"]["budgets"] = [{"nodes": "0"}]
+        world.create(travel_class(), pool, pod("a", "5"))
+        await world.clock.sleep(2 * MINUTE)
+        aws = on_aws(world).aws
+        (first,) = aws.iam.profiles
+        await world.client.patch(EC2NodeClass, CLASS, merge={"spec": {"role": "nodes"}})
+        world.create(pod("b", "5"))
+        await world.clock.sleep(HOUR)
+        assert len(aws.iam.profiles) == 2
+        assert machines(world)[0].profile == first
+        assert len({item.profile for item in machines(world)}) == 2
+        (claim,) = [
+            item
+            for item in world.state.all(NodeClaim)
+            if item.metadata.annotations[labels.INSTANCE_PROFILE] == first
+        ]
+        await world.client.delete(NodeClaim, claim.metadata.name)
+        await world.clock.sleep(HOUR)
+        assert first not in aws.iam.profiles
+
+    play(script)
