@@ -28,7 +28,8 @@ def test_a_stop_is_final() -> None:
     [
         (0, 100),
         (10, 70),  # three times as long as the beginning took is kept back
-        (45, 60),  # at most two fifths
+        (30, 45),  # at most 55 in a hundred
+        (45, 45),
         (150, 150),
     ],
 )
@@ -39,6 +40,21 @@ def test_until_keeps_back_time_for_the_end(first: int, end: int) -> None:
     for moment in range(1_000 + first, 1_200):
         answers[moment - 1_000] = stop() >= 1
     assert [passed for passed, over in answers.items() if over] == list(range(end, 200))
+
+
+def test_what_it_took_to_find_domains_is_kept_back_half_as_much_again() -> None:
+    moment = 0
+    stop = Deadline(100, lambda: moment)
+    moment = 4
+    stop()
+    moment = 12
+    stop.judge()
+    moment = 50  # judged once: later rounds tell nothing new
+    stop.judge()
+    over = {}
+    for moment in (75, 76):
+        over[moment] = stop() >= 1
+    assert over == {75: False, 76: True}
 
 
 def test_a_deadline_that_has_passed_leaves_no_time() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
+from dovetail.solve.bounds.scope import Placement
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.packing.bins import Bin
+from dovetail.solve.placing.assign import Assigner
+from dovetail.solve.placing.even import Seat, binding
 from dovetail.solve.placing.items import Item, Unit
+from dovetail.solve.supply.world import lookup
 
 # Some bundles of an item.
 Part = tuple[Item, list[tuple[str, ...]]]
@@ -31,6 +37,12 @@ class Purchase:
                 for unit in item.units(bundle):
                     yield item, unit
 
+    def placements(self) -> Iterator[Placement]:
+        """The same with pods of one shape and level that were bought for together."""
+        for item, bundles in self.parts:
+            for (shape, level), pods in zip(item.kinds, zip(*bundles, strict=True), strict=True):
+                yield Placement(shape, level, item.pools, pods)
+
     def without(self, gone: Collection[str], shapes: Sequence[Shape]) -> Purchase | None:
         """The same node without some pods; None if it is empty then."""
         units = list(self.units())
@@ -46,3 +58,30 @@ class Purchase:
         ]
         vector = self.made.vector - sum(leaving[1:], leaving[0])
         return Purchase(replace(self.made, vector=vector), tuple(parts))
+
+
+def seats_of(
+    assigner: Assigner, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]
+) -> list[Seat]:
+    """The places of all pods that a rule might take back, on nodes that exist first."""
+    groups, shapes = assigner.world.topology.groups, assigner.world.shapes
+    tied = {
+        (shape.index, level)
+        for shape in shapes
+        for level in range(len(shape.levels))
+        if binding(groups, shape, level)
+    }
+    seats = [
+        assigner.seat(row, unit)
+        for row, units in existing.items()
+        for unit in units
+        if (unit.shape, unit.level) in tied
+    ]
+    for item, bundles in chain.from_iterable(purchase.parts for purchase in bought):
+        if tied.isdisjoint(item.kinds):
+            continue
+        domain_of = lookup(item.pins)
+        for unit in chain.from_iterable(map(item.units, bundles)):
+            forget = partial(assigner.forget, item, (unit.shape, unit.level), 1)
+            seats.append(Seat(unit, domain_of, forget))
+    return seats

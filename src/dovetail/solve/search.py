@@ -22,17 +22,16 @@ from dovetail.solve.packing.choose import choose
 from dovetail.solve.packing.generate import Told
 from dovetail.solve.packing.pack import Packing
 from dovetail.solve.placing.assign import Assigner
-from dovetail.solve.placing.even import Seat, surplus
+from dovetail.solve.placing.even import surplus
 from dovetail.solve.placing.items import Assignment, Item, Unit
 from dovetail.solve.placing.policy import Policy
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
-from dovetail.solve.purchase import Part, Purchase
+from dovetail.solve.purchase import Part, Purchase, seats_of
 from dovetail.solve.recast import Recast, recast
 from dovetail.solve.standing import Standing
 from dovetail.solve.supply.limits import Limits
-from dovetail.solve.supply.world import lookup
 
-_ROUNDS = 8  # pods that limits left over are given this many further chances
+_ROUNDS = 8  # further chances for pods that limits left over
 _FEW = 64  # items; with more, a search for a proof in whole numbers has no chance
 _PROOF = 0.4  # of the work left, kept for it
 _FORESEEN = 3  # times that pods get their domains anew because others will open some
@@ -124,6 +123,7 @@ class Search:
             self.world.reset(self.opened)
             self.assigner = Assigner(self.world, self.policy)
             assignment = self.assigner.run(pods)
+        self.world.work.begun()
         return assignment
 
     def _pack(self, items: list[Item]) -> list[tuple[int, str]]:
@@ -179,12 +179,7 @@ class Search:
 
     def _even_out(self) -> list[tuple[int, str]]:
         """Give up pods that stand too far ahead of those that no node could be bought for."""
-        shapes, assigner = self.world.shapes, self.assigner
-        seats = [assigner.seat(row, unit) for row, units in self.existing.items() for unit in units]
-        for purchase in self.bought:
-            for item, unit in purchase.units():
-                forget = partial(assigner.forget, item, (unit.shape, unit.level), 1)
-                seats.append(Seat(unit, lookup(item.pins), forget))
+        shapes, seats = self.world.shapes, seats_of(self.assigner, self.existing, self.bought)
         out = surplus(self.world.topology.groups, shapes, seats)
         if not out:
             return []
@@ -257,8 +252,12 @@ class Search:
 
     def _proof(self, hourly: int) -> Proof:
         """The best proof of what placing these pods costs at least."""
-        placements: list[Placement] = [(unit, ()) for units in self.existing.values() for unit in units]
-        placements += [(unit, item.pools) for purchase in self.bought for item, unit in purchase.units()]
+        placements = [
+            Placement(unit.shape, unit.level, (), (unit.pod,))
+            for units in self.existing.values()
+            for unit in units
+        ]
+        placements += [place for purchase in self.bought for place in purchase.placements()]
         binding = self.limits.refused()
         scope = scope_of(self.world, self.columns, self.free, placements, binding=binding)
         shapes = self.world.shapes

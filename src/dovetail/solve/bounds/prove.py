@@ -42,7 +42,7 @@ _NEAR = 0.97  # the same where column generation has been tried in another way
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
 _TOLD = 1.0002  # a multiple that is not worth a search for a lower one
 _FEW = 64  # kinds; with more there are too many patterns to try them all
-_LARGE = 200_000  # kinds times offerings; a relaxation of more is not solved when it is late
+_LARGE = 80_000  # kinds times offerings; a relaxation of more is not solved when it is late
 
 
 class Prover:

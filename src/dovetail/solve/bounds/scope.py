@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +15,19 @@ from dovetail.solve.bounds.reach import cut, reach_of
 from dovetail.solve.bounds.sites import Sites, sites_of
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.packing.market import Market, market
-from dovetail.solve.placing.items import Unit
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.limits import NODES
 from dovetail.solve.supply.world import World
 
-# A pod's place in a plan, and the pools that a node could be bought from for it; none on a node that exists.
-Placement = tuple[Unit, tuple[int, ...]]
+
+class Placement(NamedTuple):
+    """Pods of one shape and level with a place in a plan."""
+
+    shape: int
+    level: int
+    pools: tuple[int, ...]  # that a node could be bought from for them; none on a node that exists
+    pods: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +150,17 @@ def kinds_placed(
     """
     placed = list(placed)
     shapes = world.shapes
-    lossless = not any(shapes[unit.shape].levels[unit.level].lost for unit, _ in placed)
+    lossless = not any(shapes[each.shape].levels[each.level].lost for each in placed)
     tier_of = {pool: index for index, tier in enumerate(world.tiers) for pool in tier}
     found: dict[tuple[int, int, int], list[str]] = {}
-    for unit, pools in placed:
-        shape = shapes[unit.shape]
-        level = _last_alike(shape, unit.level) if lossless or not binding else len(shape.levels) - 1
-        tier = len(world.tiers) if binding else tier_of[pools[0]] if pools else -1
-        kind = (unit.shape, level, tier)
-        found.setdefault(kind, []).append(unit.pod)
+    alike: dict[tuple[int, int], int] = {}  # (shape, level) -> the level that counts
+    for each in placed:
+        if (level := alike.get(each[:2], -1)) < 0:
+            shape = shapes[each.shape]
+            level = _last_alike(shape, each.level) if lossless or not binding else len(shape.levels) - 1
+            alike[each[:2]] = level
+        tier = len(world.tiers) if binding else tier_of[each.pools[0]] if each.pools else -1
+        found.setdefault((each.shape, level, tier), []).extend(each.pods)
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 
 

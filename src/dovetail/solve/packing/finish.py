@@ -54,14 +54,16 @@ class _Nodes:
         usable, self._charge = sold
         self._usable = usable
         self._room = stock.room[usable]
+        self._per_room = 1.0 / np.maximum(self._room, 1)
         self._feasible = stock.feasible[:, usable]
         self._conflict = stock.lots.conflict
+        self._clashing: list[bool] = np.asarray(self._conflict.any(axis=1)).tolist()  # per kind
         self._to_come = left @ stock.vectors  # (R,) what lots ask for that have no place yet
         self._size = 0
         self._column: Amounts = np.zeros(64, dtype=np.int64)  # position in usable
-        self._free: Amounts = np.zeros((64, stock.vectors.shape[1]), dtype=np.int64)
-        self._closed: Mask = np.zeros((64, len(self._conflict)), dtype=np.bool_)  # to kinds
-        self._taken: list[tuple[Amounts, Amounts, Amounts]] = []  # nodes, lots, numbers
+        self._free: Amounts = np.zeros((stock.vectors.shape[1], 64), dtype=np.int64)
+        self._closed: Mask = np.zeros((len(self._conflict), 64), dtype=np.bool_)  # to kinds
+        self._taken: list[tuple[Amounts, int, Amounts]] = []  # nodes, lot, numbers
         share = np.max(stock.vectors / np.maximum(self._to_come, 1), axis=1, initial=0.0)
         for lot in np.lexsort((np.arange(len(share)), -share)).tolist():
             if left[lot]:
@@ -71,7 +73,9 @@ class _Nodes:
         """(column, load, nodes in a row that have it), each on the cheapest column that holds it."""
         if not self._taken:
             return
-        node, lot, number = (np.concatenate(parts) for parts in zip(*self._taken, strict=True))
+        node = np.concatenate([nodes for nodes, _, _ in self._taken])
+        lot = np.repeat([lot for _, lot, _ in self._taken], [len(nodes) for nodes, _, _ in self._taken])
+        number = np.concatenate([numbers for _, _, numbers in self._taken])
         order = np.lexsort((lot, node))
         node, lot, number = node[order], lot[order], number[order]
         starts = np.searchsorted(node, np.arange(self._size + 1)).tolist()
@@ -85,58 +89,62 @@ class _Nodes:
 
     def _place(self, lot: int, number: int) -> None:
         stock, size = self._stock, self._size
-        need, kind = stock.vectors[lot], int(stock.lots.kind[lot])
-        fits = self._feasible[lot, self._column[:size]] & ~self._closed[:size, kind]
-        fits &= (self._free[:size] >= need).all(axis=1)
-        rows = np.flatnonzero(fits)[:number]
-        copies = self._copies(self._free[rows], need, kind)
-        taken = np.clip(number - (np.cumsum(copies) - copies), 0, copies)
-        self._put(rows[taken > 0], lot, taken[taken > 0])
-        number -= int(taken.sum())
-        open_to = np.flatnonzero(self._feasible[lot])
-        if not number or not len(open_to):
-            return
-        alone = self._copies(self._room[open_to], need, kind)
-        together = np.max(self._to_come / np.maximum(self._room[open_to], 1), axis=1, initial=1.0)
+        need, kind = stock.vectors[lot].tolist(), int(stock.lots.kind[lot])
+        asked = [(row, each) for row, each in enumerate(need) if each]
+        single = bool(self._conflict[kind, kind])
+        most = 1 if single else number
+        fits: Mask = self._feasible[lot, self._column[:size]]
+        if self._clashing[kind]:
+            fits &= ~self._closed[kind, :size]
+        for row, each in asked:
+            fits &= self._free[row, :size] >= each
+        nodes = fits.nonzero()[0][:number]
+        if len(nodes):
+            copies = np.full(len(nodes), most)
+            for row, each in [] if single else asked:
+                np.minimum(copies, self._free[row, nodes] // each, out=copies)
+            before = np.cumsum(copies) - copies
+            nodes = nodes[before < number]
+            copies = np.minimum(copies, number - before)[: len(nodes)]
+            self._put(nodes, lot, copies)
+            number -= int(copies.sum())
+        if number:
+            self._open(lot, number, None if single else asked)
+
+    def _open(self, lot: int, number: int, asked: list[tuple[int, int]] | None) -> None:
+        """Place the rest of a lot on new nodes. `asked`: (resource, amount); None where a node takes one."""
         # As many nodes as all that is to come would need, or as these alone: the cheapest in sum.
-        apart = -(-number // alone) if self._conflict[kind, kind] else 1
-        best = int(np.argmin(self._charge[open_to] * np.maximum(together, apart)))
-        each = int(alone[best])
-        rows = self._opened(int(open_to[best]), -(-number // each))
-        counts = np.full(len(rows), each, dtype=np.int64)
-        counts[-1] = number - each * (len(rows) - 1)
-        self._put(rows, lot, counts)
+        least = number if asked is None else 1
+        together = (self._per_room * self._to_come).max(axis=1, initial=least)
+        cost: Floats = np.where(self._feasible[lot], self._charge * together, np.inf)
+        best = int(cost.argmin())
+        if cost[best] == np.inf:
+            return
+        room = self._room[best].tolist()
+        each = 1 if asked is None else min(number, *(room[row] // amount for row, amount in asked))
+        nodes = np.arange(self._size, self._size - (-number // each))
+        while nodes[-1] >= len(self._column):
+            self._column = np.concatenate([self._column, np.zeros_like(self._column)])
+            self._free = np.concatenate([self._free, np.zeros_like(self._free)], axis=1)
+            self._closed = np.concatenate([self._closed, np.zeros_like(self._closed)], axis=1)
+        self._size += len(nodes)
+        self._column[nodes] = best
+        self._free[:, nodes] = self._room[best][:, None]
+        counts = np.full(len(nodes), each)
+        counts[-1] = number - each * (len(nodes) - 1)
+        self._put(nodes, lot, counts)
 
-    def _copies(self, room: Amounts, need: Amounts, kind: int) -> Amounts:
-        """How many bundles of a lot fit each room (N, R)."""
-        asked = need > 0
-        if self._conflict[kind, kind] or not asked.any():
-            most = 1 if self._conflict[kind, kind] else np.iinfo(np.int32).max
-            return np.full(len(room), most, dtype=np.int64)
-        result: Amounts = (room[:, asked] // need[asked]).min(axis=1)
-        return result
-
-    def _put(self, rows: Amounts, lot: int, number: Amounts) -> None:
-        need = self._stock.vectors[lot]
-        self._free[rows] -= number[:, None] * need
-        self._closed[rows] |= self._conflict[self._stock.lots.kind[lot]]
-        self._to_come = self._to_come - need * int(number.sum())
-        self._taken.append((rows, np.full(len(rows), lot, dtype=np.int64), number))
-
-    def _opened(self, column: int, number: int) -> Amounts:
-        size = self._size + number
-        while size > len(self._column):
-            self._column, self._free, self._closed = (
-                np.concatenate([each, np.zeros_like(each)])
-                for each in (self._column, self._free, self._closed)
-            )
-        rows = np.arange(self._size, size)
-        self._column[rows], self._free[rows], self._size = column, self._room[column], size
-        return rows
+    def _put(self, nodes: Amounts, lot: int, number: Amounts) -> None:
+        need, kind = self._stock.vectors[lot], self._stock.lots.kind[lot]
+        self._free[:, nodes] -= need[:, None] * number
+        if self._clashing[kind]:
+            self._closed[:, nodes] |= self._conflict[kind, :, None]
+        self._to_come -= need * int(number.sum())
+        self._taken.append((nodes, lot, number))
 
     def _cheapest(self, lot: Amounts, starts: list[int]) -> Amounts:
         """Per node the cheapest column that holds its load, (N,)."""
-        used = self._room[self._column[: self._size]] - self._free[: self._size]
+        used = self._room[self._column[: self._size]] - self._free[:, : self._size].T
         found: Amounts = np.zeros(self._size, dtype=np.int64)
         for first in range(0, self._size, _BLOCK):
             last = min(first + _BLOCK, self._size)

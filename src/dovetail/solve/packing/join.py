@@ -16,15 +16,17 @@ _GROUPS = 48  # of nodes of one load; of more, those with most nodes are joined
 _FEW_GROUPS = 8
 _CELLS = 60_000  # groups times columns; with more there are fewer groups
 _STEPS = 64
+_MANY = 100_000  # lots times columns; with more, no nodes are joined once the time is over
 _UNITS_PER_LOAD = 3  # of work, for finding its price
 
 
 def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
     """The packing, or one of fewer nodes that costs no more. `start` is not changed.
 
-    Takes so little that it is done even once the time is over: fewer nodes are fewer claims to be written.
+    A little of it is done even once the time is over: fewer nodes are fewer claims to be written.
     """
-    if len(packing.bins) < 2:
+    late = packer.world.work.late
+    if len(packing.bins) < 2 or (late and len(packer.items) * len(packer.sold) > _MANY):
         return packing
     bins = _Groups(packer, packing.bins, start).run()
     if start.any:
@@ -41,10 +43,12 @@ class _Groups:
         for made in bins:
             groups.setdefault((made.counts, made.pool, made.column, made.reservation), []).append(made)
         ordered = sorted(groups.values(), key=lambda group: (bool(group[0].reservation), -len(group)))
-        most = max(_FEW_GROUPS, min(_GROUPS, _CELLS // max(1, len(packer.sold))))
+        self._late = packer.world.work.late
+        many = 0 if self._late else min(_GROUPS, _CELLS // max(1, len(packer.sold)))
+        most = max(_FEW_GROUPS, many)
         chosen = [group for group in ordered[:most] if not group[0].reservation]
         self._others = [made for group in ordered[len(chosen) :] for made in group]
-        size = len(chosen) + _STEPS
+        size = len(chosen) + (_FEW_GROUPS if self._late else _STEPS)
         self._made = [group[0] for group in chosen]
         self._number = np.zeros(size, dtype=np.int64)
         self._number[: len(chosen)] = [len(group) for group in chosen]
@@ -54,13 +58,21 @@ class _Groups:
         self._column: Amounts = np.zeros((size, size), dtype=np.int64)
         for row, made in enumerate(self._made):
             self._enter(row, made)
+        for row in range(len(self._made)):
+            if self._over:
+                break
             self._look(row)
+
+    @property
+    def _over(self) -> bool:
+        """True once the time is over that was not when this began."""
+        return not self._late and self._packer.world.work.late
 
     def run(self) -> list[Bin]:
         """Join what saves most; at equal saving the cheapest nodes, so that many can be joined again."""
         while len(self._made) < len(self._number):
             best = float(self._saved.max(initial=-np.inf))
-            if best == -np.inf:
+            if best == -np.inf or self._over:
                 break
             one, other = np.nonzero(self._saved >= best - 0.5)
             least = int(np.argmin(self._price[one] + self._price[other]))

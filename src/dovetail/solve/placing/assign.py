@@ -76,9 +76,11 @@ class Assigner:
         shapes = [self.world.shapes[index] for index in sorted(by_shape)]
         shapes.sort(
             key=lambda shape: (
-                shape.index not in self._policy.first,
+                # Whoever has to follow others cannot go before them.
+                shape.index not in self._policy.first or shape.index in depth,
                 not shape.involved,
                 depth.get(shape.index, 0),
+                shape.index not in self._policy.first,
                 -self._strictness(shape),
                 shape.index,
             )

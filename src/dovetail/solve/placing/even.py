@@ -32,11 +32,14 @@ def surplus(groups: Sequence[Group], shapes: Sequence[Shape], seats: Sequence[Se
     groups are gone through until nothing changes; it ends, because pods only leave.
     """
     taken: set[str] = set()
-    bound = _bound(groups, shapes, seats)
+    bound: dict[int, list[Seat]] = {}
+    for seat in seats:
+        for index in binding(groups, shapes[seat.unit.shape], seat.unit.level):
+            bound.setdefault(index, []).append(seat)
     before = -1
     while before < len(taken):
         before = len(taken)
-        for index, mine in bound.items():
+        for index, mine in sorted(bound.items()):
             group = groups[index]
             for seat in reversed(mine):
                 if seat.unit.pod not in taken and _broken(group, seat.domain_of(group.id.key)):
@@ -51,20 +54,17 @@ def _broken(group: Group, domain: str) -> bool:
     return not count if group.id.kind == AFFINITY else count - group.least() > group.id.max_skew
 
 
-def _bound(groups: Sequence[Group], shapes: Sequence[Shape], seats: Sequence[Seat]) -> dict[int, list[Seat]]:
-    """Per rule the seats of pods that own it; of a spread, those that it counts.
+def binding(groups: Sequence[Group], shape: Shape, level: int) -> tuple[int, ...]:
+    """The rules that may take pods of a shape back: those that they own; of spreads, those that count them.
 
     On one host, pods that are to be near each other are bought for together, or not at all. There is a host
     without pods while one more node may be bought.
     """
-    result: dict[int, list[Seat]] = {
-        index: []
-        for index, group in enumerate(groups)
-        if group.id.kind in (SPREAD, AFFINITY) and (group.id.key != HOSTNAME or group.closed)
-    }
-    for seat in seats:
-        shape = shapes[seat.unit.shape]
-        for index in shape.levels[seat.unit.level].owned:
-            if index in result and (index in shape.matching or groups[index].id.kind == AFFINITY):
-                result[index].append(seat)
-    return result
+    return tuple(
+        index
+        for index in shape.levels[level].owned
+        if (groups[index].id.key != HOSTNAME or groups[index].closed)
+        and (
+            groups[index].id.kind == AFFINITY or (groups[index].id.kind == SPREAD and index in shape.matching)
+        )
+    )

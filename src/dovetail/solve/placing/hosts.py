@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -45,6 +46,7 @@ class Hosts:
         self._made = 0
         self._hosts: dict[str, _Host] = {}
         self._full: dict[tuple[int, int, Requirements], set[str]] = {}
+        self._share: dict[int, int] = {}  # per group
 
     def items(self) -> list[Item]:
         """What is on the nodes, to be bought as it is; the nodes are closed by that."""
@@ -98,14 +100,24 @@ class Hosts:
         groups = self._world.topology.groups
         for index in stance.boots:
             if groups[index].id.key == HOSTNAME and not any(groups[index].matched.values()):
-                followers = [other for other in self._world.shapes if _owns(other, index)]
+                followers = [other for other in self._concerned[index] if _owns(other, index)]
                 all_of_them = sum((len(other.pods) * other.vector for other in followers), -shape.vector)
                 spare = np.maximum(spare, all_of_them)
         return spare
 
+    @cached_property
+    def _concerned(self) -> dict[int, list[Shape]]:
+        """Per group the shapes that it counts or that own it."""
+        found: dict[int, list[Shape]] = {}
+        for shape in self._world.shapes:
+            owned = shape.levels[0].owned if shape.levels else ()
+            for index in dict.fromkeys((*shape.matching, *owned)):
+                found.setdefault(index, []).append(shape)
+        return found
+
     def _shares(self, shape: Shape, stance: Stance) -> dict[int, int]:
         """Per affinity to these pods, how many of them a node should take, so that others find room there."""
-        groups, shapes = self._world.topology.groups, self._world.shapes
+        groups = self._world.topology.groups
         shares: dict[int, int] = {}
         for index in shape.matching:
             if index in stance.owned or groups[index].id.kind != AFFINITY or groups[index].id.key != HOSTNAME:
@@ -113,13 +125,20 @@ class Hosts:
             if self._apart and self._judge.followers(shape).any():
                 shares[index] = 1
                 continue
-            near = [other for other in shapes if index in other.matching or _owns(other, index)]
-            total = sum((len(other.pods) * other.vector for other in near), np.zeros_like(shape.vector))
-            rooms = [table.room.max(axis=0, initial=1) for table in self._world.tables]
-            hosts = int(np.ceil(_LOOSE * np.max(total / np.max(np.array(rooms), axis=0), initial=0.0)))
-            pods = sum(len(other.pods) for other in near if index in other.matching)
-            shares[index] = max(1, pods // max(1, hosts))
+            if index not in self._share:
+                self._share[index] = self._share_of(index)
+            shares[index] = self._share[index]
         return shares
+
+    def _share_of(self, index: int) -> int:
+        near = self._concerned[index]
+        total = sum(
+            (len(other.pods) * other.vector for other in near[1:]), len(near[0].pods) * near[0].vector
+        )
+        rooms = [table.room.max(axis=0, initial=1) for table in self._world.tables]
+        hosts = int(np.ceil(_LOOSE * np.max(total / np.max(np.array(rooms), axis=0), initial=0.0)))
+        pods = sum(len(other.pods) for other in near if index in other.matching)
+        return max(1, pods // max(1, hosts))
 
     def _likely(self, stance: Stance) -> Iterable[str]:
         """Nodes that may take such a pod: where those are that it wants to be near, if it says so."""
@@ -136,14 +155,20 @@ class Hosts:
         `spare` must be left on it for others that will follow.
         """
         world, judge, (shape, number, wanted) = self._world, self._judge, ask
-        if ports_conflict(shape.ports, host.ports):
+        stance = judge.stance(shape, number)
+        # Pods only come to a node, they do not leave it.
+        if ports_conflict(shape.ports, host.ports) or judge.kept_apart(shape, stance, host.name):
             return None
+        known = dict(host.pins)
+        keys = tuple(key for key in stance.keys if key not in known)
+        if not keys:
+            domain_of = lookup((*host.pins, (HOSTNAME, host.name)))
+            if judge.refused(shape, stance.owned, domain_of, skip_hosts=False):
+                world.work.spend(1)
+                return 0
         both = Requirements.of((*host.wanted, *wanted, *pinned(host.pins)))
         rules = shape.levels[number].rules
         pools = tuple(pool for pool in host.pools if world.suits(pool, both, rules))
-        stance = judge.stance(shape, number)
-        known = dict(host.pins)
-        keys = tuple(key for key in stance.keys if key not in known)
         count = self._most(host, shape, stance, len(names))
         while True:
             vector = host.vector + count * shape.vector
@@ -170,4 +195,4 @@ class Hosts:
 
 
 def _owns(shape: Shape, group: int) -> bool:
-    return any(group in level.owned for level in shape.levels[:1])
+    return bool(shape.levels) and group in shape.levels[0].owned

@@ -108,6 +108,19 @@ class Judge:
                 most = min(most, 1)
         return most
 
+    def kept_apart(self, shape: Shape, stance: Stance, host: str) -> bool:
+        """True iff a pod on that node keeps such pods off it, or is what they keep away from."""
+        groups = self._groups
+        return any(
+            groups[index].id.key == HOSTNAME
+            and groups[index].id.kind in (ANTI, APART)
+            and groups[index].matched.get(host)
+            for index in stance.owned
+        ) or any(
+            groups[index].id.key == HOSTNAME and not groups[index].allows_matched(host)
+            for index in shape.matching
+        )
+
     def followers(self, shape: Shape) -> Amounts:
         """What all other pods ask for that have to share a host with such pods."""
         total = np.zeros_like(shape.vector)

@@ -70,6 +70,11 @@ class World:
             self.ports.append(ports)
         self.tiers = _tiers(problem)
         self.nodes = Nodes(problem, self.axis, daemons)
+        # Per pool, which part of each type all pods together fill: a node larger than that is paid for whole.
+        self._filled = [
+            np.clip(np.max(self._total / np.maximum(table.room, 1), axis=1, initial=0.0), 1e-12, 1.0)
+            for table in self.tables
+        ]
         self._places: dict[tuple[object, ...], list[Place]] = {}
         self._counting: dict[NodeFilter, list[bool]] = {}
         self.uniform: frozenset[int] = (
@@ -136,10 +141,7 @@ class World:
         if not keys:
             return {(): 0.0}
         columns = np.flatnonzero(held)
-        room = np.maximum(table.room, 1)
-        share = np.max(vector / room, axis=1, initial=0.0)
-        # A node larger than all the pods together is paid for as a whole.
-        share /= np.clip(np.max(self._total / room, axis=1, initial=0.0), 1e-12, 1.0)
+        share = np.max(vector / np.maximum(table.room, 1), axis=1, initial=0.0) / self._filled[pool]
         codes, values = table.combinations(keys)
         least = np.full(len(values), np.inf)
         np.minimum.at(least, codes[columns], table.price[columns] * share[table.column_type[columns]])
@@ -202,12 +204,15 @@ class World:
 
     def _count_on_nodes(self, spreads: Iterable[int]) -> None:
         """The domains of the nodes that count are there, whether or not pods are."""
+        alike: dict[tuple[str, NodeFilter], dict[str, None]] = {}
         for index in spreads:
             group = self.topology.groups[index]
-            for row in range(len(self.problem.nodes)):
-                domain = self.nodes.domain(row, group.id.key)
-                if domain and self.counts_on(row, index):
-                    group.universe.setdefault(domain)
+            what = group.id.key, group.id.node_filter
+            if what not in alike:
+                rows = range(len(self.problem.nodes))
+                found = [self.nodes.domain(row, group.id.key) for row in rows if self.counts_on(row, index)]
+                alike[what] = dict.fromkeys(domain for domain in found if domain)
+            group.universe.update(alike[what])
 
     def _reachable(self, shape: Shape, key: str) -> list[str]:
         return sorted({place.pins[0][1] for place in self._new_nodes(shape, (key,))} - {""})

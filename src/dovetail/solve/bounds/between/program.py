@@ -70,7 +70,7 @@ class Between:
         `free` (nodes, R) is the room before them.
         """
         work = self._world.work
-        shapes = [self._world.shapes[index] for index in sorted({unit.shape for unit, _ in placed})]
+        shapes = [self._world.shapes[index] for index in sorted({each.shape for each in placed})]
         size = len(shapes) * len(self._columns.price)
         if size > _MOST_SIZE or not work.left or not any(shape.involved for shape in shapes):
             return 0
