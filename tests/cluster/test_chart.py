@@ -45,7 +45,9 @@ def test_everything_of_a_release() -> None:
         ("Deployment", "dovetail"),
         ("PodDisruptionBudget", "dovetail"),
         ("Role", "dovetail"),
+        ("Role", "dovetail-dns"),
         ("RoleBinding", "dovetail"),
+        ("RoleBinding", "dovetail-dns"),
         ("Service", "dovetail"),
         ("ServiceAccount", "dovetail"),
     ]

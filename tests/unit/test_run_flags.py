@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from cyclopts import App, CycloptsError
 
+from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
+from dovetail.cli.run_aws import AwsFlags
 from dovetail.cli.run_flags import Flags
 from dovetail.cli.run_inert import Inert
 from dovetail.cloud.kwok.types import default_types, read_types
@@ -69,7 +71,6 @@ def test_observing_by_the_environment(monkeypatch: pytest.MonkeyPatch, value: st
         (["--metrics-port", "99999"], "--metrics-port: 99999 is not a port"),
         (["--preference-policy", "Sometimes"], "choose one of Respect, Ignore"),
         (["--launch-limit", "many"], "--launch-limit"),
-        (["--provider", "aws"], "--provider: there is no AWS provider yet"),
         (["--observe-every", "0s"], "--observe-every"),
     ],
 )
@@ -111,6 +112,18 @@ def test_types_from_a_file_of_karpenters(tmp_path: Path) -> None:
         read_types(path)
 
 
+def aws(*arguments: str) -> AwsFlags:
+    app = App(result_action="return_value")
+
+    @app.default
+    def command(*, aws: AwsFlags | None = None) -> AwsFlags:
+        return aws or AwsFlags()
+
+    flags = app(list(arguments), exit_on_error=False, print_error=False)
+    assert isinstance(flags, AwsFlags)
+    return flags
+
+
 def test_settings_without_effect_are_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     app = App(result_action="return_value")
 
@@ -118,14 +131,38 @@ def test_settings_without_effect_are_taken_and_named(monkeypatch: pytest.MonkeyP
     def command(*, inert: Inert | None = None) -> tuple[str, ...]:
         return (inert or Inert()).given()
 
-    def given(*arguments: str) -> object:
-        return app(list(arguments), exit_on_error=False, print_error=False)
-
-    assert given() == ()
+    assert app(["--memory-limit", "5"], exit_on_error=False, print_error=False) == ("--memory-limit",)
+    assert aws().given() == ()
     monkeypatch.setenv("CLUSTER_NAME", "demo")
-    assert given("--reserved-enis", "2") == ("--cluster-name", "--reserved-enis")
-    for wrong in (["--reserved-enis=-1"], ["--ami-refresh-interval", "1s"]):
-        with pytest.raises(InputError):
-            given(*wrong)
+    assert aws("--reserved-enis", "2").given() == ("--cluster-name", "--reserved-enis")
     with pytest.raises(CycloptsError):
-        given("--isolated-vpc", "yes")
+        aws("--isolated-vpc", "yes")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "missing field, cluster-name"),
+        (["--cluster-name=demo", "--reserved-enis=-1"], "--reserved-enis: cannot be negative"),
+        (["--cluster-name=demo", "--ami-refresh-interval=1s"], "1s is too short"),
+        (["--cluster-name=demo", "--subnet-refresh-interval=soon"], "--subnet-refresh-interval"),
+        (["--cluster-name=demo", "--cluster-endpoint=here"], "the cluster endpoint URL is not valid"),
+        (["--cluster-name=demo", "--aws-feature-gates=NodeClassCELL=true"], "give NodeClassCEL=true"),
+    ],
+)
+def test_what_is_not_valid_on_aws(arguments: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        aws(*arguments).options()
+    assert message in str(caught.value)
+
+
+def test_what_the_aws_provider_is_told() -> None:
+    found = aws(
+        "--cluster-name=demo",
+        "--interruption-queue=q",
+        "--aws-feature-gates=NodeClassCEL=true",
+        "--disable-dry-run=true",
+        "--ami-refresh-interval=5m",
+    ).options()
+    assert (found.cluster, found.interruption_queue, found.expressions) == ("demo", "q", True)
+    assert (found.dry_run, found.image_refresh, found.subnet_refresh) == (False, 5 * MINUTE, MINUTE)

@@ -6,19 +6,26 @@ import asyncio
 from dataclasses import replace
 
 from dovetail.base.errors import DovetailError
+from dovetail.cli.run_aws import AwsFlags
 from dovetail.cli.run_flags import Flags
 from dovetail.cli.run_inert import Inert
 
 
-def run(*, flags: Flags | None = None, inert: Inert | None = None) -> None:
+def run(*, flags: Flags | None = None, aws: AwsFlags | None = None, inert: Inert | None = None) -> None:
     """Run the controller on a real cluster, until SIGTERM or Ctrl-C.
 
     Flags and environment are Karpenter's: --batch-idle-duration is BATCH_IDLE_DURATION. A flag wins over the
     environment. Only one controller acts at a time, Karpenter included: they share one lease.
 
-    Example, on any cluster and without a cloud: `dovetail run --provider kwok`
+    Example, on EKS: `dovetail run --provider aws --cluster-name demo --interruption-queue demo`
+    On any cluster and without a cloud: `dovetail run --provider kwok`
     """
-    options = replace((flags or Flags()).options(), without_effect=(inert or Inert()).given())
+    options = (flags or Flags()).options()
+    aws, without_effect = aws or AwsFlags(), (inert or Inert()).given()
+    if options.provider == "aws" and not options.observe:
+        options = replace(options, aws=aws.options(), without_effect=without_effect)
+    else:
+        options = replace(options, without_effect=(*aws.given(), *without_effect))
     # Help and wrong words import every command; an HTTP server and client are not theirs to pay for.
     from dovetail.runtime.process.main import run as run_process
 

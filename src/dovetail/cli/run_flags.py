@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _GATES = {
     "NodeRepair": "node_repair",
-    "ReservedCapacity": "",
+    "ReservedCapacity": "reserved_capacity",
     "SpotToSpotConsolidation": "spot_to_spot_consolidation",
     "NodeOverlay": "",
     "StaticCapacity": "",
@@ -42,7 +42,8 @@ class Flags:
     ----------
     provider
         Where nodes come from. kwok: Node objects that kwok plays, on any cluster and without a cloud.
-        aws: EC2 by the packaged catalogue's list prices, only to --observe with; nothing is asked of AWS.
+        aws: EC2, with --cluster-name; credentials and region as AWS's own tools find them. With --observe by
+        the packaged catalogue's list prices: nothing is asked of AWS.
     observe
         Only look, beside another controller, and tell what Dovetail would have launched, moved and saved.
         Nothing is written to the cluster, no lease is taken.
@@ -137,12 +138,6 @@ class Flags:
 
     def options(self) -> Options:
         """The values. Raises InputError for the first that is not valid."""
-        if self.provider == "aws" and not self.observe:
-            raise InputError(
-                "there is no AWS provider yet: nothing can be launched there",
-                source="--provider",
-                remedy="give --observe to see what would be, or --provider kwok",
-            )
         return Options(
             settings=self._settings(),
             provider=self.provider,

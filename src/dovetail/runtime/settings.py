@@ -22,9 +22,10 @@ _SHORTEST_NOMINATION = 10 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """Features that are off unless asked for."""
+    """Features that may be off."""
 
     node_repair: bool = False
+    reserved_capacity: bool = True
     spot_to_spot_consolidation: bool = False
 
 

@@ -24,6 +24,7 @@ from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.runtime.observation import Observation
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.process import ProcessPlanner
+from dovetail.runtime.process.aws import Connected, connected
 from dovetail.runtime.process.clock import WallClock
 from dovetail.runtime.process.election import Candidate, Election
 from dovetail.runtime.process.endpoints import serve
@@ -61,7 +62,6 @@ class Process:
             client = await stack.enter_async_context(
                 connect(self._access, qps=options.qps, burst=options.burst)
             )
-            cloud = self._cloud(client)
             version = await greet(client.transport, kinds)
             self._tell("starting", version=__version__, server=self._access.server, kubernetes=version)
             if options.without_effect:
@@ -76,16 +76,20 @@ class Process:
                 )
             )
             if options.observe:
-                await self._observe(client, cloud)
+                await self._observe(client, self._cloud(client))
                 return
             election = await stack.enter_async_context(self._leading(client))
             if self._stop.is_set():
                 return
+            aws = await stack.enter_async_context(self._aws(client))
             planner = await stack.enter_async_context(ProcessPlanner())
-            ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics)
+            cloud = aws.cloud if aws is not None else self._cloud(client)
+            queue = aws.queue if aws is not None else None
+            ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, queue)
             self._running = operator = Operator(ports, options.settings)
             Lines(operator.state, self._log)
-            await self._until_stopped(operator.run(), election)
+            also = [aws.cloud.run()] if aws is not None else []
+            await self._until_stopped(operator.run(), election, *also)
             self._tell("stopping")
 
     def _cloud(self, client: HttpClient) -> Provider:
@@ -94,6 +98,24 @@ class Process:
             return ListedCloud()
         types = read_types(options.instance_types) if options.instance_types else default_types()
         return KwokCloud(self._clock, ApiNodes(client), types)
+
+    @contextlib.asynccontextmanager
+    async def _aws(self, client: HttpClient) -> AsyncIterator[Connected | None]:
+        """The provider that acts on AWS, if that is the one; connected only once this process leads."""
+        options = self._options
+        if options.aws is None:
+            yield None
+            return
+        gates = options.settings.gates
+        async with connected(
+            options.aws,
+            client.transport,
+            self._clock,
+            self._log,
+            os.environ,
+            reserved_capacity=gates.reserved_capacity,
+        ) as found:
+            yield found
 
     async def _observe(self, client: HttpClient, cloud: Provider) -> None:
         """Without the lease: an observer acts on nothing, and there may be any number."""
@@ -118,10 +140,13 @@ class Process:
         seen = self._running
         return seen.table() if isinstance(seen, Observation) else ""
 
-    async def _until_stopped(self, acting: Coroutine[Any, Any, None], election: Election | None) -> None:
-        """Both for ever, or until one fails or somebody asks for the end."""
+    async def _until_stopped(
+        self, acting: Coroutine[Any, Any, None], election: Election | None, *also: Coroutine[Any, Any, None]
+    ) -> None:
+        """All for ever, or until one fails or somebody asks for the end."""
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(acting, name="operator")]
+            running += [tasks.create_task(one, name="provider") for one in also]
             if election is not None:
                 running.append(tasks.create_task(election.keep(), name="lease"))
             await self._stop.wait()

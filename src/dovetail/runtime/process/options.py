@@ -14,6 +14,23 @@ LEASE = "karpenter-leader-election"
 
 
 @dataclass(frozen=True, slots=True)
+class AwsOptions:
+    """What the AWS provider is told; "" is what EKS is asked for. Intervals are nanoseconds."""
+
+    cluster: str
+    endpoint: str = ""
+    ca_bundle: str = ""
+    isolated_vpc: bool = False
+    vm_memory_overhead_percent: float = 0.075
+    interruption_queue: str = ""
+    reserved_enis: int = 0
+    dry_run: bool = True
+    image_refresh: int = MINUTE
+    subnet_refresh: int = MINUTE
+    expressions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """See docs/reference/run.md for each."""
 
@@ -32,4 +49,5 @@ class Options:
     log_level: str = "info"
     observe: bool = False  # look and tell, write nothing
     tell_every: int = 10 * MINUTE  # when observing, nanoseconds
+    aws: AwsOptions | None = None  # iff the provider is AWS's, and acts
     without_effect: tuple[str, ...] = ()  # flags that were given and change nothing

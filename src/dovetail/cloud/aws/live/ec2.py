@@ -159,7 +159,7 @@ class LiveEc2:
         if not dry_run:
             return await self._call(method, **request)
         try:
-            await self._call(method, DryRun=True, **request)
+            await self._call(method, **{**request, "DryRun": True})
         except AwsError as error:
             if error.code != _ALLOWED:
                 raise

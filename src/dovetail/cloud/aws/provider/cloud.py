@@ -15,6 +15,7 @@ from dovetail.cloud.aws import shapes
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.drift import Made, drift
 from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.nodeclass import resolver
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
 from dovetail.cloud.aws.provider.fleets import Fleets
 from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, provider_id
@@ -48,6 +49,7 @@ class Options:
     node: NodeOptions = field(default_factory=NodeOptions)
     isolated_vpc: bool = False
     reserved_capacity: bool = True
+    classes: resolver.Options = field(default_factory=resolver.Options)
 
 
 class AwsCloud:
@@ -72,7 +74,7 @@ class AwsCloud:
         self._options = options
         self._market = Market(aws, clock, options.node)
         self._around = surroundings
-        self._resolver = ClassResolver(aws, clock, self._surroundings)
+        self._resolver = ClassResolver(aws, clock, self.surroundings, options.classes)
         self._instances = Instances(aws.ec2, clock, options.cluster)
         self._unavailable = UnavailableOfferings()
         self._kept = KeptTemplates(aws.ec2, clock, options.cluster)
@@ -106,6 +108,10 @@ class AwsCloud:
                 heard = self._clock.now()
                 await self.start()
 
+    async def surroundings(self) -> Surroundings:
+        """The cluster that nodes join. Raises AwsError, ApiError."""
+        return await self._around(self._market)
+
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
         """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
         avoided = self._unavailable.active(self._clock.now())
@@ -128,7 +134,7 @@ class AwsCloud:
         check_ready(node_class)
         try:
             resolution = await self.resolve(node_class)
-            stage = (await self._surroundings()).stage
+            stage = (await self.surroundings()).stage
             order = Order(claim, node_class, resolution, stage, self.instance_types(node_class))
             launched = await self._launcher.launch(order)
         except AwsError as error:
@@ -219,9 +225,6 @@ class AwsCloud:
         found = claim.metadata.labels
         pool = tuple(found.get(key, "") for key in (labels.CAPACITY_TYPE, labels.INSTANCE_TYPE, labels.ZONE))
         self._unavailable.mark([(pool[0], pool[1], pool[2])], self._clock.now())
-
-    async def _surroundings(self) -> Surroundings:
-        return await self._around(self._market)
 
     def _fresh(self, identifier: str) -> Instance | None:
         """One that this process launched just now: EC2 may not show it yet."""

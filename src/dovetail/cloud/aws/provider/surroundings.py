@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from dovetail.base.clock import MINUTE, Clock
 from dovetail.cloud.aws.api import Eks
+from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.nodeclass.rehearsal import Stage
 from dovetail.cloud.aws.nodeclass.resolver import Surroundings
 from dovetail.cloud.aws.provider.market import Market
+from dovetail.cloud.aws.shapes import EksCluster
 from dovetail.cloud.aws.userdata import Cluster
 
 REFRESH = 5 * MINUTE  # how often Kubernetes is asked for its version
@@ -24,6 +26,7 @@ class Told:
     ca_bundle: str = ""
     reserved_enis: int = 0
     expressions: bool = False
+    fallback_ca: str = ""  # whom the controller itself trusts, where EKS cannot be asked
 
 
 class Around:
@@ -64,7 +67,13 @@ class Around:
 
     async def _cluster(self) -> Cluster:
         told = self._told
-        found = await self._eks.describe_cluster(told.name)
+        try:
+            found = await self._eks.describe_cluster(told.name)
+        except AwsError as error:
+            # A cluster that EKS does not run is known well enough by its address.
+            if not told.endpoint or error.refusal not in (Refusal.NOT_FOUND, Refusal.UNAUTHORIZED):
+                raise
+            found = EksCluster(told.name, told.endpoint, told.fallback_ca, "", "")
         return Cluster(
             told.name,
             told.endpoint or found.endpoint,

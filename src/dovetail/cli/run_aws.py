@@ -1,0 +1,127 @@
+"""Karpenter's settings of the AWS provider."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from urllib.parse import urlsplit
+
+from cyclopts import Parameter
+
+from dovetail.base.clock import MINUTE
+from dovetail.base.errors import InputError
+from dovetail.cli.run_environment import Bool, from_environment
+from dovetail.runtime.process.options import AwsOptions
+from dovetail.units.duration import parse_duration
+
+_GATE = "NodeClassCEL"
+
+
+@Parameter(name="*")
+@from_environment
+@dataclass(frozen=True, kw_only=True)
+class AwsFlags:
+    """What `--provider aws` heeds; without effect with another provider.
+
+    Parameters
+    ----------
+    cluster_name
+        The EKS cluster's name. Needed with --provider aws.
+    cluster_endpoint
+        The address that nodes join; EKS is asked by default.
+    cluster_ca_bundle
+        Whom nodes trust, in base64; EKS is asked by default.
+    isolated_vpc
+        true: the Pricing API is not reached, so that prices on demand are those of the packaged catalogue.
+    vm_memory_overhead_percent
+        The share of memory that virtual machines lack; 0.075 is 7.5 %.
+    interruption_queue
+        The SQS queue of interruptions; without one only status checks tell of broken machines.
+    reserved_enis
+        Network interfaces that pods do not get.
+    disable_dry_run
+        true: classes are not tried by dry runs of launches.
+    ami_refresh_interval
+        How often images are looked up.
+    subnet_refresh_interval
+        How often subnets are looked up.
+    aws_feature_gates
+        NodeClassCEL=true lets kubelet settings be expressions.
+    """
+
+    cluster_name: str = ""
+    cluster_endpoint: str = ""
+    cluster_ca_bundle: str = ""
+    isolated_vpc: Bool = "false"
+    vm_memory_overhead_percent: float = 0.075
+    interruption_queue: str = ""
+    reserved_enis: int = 0
+    disable_dry_run: Bool = "false"
+    ami_refresh_interval: str = "1m"
+    subnet_refresh_interval: str = "1m"
+    aws_feature_gates: str = f"{_GATE}=false"
+
+    def given(self) -> tuple[str, ...]:
+        """Names of those that are not as by default. Raises InputError for one that is not valid."""
+        self._checked()
+        changed = (item.name for item in fields(self) if getattr(self, item.name) != item.default)
+        return tuple(f"--{name.replace('_', '-')}" for name in changed)
+
+    def options(self) -> AwsOptions:
+        """The values. Raises InputError."""
+        if not self.cluster_name:
+            raise InputError(
+                "missing field, cluster-name",
+                source="--cluster-name",
+                remedy="give the EKS cluster's name, or set CLUSTER_NAME",
+            )
+        endpoint = urlsplit(self.cluster_endpoint)
+        if self.cluster_endpoint and not (endpoint.scheme and endpoint.netloc):
+            raise InputError(
+                f"{self.cluster_endpoint!r}: the cluster endpoint URL is not valid",
+                source="--cluster-endpoint",
+                remedy="give it as https://HOST, or leave it out to ask EKS",
+            )
+        return self._checked()
+
+    def _checked(self) -> AwsOptions:
+        for flag, value in (
+            ("--vm-memory-overhead-percent", self.vm_memory_overhead_percent),
+            ("--reserved-enis", self.reserved_enis),
+        ):
+            if value < 0:
+                raise InputError("cannot be negative", source=flag)
+        return AwsOptions(
+            cluster=self.cluster_name,
+            endpoint=self.cluster_endpoint,
+            ca_bundle=self.cluster_ca_bundle,
+            isolated_vpc=self.isolated_vpc == "true",
+            vm_memory_overhead_percent=self.vm_memory_overhead_percent,
+            interruption_queue=self.interruption_queue,
+            reserved_enis=self.reserved_enis,
+            dry_run=self.disable_dry_run == "false",
+            image_refresh=_interval("--ami-refresh-interval", self.ami_refresh_interval),
+            subnet_refresh=_interval("--subnet-refresh-interval", self.subnet_refresh_interval),
+            expressions=_gates(self.aws_feature_gates),
+        )
+
+
+def _interval(flag: str, text: str) -> int:
+    try:
+        interval = parse_duration(text)
+    except ValueError as error:
+        raise InputError(str(error), source=flag) from None
+    if interval < MINUTE:
+        raise InputError(f"{text} is too short", source=flag, remedy="give 1m or more")
+    return interval
+
+
+def _gates(text: str) -> bool:
+    """Whether NodeClassCEL is on."""
+    found = False
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        name, _, value = part.partition("=")
+        if name != _GATE or value not in ("true", "false"):
+            remedy = f"give {_GATE}=true or {_GATE}=false"
+            raise InputError(f"{part!r} is not valid", source="--aws-feature-gates", remedy=remedy)
+        found = value == "true"
+    return found

@@ -1,0 +1,130 @@
+"""The AWS provider of a process: connected, and told about the cluster."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from dovetail.base.clock import Clock
+from dovetail.base.errors import ApiError, Forbidden, InputError, NotFound
+from dovetail.base.eventlog import EventLog
+from dovetail.cloud.aws.api import Aws
+from dovetail.cloud.aws.errors import AwsError, Refusal
+from dovetail.cloud.aws.nodeclass import resolver
+from dovetail.cloud.aws.provider import Around, AwsCloud, NodeOptions, Options, SqsQueue, Told
+from dovetail.cloud.interruption import InterruptionQueue
+from dovetail.kube.http.transport import Request, Transport, check
+from dovetail.runtime.process.options import AwsOptions
+
+_DNS = "/api/v1/namespaces/kube-system/services/kube-dns"
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The provider, and the queue that it is told of interruptions through."""
+
+    cloud: AwsCloud
+    queue: InterruptionQueue | None
+
+
+class ClusterFacts:
+    """What the API server knows of the cluster that nodes are to join."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def version(self) -> str:
+        """Such as "1.33". Raises ApiError."""
+        return minor(await check(self._transport))
+
+    async def dns_ip(self) -> str | None:
+        """The address of kube-dns; None where there is none, or where we may not ask. Raises ApiError."""
+        try:
+            found = await self._transport.ask(Request("GET", _DNS))
+        except (NotFound, Forbidden):
+            return None
+        service: dict[str, Any] = msgspec.json.decode(found, type=dict[str, Any])
+        return service.get("spec", {}).get("clusterIP") or None
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    options: AwsOptions,
+    transport: Transport,
+    clock: Clock,
+    log: EventLog,
+    environ: Mapping[str, str],
+    *,
+    reserved_capacity: bool,
+) -> AsyncIterator[Connected]:
+    """Connected within the block. Raises InputError for what the user has to mend."""
+    try:
+        # Its libraries are loaded by nobody else.
+        from dovetail.cloud.aws.live import connect
+    except ImportError as error:
+        remedy = "install the extra: pip install 'dovetail[aws]'"
+        raise InputError(f"the AWS provider needs {error.name}", source="--provider", remedy=remedy) from None
+    facts = ClusterFacts(transport)
+    authority = base64.b64encode(transport.access.authority).decode()
+    told = Told(
+        options.cluster,
+        options.endpoint,
+        options.ca_bundle,
+        options.reserved_enis,
+        options.expressions,
+        fallback_ca=authority,
+    )
+    async with connect(environ) as aws:
+        around = Around(aws.eks, clock, aws.region, told, version=facts.version, dns_ip=facts.dns_ip)
+        cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity))
+        await _greet(aws, options, cloud)
+        await cloud.start()
+        name = options.interruption_queue
+        yield Connected(cloud, SqsQueue(aws.sqs, clock, name) if name else None)
+
+
+def provider_options(options: AwsOptions, reserved_capacity: bool) -> Options:
+    """What the provider itself needs of all this."""
+    return Options(
+        cluster=options.cluster,
+        node=NodeOptions(options.vm_memory_overhead_percent, options.reserved_enis),
+        isolated_vpc=options.isolated_vpc,
+        reserved_capacity=reserved_capacity,
+        classes=resolver.Options(
+            dry_run=options.dry_run,
+            reserved_capacity=reserved_capacity,
+            image_refresh=options.image_refresh,
+            subnet_refresh=options.subnet_refresh,
+        ),
+    )
+
+
+def minor(version: str) -> str:
+    """ "1.33" of "v1.33.1-eks-abc"."""
+    return ".".join(version.removeprefix("v").split(".")[:2])
+
+
+async def _greet(aws: Aws, options: AwsOptions, cloud: AwsCloud) -> None:
+    """What has to be right before anything starts."""
+    try:
+        await aws.sts.get_caller_identity()
+    except AwsError as error:
+        raise InputError(
+            f"AWS does not know who we are: {error.message}",
+            source=f"AWS in {aws.region}",
+            remedy="give the controller's service account a role (EKS Pod Identity or IRSA), or log in",
+        ) from None
+    try:
+        await cloud.surroundings()
+    except AwsError as error:
+        remedy = "allow eks:DescribeCluster, or give --cluster-endpoint"
+        if error.refusal is Refusal.NOT_FOUND:
+            remedy = f"give the name of a cluster in {aws.region}, or set AWS_REGION to where it is"
+        raise InputError(str(error), source=f"--cluster-name {options.cluster}", remedy=remedy) from None
+    except ApiError as error:
+        raise InputError(str(error), source="the API server") from None

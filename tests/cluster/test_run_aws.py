@@ -1,0 +1,138 @@
+"""The controller with the AWS provider: on a real control plane, and on moto in the place of AWS.
+
+moto starts no machines, so nodes never join; what is bought, tagged and ended is there to be looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.cloud.aws import images
+from tests.cluster.controlplane.start import ControlPlane
+from tests.cluster.running import Controller, eventually
+from tests.conformance.aws_accounts import CLUSTER, REGION, ROLE, moto_table, put_parameter, served, settle
+
+CLASS = f"""
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {{name: default}}
+spec:
+  role: {ROLE}
+  amiSelectorTerms: [{{alias: al2023@latest}}]
+  subnetSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
+  securityGroupSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: aws}}
+spec:
+  template:
+    spec:
+      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
+      requirements:
+      - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
+      - {{key: kubernetes.io/arch, operator: In, values: [amd64]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: wants-a-node}}
+spec:
+  nodeSelector: {{karpenter.sh/nodepool: aws}}
+  containers: [{{name: main, image: pause, resources: {{requests: {{cpu: "1"}}}}}}]
+"""
+
+
+@pytest.fixture
+def account(api_server: ControlPlane) -> Iterator[dict[str, str]]:
+    """The environment of a process that talks to the account."""
+    version = api_server.run("kubectl", "version", "-o", "json")
+    minor = ".".join(json.loads(version)["serverVersion"]["gitVersion"][1:].split(".")[:2])
+    with served() as endpoint:
+        settled = settle()
+        for item in images.parameters("al2023@latest", minor):
+            put_parameter(moto_table("ssm"), item.name, settled.image)
+        yield {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+        }
+
+
+def get(plane: ControlPlane, *what: str) -> Any:
+    return json.loads(plane.run("kubectl", "get", *what, "-o", "json"))
+
+
+def conditions(item: Any) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in item.get("status", {}).get("conditions", ())}
+
+
+def running() -> list[Any]:
+    found = [one for item in moto_table("ec2").all_reservations() for one in item.instances]
+    return [item for item in found if item.state == "running"]
+
+
+def test_a_pod_gets_an_instance_and_its_end_is_the_instances(
+    api_server: ControlPlane, account: dict[str, str], tmp_path: Path
+) -> None:
+    command = (sys.executable, "-m", "dovetail", "crds")
+    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    api_server.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
+    api_server.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    api_server.run("kubectl", "apply", "-f", "-", stdin=CLASS)
+    unschedulable = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    patch = json.dumps({"status": {"conditions": unschedulable}})
+    api_server.run("kubectl", "patch", "pod/wants-a-node", "--subresource=status", "-p", patch)
+    flags = ("--provider", "aws", "--cluster-name", CLUSTER, "--interruption-queue", CLUSTER)
+    with Controller(api_server, tmp_path, *flags, **account) as controller:
+        claims = eventually(
+            lambda: [
+                item for item in get(api_server, "nodeclaims")["items"] if "providerID" in item["status"]
+            ],
+            lambda found: len(found) == 1,
+        )
+        made = get(api_server, "ec2nodeclass", "default")
+        assert conditions(made)["Ready"] == "True", made["status"]
+        (instance,) = running()
+        assert claims[0]["status"]["providerID"].endswith(f"/{instance.id}")
+        assert conditions(claims[0])["Launched"] == "True"
+        tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
+        assert tags["eks:eks-cluster-name"] == CLUSTER and tags["karpenter.sh/nodepool"] == "aws"
+        api_server.run("kubectl", "delete", "pod/wants-a-node", "--now")
+        api_server.run("kubectl", "delete", "nodepool", "aws")
+        eventually(running, lambda found: found == [])
+        api_server.run("kubectl", "delete", "ec2nodeclass", "default")
+        assert not moto_table("iam").get_instance_profiles()
+        assert controller.stop() == 0
+        assert "Traceback" not in controller.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "told"),
+    [
+        ((), {}, "missing field, cluster-name"),
+        (("--cluster-name", "nobody"), {}, "No cluster found for name: nobody"),
+        (("--cluster-name", CLUSTER), {"AWS_REGION": ""}, "nobody says in which AWS region"),
+        (("--cluster-name", CLUSTER, "--cluster-endpoint", "here"), {}, "cluster endpoint URL is not valid"),
+    ],
+)
+def test_what_keeps_it_from_starting(
+    api_server: ControlPlane,
+    account: dict[str, str],
+    tmp_path: Path,
+    flags: tuple[str, ...],
+    environment: dict[str, str],
+    told: str,
+) -> None:
+    whole = {**account, **environment, "AWS_CONFIG_FILE": str(tmp_path / "none")}
+    lease = ("--disable-leader-election", "true")
+    with Controller(api_server, tmp_path, "--provider", "aws", *lease, *flags, **whole) as controller:
+        eventually(controller.log.read_text, lambda text: told in text)
+        assert "Traceback" not in controller.log.read_text()
