@@ -11,7 +11,7 @@ The same versions of the two packages give the same bytes. What is taken:
 - apache-libcloud: pricing.json, on-demand Linux prices per region. A price of 0 there means unknown.
 
 Kept are types with hvm virtualization and an x86_64 or arm64 processor: what a Kubernetes node can run on.
-The file's layout is that of `Catalog` in src/dovetail/cloud/catalog/store.py.
+The file's layout is that of `Catalog` in src/dovetail/cloud/catalog/store.py, with the records of records.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail.base.errors import InputError
-from dovetail.cli.catalog import catalog
+from dovetail.cli.catalog import show as catalog
 from dovetail.cli.main import BAD_INPUT, OK, run
 
 _Text = pytest.CaptureFixture[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from dovetail.base.errors import InputError
 from dovetail.cli import catalog_output as output_of
@@ -20,6 +20,7 @@ from dovetail.cli.catalog_query import (
     ordered,
     select,
 )
+from dovetail.cli.catalog_refresh import refresh
 from dovetail.cloud import catalog as ec2
 from dovetail.model.offering import InstanceType
 
@@ -29,7 +30,12 @@ _TABLE_ROWS = 40
 _Several = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
 
-def catalog(
+catalog = App(name="catalog")
+catalog.command(refresh)
+
+
+@catalog.default
+def show(
     *,
     region: str | None = None,
     category: _Several = (),

@@ -56,9 +56,10 @@ def print_table(answer: Answer, limit: int | None) -> None:
 
 def print_json(answer: Answer, limit: int | None) -> None:
     """Everything, prices in dollars per hour."""
+    told = store.live(answer.region)
     document = {
         "region": answer.region,
-        "sources": store.load().sources,
+        "sources": {"aws": told.asked} if told is not None else store.load().sources,
         "typesInRegion": len(answer.types),
         "withoutPrice": answer.unpriced(),
         "matching": len(answer.chosen),
@@ -77,7 +78,11 @@ def _notes(answer: Answer, limit: int | None) -> Iterable[str]:
         f"{answer.region} sells {len(answer.types)} types; {answer.unpriced()} of them have no known price "
         "and are therefore unavailable."
     )
-    yield f"On-demand prices as of {store.load().sources['prices']}; spot prices (~) are estimates."
+    told = store.live(answer.region)
+    if told is not None:
+        yield f"Types and prices are as AWS told them on {told.asked}."
+    else:
+        yield f"On-demand prices as of {store.load().sources['prices']}; spot prices (~) are estimates."
 
 
 def _grid(*headings: str) -> Table:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _STYLES = {
     Verdict.FINE: "green",
-    Verdict.UNTRIED: "dim",
     Verdict.UNSURE: "yellow",
     Verdict.MISSING: "bold red",
     Verdict.UNREACHABLE: "bold red",
 }
+_LONGEST = 300
 _BAD = 2  # the exit code of something that the user has to change
 
 
@@ -141,9 +141,13 @@ def print_findings(findings: tuple[Finding, ...], output: str, console: Console 
     for name in ("WHAT", "VERDICT", "DETAIL"):
         table.add_column(name, no_wrap=name != "DETAIL")
     for item in findings:
-        style = _STYLES[item.verdict]
-        table.add_row(item.subject, f"[{style}]{item.verdict}[/]", _escaped(item.detail))
+        if item.verdict is not Verdict.UNTRIED:
+            style = _STYLES[item.verdict]
+            table.add_row(item.subject, f"[{style}]{item.verdict}[/]", _escaped(item.detail))
     console.print(table)
+    untried = [item.subject for item in findings if item.verdict is Verdict.UNTRIED]
+    if untried:
+        console.print(f"\nNot tried, as that would change something or needs a class: {', '.join(untried)}")
     for item in findings:
         if item.remedy and item.verdict in (*FAILED, Verdict.UNSURE):
             console.print(f"\n{item.subject}: {_escaped(item.detail)}\n  {_escaped(item.remedy)}")
@@ -152,4 +156,6 @@ def print_findings(findings: tuple[Finding, ...], output: str, console: Console 
 
 
 def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
+    """One line, however much of a page somebody answered with."""
+    line = " ".join(text.split())
+    return (line if len(line) <= _LONGEST else f"{line[:_LONGEST]}...").replace("[", r"\[")

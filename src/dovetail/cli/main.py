@@ -17,6 +17,7 @@ from dovetail import __version__
 from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import DovetailError, InputError
 
+_CATALOGS = "DOVETAIL_CATALOG"
 OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 _COMMANDS = {
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; answers the exit code."""
     try:
+        _use_catalogs()
         app = _application(overview=not any(argument in _COMMANDS for argument in arguments))
         app(list(arguments), exit_on_error=False, print_error=True, result_action="return_value")
         return OK
@@ -81,6 +83,15 @@ def run(arguments: Sequence[str]) -> int:
         kind = "" if isinstance(error, DovetailError) else f"{type(error).__name__}: "
         _complain(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
         return FAULT
+
+
+def _use_catalogs() -> None:
+    """Regions as AWS told of them, instead of the packaged ones. Costs nothing where there are none."""
+    given = os.environ.get(_CATALOGS, "")
+    if given:
+        from dovetail.cloud.catalog import live, store
+
+        store.use(*map(live.read, live.named(given)))
 
 
 def _complain(message: str) -> None:

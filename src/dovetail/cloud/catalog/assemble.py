@@ -10,7 +10,7 @@ from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.capacity import capacity, overhead, pods
 from dovetail.cloud.catalog.labels import requirements
-from dovetail.cloud.catalog.offerings import offerings
+from dovetail.cloud.catalog.offerings import offerings, with_spot_prices
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.model import labels
@@ -36,10 +36,13 @@ def instance_types(
     )
     place = _places(region, zones)
     made = []
+    told = store.live(region)
+    spot = told.spot() if told is not None else None
     for record, sold_in, price in store.sold(region):
         where = tuple((name, place[name]) for name in sold_in if name in place)
         if where and runs(record, settings):
-            made.append(make(record, settings, region=region, zones=where, on_demand=price))
+            item = make(record, settings, region=region, zones=where, on_demand=price)
+            made.append(item if spot is None else with_spot_prices(item, spot))
     return tuple(made)
 
 

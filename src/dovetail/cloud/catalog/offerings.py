@@ -9,11 +9,13 @@ it is the same in every process and changes only with the table below.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from dovetail.base.streams import stream
 from dovetail.model import labels
-from dovetail.model.offering import Offering
+from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements
 
 # Spot discounts in thousandths of the on-demand price, by category of the family; first match counts.
@@ -63,6 +65,18 @@ def offerings(
             for zone, zone_id in zones
         ]
     return tuple(made)
+
+
+def with_spot_prices(item: InstanceType, prices: Mapping[tuple[str, str], int]) -> InstanceType:
+    """The type with spot prices by (type, zone) as they are known; one without a price is sold to nobody."""
+
+    def priced(one: Offering) -> Offering:
+        if one.capacity_type != labels.SPOT:
+            return one
+        price = prices.get((item.name, one.zone), 0)
+        return replace(one, price=price, available=price > 0, estimated=False)
+
+    return replace(item, offerings=tuple(map(priced, item.offerings)))
 
 
 def spot_price(family: str, zone: str, on_demand: int) -> int:

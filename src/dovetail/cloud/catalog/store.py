@@ -1,10 +1,12 @@
-"""The packaged data file, made by scripts/make_catalog.py: EC2's types, where they are sold, their prices."""
+"""EC2's types, where they are sold, their prices: as packaged, or a region as AWS told of it itself.
+
+The packaged file is made by scripts/make_catalog.py.
+"""
 
 from __future__ import annotations
 
 import difflib
 import gzip
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
@@ -12,80 +14,12 @@ from importlib import resources
 import msgspec
 
 from dovetail.base.errors import InputError
+from dovetail.cloud.catalog.live import LiveRegion
+from dovetail.cloud.catalog.records import Accelerator, Gpu, Neuron, TypeRecord
+
+__all__ = ["Accelerator", "Gpu", "Neuron", "TypeRecord"]
 
 FORMAT = 1
-_NAME = re.compile(r"([a-z]+)(?:-[0-9]+tb)?([0-9]+).*\.(.+)")
-
-
-class Gpu(msgspec.Struct, array_like=True, frozen=True):
-    manufacturer: str
-    name: str
-    count: int
-    memory: int  # MiB per GPU
-
-
-class Accelerator(msgspec.Struct, array_like=True, frozen=True):
-    manufacturer: str
-    name: str
-    count: int
-
-
-class Neuron(msgspec.Struct, array_like=True, frozen=True):
-    name: str
-    devices: int
-    cores: int  # per device
-
-
-class TypeRecord(msgspec.Struct, array_like=True, frozen=True):
-    """One type as EC2 describes it; the order of the fields is the order in the file."""
-
-    name: str
-    arch: str  # amd64 or arm64
-    vcpus: int
-    memory: int  # MiB, before anything is taken off
-    manufacturer: str
-    clock: int  # MHz sustained; 0 where EC2 does not say, which the label then says too
-    ebs_bandwidth: int  # Mbps; 0 where not EBS-optimised by default
-    network_performance: str  # EC2's words, such as "Up to 10 Gigabit"
-    network_baseline: int  # Mbps, over all cards
-    hypervisor: str  # "" for bare metal
-    encryption_in_transit: bool
-    nitro_enclaves: bool
-    storage: int  # GB of local disks
-    nvme: bool  # True iff the local disks are NVMe
-    bare_metal: bool
-    burstable: bool
-    interfaces: int  # over all network cards
-    default_card_interfaces: int
-    ipv4_per_interface: int
-    efa_interfaces: int
-    gpus: tuple[Gpu, ...]
-    accelerators: tuple[Accelerator, ...]
-    neurons: tuple[Neuron, ...]
-    spot: bool  # True iff sold as spot anywhere
-
-    @property
-    def family(self) -> str:
-        return self.name.partition(".")[0]
-
-    @property
-    def size(self) -> str:
-        return self.name.partition(".")[2]
-
-    @property
-    def category(self) -> str:
-        """The letters before the generation: "m" of m7i-flex.large, "u" of u-12tb1.112xlarge."""
-        return self._parts()[0]
-
-    @property
-    def generation(self) -> int:
-        return int(self._parts()[1])
-
-    def _parts(self) -> tuple[str, ...]:
-        match = _NAME.fullmatch(self.name)
-        if match is None:
-            raise ValueError(f"{self.name!r} is not the name of an instance type, such as m5.large")
-        return match.groups()
 
 
 class RegionRecord(msgspec.Struct, frozen=True):
@@ -105,6 +39,22 @@ class Catalog(msgspec.Struct, frozen=True):
     regions: dict[str, msgspec.Raw]
 
 
+# Regions as AWS told of them, by name: chosen once by whoever starts a process, before anything is read.
+_LIVE: dict[str, LiveRegion] = {}
+
+
+def use(*found: LiveRegion) -> None:
+    """From now on these regions are as in these files; without any, all are as packaged."""
+    _LIVE.clear()
+    _LIVE.update({item.region: item for item in found})
+    region.cache_clear()
+
+
+def live(name: str) -> LiveRegion | None:
+    """The region as AWS told of it, if a file of it is used."""
+    return _LIVE.get(name)
+
+
 @lru_cache(maxsize=1)
 def load() -> Catalog:
     """The packaged catalogue, decoded once."""
@@ -117,12 +67,14 @@ def load() -> Catalog:
 
 def regions() -> tuple[str, ...]:
     """Every region of the catalogue, sorted."""
-    return tuple(sorted(load().regions))
+    return tuple(sorted({*load().regions, *_LIVE}))
 
 
 @lru_cache(maxsize=32)
 def region(name: str) -> RegionRecord:
     """One region's offerings. Raises InputError for a region that the catalogue does not have."""
+    if name in _LIVE:
+        return _as_packaged(_LIVE[name])
     raw = load().regions.get(name)
     if raw is None:
         guesses = difflib.get_close_matches(name, regions(), n=3, cutoff=0.6)
@@ -137,7 +89,14 @@ def region(name: str) -> RegionRecord:
 def sold(name: str) -> Iterator[tuple[TypeRecord, tuple[str, ...], int]]:
     """(type, names of its zones, on-demand price) of every type that the region sells, by name."""
     place = region(name)
-    for record, mask, price in zip(load().types, place.masks, place.prices, strict=True):
+    types = tuple(row.record for row in _LIVE[name].rows) if name in _LIVE else load().types
+    for record, mask, price in zip(types, place.masks, place.prices, strict=True):
         if mask:
             zones = tuple(zone for bit, (zone, _) in enumerate(place.zones) if mask >> bit & 1)
             yield record, zones, price
+
+
+def _as_packaged(found: LiveRegion) -> RegionRecord:
+    bits = {zone: 1 << bit for bit, (zone, _) in enumerate(found.zones)}
+    masks = tuple(sum(bits[zone] for zone in row.zones) for row in found.rows)
+    return RegionRecord(found.zones, masks, tuple(row.price for row in found.rows))

@@ -186,7 +186,7 @@ def _resolved(name: str, node_class: EC2NodeClass, found: NodeClassResolution) -
         ("AMIsReady", tuple(item.id for item in found.images)),
     ):
         if condition not in bad:
-            yield Finding("class", f"{name}: {condition}", Verdict.FINE, ", ".join(what))
+            yield Finding("class", f"{name}: {condition}", Verdict.FINE, ", ".join(dict.fromkeys(what)))
     for item in bad.values():
         remedy = "" if item.status == "Unknown" else "correct the selector, or tag what it should select"
         yield Finding("class", f"{name}: {item.condition}", Verdict.MISSING, item.message, remedy)

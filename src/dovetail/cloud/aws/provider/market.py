@@ -13,12 +13,12 @@ from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.reservations import Reservation, with_reservations
 from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.offerings import with_spot_prices
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Pool
 from dovetail.cloud.unavailable import without
-from dovetail.model import labels
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType
 
 Zones = tuple[tuple[str, str], ...]  # (name, id)
 
@@ -129,16 +129,7 @@ class Market:
     def _priced(self, item: InstanceType) -> InstanceType:
         """With spot prices as they were heard; a pool without one is sold to nobody."""
         spot = self.sold.spot
-        if spot is None:
-            return item
-
-        def priced(one: Offering) -> Offering:
-            if one.capacity_type != labels.SPOT:
-                return one
-            price = spot.get((item.name, one.zone), 0)
-            return replace(one, price=price, available=price > 0, estimated=False)
-
-        return replace(item, offerings=tuple(map(priced, item.offerings)))
+        return item if spot is None else with_spot_prices(item, spot)
 
     async def _types(self) -> Sold:
         records = await self._aws.ec2.describe_instance_types()
@@ -178,4 +169,5 @@ def _packaged(region: str) -> Sold:
         {record.name: frozenset(places) for record, places, _ in rows},
         zones,
         {record.name: price for record, _, price in rows if price},
+        told.spot() if (told := store.live(region)) is not None else None,
     )
