@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import operated
 import pytest
+from aws_cloud import OnAws
 from operated import Operated, node_class, play, pool
 from stories import apart, inflate
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.cloud.aws.memory.gate import GateOptions
+from dovetail.cloud.eventbridge import write
 from dovetail.cloud.interruption import InterruptionKind, instance_id
 from dovetail.controllers.interruption.metrics import DELETED, RECEIVED, UNHEALTHY
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
@@ -118,3 +122,31 @@ def test_the_same_message_twice_is_one_replacement() -> None:
     world = play(script)
     assert len(world.records("instance.started")) == 4
     assert len(world.messages("SpotInterrupted")) == 2
+
+
+def test_a_thousand_messages_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operated, "CLOUD", "aws")
+
+    async def script(world: Operated) -> None:
+        claim, *_ = await three_spot_nodes(world)
+        assert isinstance(world.cloud, OnAws)
+        aws = world.cloud.aws
+        aws.gate.options = GateOptions(fastest=10, slowest=30)  # ms
+        now = world.clock.now()
+        for number in range(4_999):
+            aws.send(write(InterruptionKind.TERMINATED, f"i-{number:017x}", now))
+        mine = write(InterruptionKind.SPOT, instance_id(claim.status.provider_id), now)
+        aws.send(mine)
+        aws.send(mine)  # at least once
+        await world.clock.sleep(5 * SECOND)
+        assert world.metrics.value(DELETED) == 5_001
+        assert aws.gate.calls["sqs:DeleteMessageBatch"] == 501
+        series = {"nodepool": "general", "capacity_type": "spot", "termination_mode": "graceful"}
+        policy = "WhenEmptyOrUnderutilized"
+        assert (
+            world.metrics.value(CLAIMS, reason="spot_interrupted", consolidation_policy=policy, **series) == 1
+        )
+        await world.clock.sleep(MINUTE)
+        assert len(world.state.all(NodeClaim)) == 3
+
+    play(script)
