@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import operated
 import pytest
-from operated import Operated, node_class, play, pod, pool
+from aws_cloud import OnAws
+from operated import Operated, node_class, play, pod, pool, replicas
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -409,5 +411,26 @@ def test_a_restart_anywhere_on_the_way_down(after: int) -> None:
         await world.clock.sleep(4 * MINUTE)
         assert (await world.client.list(NodeClaim)).items == (await world.client.list(Node)).items == ()
         assert await world.cloud.list() == []
+
+    play(script)
+
+
+def test_instances_bear_the_names_of_their_claims_and_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operated, "CLOUD", "aws")
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), replicas("web", 3, cpu="1500m"))
+        await world.clock.sleep(3 * MINUTE)
+        assert isinstance(world.cloud, OnAws)
+        nodes = {node.spec.provider_id: node.metadata.name for node in world.state.all(Node)}
+        claims = {claim.status.provider_id: claim for claim in world.state.all(NodeClaim)}
+        found = await world.cloud.aws.ec2.describe_instances()
+        assert len(found) == len(nodes) > 1
+        for item in found:
+            place = f"aws:///{item.zone}/{item.id}"
+            assert item.tags["Name"] == nodes[place]
+            assert item.tags["karpenter.sh/nodeclaim"] == claims[place].metadata.name
+            assert claims[place].metadata.annotations["karpenter.k8s.aws/tagged"] == "true"
+        assert world.cloud.aws.gate.calls["ec2:CreateTags"] == len(found)
 
     play(script)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -76,6 +76,10 @@ class ListedCloud:
 
     async def tidy(self, in_use: frozenset[str]) -> None:
         """See Provider. Nothing was made."""
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
+        """See Provider: who only looks writes nothing."""
+        return {}
 
     async def impairments(self) -> Sequence[Impairment]:
         """See Provider."""

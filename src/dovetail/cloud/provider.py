@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -167,6 +167,12 @@ class Provider(Protocol):
 
     async def tidy(self, in_use: frozenset[str]) -> None:
         """Take away instance profiles that were made for classes and are not among those in use, by name."""
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
+        """Write on the claim's instance whose it is and which node; answers annotations that say so.
+
+        None where there is nothing to write. Raises InstanceNotFound.
+        """
 
     async def impairments(self) -> Sequence[Impairment]:
         """Instances of this cluster that fail a status check of the cloud or have an event announced."""

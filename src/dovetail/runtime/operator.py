@@ -35,6 +35,7 @@ from dovetail.controllers.node.terminate import NodeTermination
 from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceCollection
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
+from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
 from dovetail.controllers.nodeclass.collect import ProfileCollection
 from dovetail.controllers.nodeclass.hash import NodeClassHash
 from dovetail.controllers.nodeclass.plain import PlainReadiness
@@ -153,6 +154,7 @@ class Operator:
             yield "interruption", Interruptions(context, self._interruptions).run()
         yield "interruption.instancestatus", InstanceStatus(context).run()
         yield "nodeclaim.expiration", NodeClaimExpiration(context).run()
+        yield "nodeclaim.tagging", NodeClaimTagging(context).queue.run()
         yield "nodeclaim.garbagecollection", ClaimCollection(context).run()
         yield "instance.garbagecollection", InstanceCollection(context).run()
         yield "nodeclaim.podevents", PodEvents(context).queue.run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from dovetail.api.core import Node
@@ -127,6 +127,10 @@ class KwokCloud:
 
     async def tidy(self, in_use: frozenset[str]) -> None:
         """See the port. There are no instance profiles."""
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
+        """See Provider: Node objects say it all."""
+        return {}
 
     async def impairments(self) -> Sequence[Impairment]:
         """See Provider: nothing checks what is not there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -195,6 +195,10 @@ class SimulatedCloud:
 
     async def tidy(self, in_use: frozenset[str]) -> None:
         """See the port. There are no instance profiles."""
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
+        """See Provider: instances know whose they are."""
+        return {}
 
     async def impairments(self) -> Sequence[Impairment]:
         """See the port."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -92,6 +92,11 @@ class FaultyProvider:
         """See Provider."""
         self._enter("tidy", "instance profiles")
         await self._provider.tidy(in_use)
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
+        """See Provider."""
+        self._enter("mark", claim.metadata.name)
+        return await self._provider.mark(claim, node)
 
     async def impairments(self) -> Sequence[Impairment]:
         """See Provider."""

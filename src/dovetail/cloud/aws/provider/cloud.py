@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -38,7 +38,10 @@ PRICES = 12 * HOUR
 SWEEP = 10 * MINUTE
 # How long EC2 may fail to show an instance that it has just launched.
 _APPEARS = MINUTE
-_CLASS = "karpenter.k8s.aws/ec2nodeclass"
+_CLASS, _CLAIM = "karpenter.k8s.aws/ec2nodeclass", "karpenter.sh/nodeclaim"
+# Annotations of claims: whose instances bear their names, and that of the cluster.
+_TAGGED = "karpenter.k8s.aws/tagged"
+_CLUSTER_TAGGED = "compatibility.karpenter.k8s.aws/cluster-name-tagged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +215,18 @@ class AwsCloud:
     async def tidy(self, in_use: frozenset[str]) -> None:
         """See the port."""
         await self._resolver.tidy(in_use)
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
+        """See the port: tags for the claim and, where the class has none of its own, a name."""
+        if claim.metadata.annotations.get(_TAGGED) == "true":
+            return {}
+        identifier = instance_id(claim.status.provider_id)
+        found = await self._instances.find(identifier, fresh=FRESH)
+        if found is None:
+            raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
+        tags = {"Name": found.tags.get("Name", node), _CLAIM: claim.metadata.name}
+        await self._aws.ec2.create_tags((identifier,), tags)
+        return {_TAGGED: "true", _CLUSTER_TAGGED: "true"}
 
     async def impairments(self) -> Sequence[Impairment]:
         """See the port."""
