@@ -48,7 +48,8 @@ def admit(document: Document, old: Document | None = None) -> Document:
         return document
     _refuse_unknown(schema, document)
     result: Document = with_defaults(schema, document)
-    before = None if old is None else with_defaults(schema, old)
+    # What is stored has its defaults, most often: then equal content needs no copy of it.
+    before = old if old is None or _same_content(result, old) else with_defaults(schema, old)
     if before is None or not _same_content(result, before):
         _refuse(result, (*_name_causes(result), *validate(schema, result, before)))
     # After the rules, which told that the parts have their types.

@@ -60,6 +60,13 @@ class Schema:
     max_properties: int | None = None
     unique: bool = False  # the array is a set
     rules: tuple[Rule, ...] = ()
+    # True iff it or a part of it has rules: most of a document has none, and is not walked for them.
+    ruled: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = (*self.properties.values(), self.values, self.items)
+        ruled = bool(self.rules) or any(part.ruled for part in parts if part is not None)
+        object.__setattr__(self, "ruled", ruled)
 
     def child(self, key: str) -> Schema | None:
         """The schema of a property, if the key is known."""
@@ -194,6 +201,8 @@ def _wrong_type(wanted: str, value: Any) -> str:
 
 
 def _rules(schema: Schema, value: Any, old: Any | None, path: str) -> Iterator[Cause]:
+    if not schema.ruled:
+        return
     for rule in schema.rules:
         fault = rule.fault(value, old)
         if fault:
