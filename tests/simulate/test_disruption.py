@@ -143,6 +143,25 @@ def test_do_not_disrupt_on_a_node_keeps_it() -> None:
     assert text in world.messages("DisruptionBlocked")
 
 
+def test_a_do_not_disrupt_that_a_node_does_not_know_is_told_and_ignored() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(**quiet(10)), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        for kind in (Node, NodeClaim):
+            name = world.state.all(kind)[0].metadata.name
+            merge = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "30m"}}}
+            await world.client.patch(kind, name, merge=merge)
+        await world.client.delete(Pod, "a", "default")
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    text = "nodes take nothing but \"true\", got '30m', ignoring annotation"
+    told = world.records("event", reason="InvalidDoNotDisruptAnnotation")
+    assert sorted(event["object"].partition("/")[0] for event in told) == ["Node", "NodeClaim"]
+    assert all(event["message"].endswith(text) for event in told)
+    assert len(world.records("disruption")) == 1
+
+
 def test_do_not_disrupt_annotations_are_told() -> None:
     async def script(world: Operated) -> None:
         key = labels.DO_NOT_DISRUPT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from operated import START, Operated, node_class, play, pod, pool, replicas
@@ -13,6 +14,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition, is_true
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cloud.simulated import Limit
+from dovetail.disrupt.consolidation.churn import MOVED_PODS
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
 
@@ -64,6 +66,18 @@ def test_the_replacement_is_up_before_anything_is_drained() -> None:
         "Disrupting NodeClaim: Drifted",
         "Disrupting Node: Drifted",
     ]
+
+
+def test_what_drift_moves_counts_as_moved() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting(), replicas("web", 2))
+        await world.clock.sleep(3 * MINUTE)
+        await relabel(world)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script)
+    (moved,) = json.loads(world.state.all(NodePool)[0].metadata.annotations[MOVED_PODS]).values()
+    assert list(moved.values()) == [2]
 
 
 def test_one_at_a_time_within_the_budget() -> None:

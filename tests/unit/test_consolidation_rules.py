@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import Meta, OwnerReference
@@ -15,6 +16,7 @@ from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import Finding, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
 from dovetail.model.problem import ExistingNode, Problem
+from dovetail.units.timestamp import to_rfc3339
 
 DOLLAR = 1_000_000_000
 
@@ -22,6 +24,11 @@ DOLLAR = 1_000_000_000
 def pod(name: str, owner: str = "") -> Pod:
     made = (OwnerReference(api_version="v1", kind="ReplicaSet", name=owner, uid=owner, controller=True),)
     return Pod(metadata=Meta(name=name, uid=name, owner_references=made if owner else ()))
+
+
+def born(one: Pod, instant: int) -> Pod:
+    meta = structs.replace(one.metadata, creation_timestamp=to_rfc3339(instant))
+    return structs.replace(one, metadata=meta)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +56,16 @@ def test_a_workload_has_as_many_moves_a_day_as_pods() -> None:
     left = ledger.left([*pods, pod("alone")], HOUR)
     assert (left.deleting, left.replacing) == ({"a": 1, "alone": 1}, {"a": 0, "alone": 1})
     assert ledger.left(pods, 24 * HOUR).deleting == {"a": 4}
+
+
+def test_moves_of_pods_that_are_gone_do_not_count() -> None:
+    old = [born(pod(f"old-{number}", "a"), HOUR) for number in range(3)]
+    moved = [born(pod(f"moved-{number}", "a"), 2 * HOUR) for number in range(5)]
+    ledger = Ledger(1)
+    ledger.record("p", moved, 2 * HOUR)
+    assert ledger.left([*old, *moved], 3 * HOUR).deleting == {"a": 3}
+    assert ledger.left([*old, moved[0]], 3 * HOUR).deleting == {"a": 3}  # the load fell
+    assert ledger.left(old, 3 * HOUR).replacing == {"a": 3}
 
 
 def test_a_purse_counts_budgets_and_moves() -> None:

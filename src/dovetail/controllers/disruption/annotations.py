@@ -1,14 +1,17 @@
-"""What a pod's do-not-disrupt annotation comes to, told as events on the pod."""
+"""What a do-not-disrupt annotation comes to, told as events on the pod, the node or the claim that has it."""
 
 from __future__ import annotations
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler
 from dovetail.disrupt.pods import do_not_disrupt_error, do_not_disrupt_until
 from dovetail.model import labels
 from dovetail.units.timestamp import to_rfc3339
+
+_KINDS: tuple[type[Object], ...] = (Pod, Node, NodeClaim)
 
 
 class DoNotDisrupt:
@@ -19,15 +22,27 @@ class DoNotDisrupt:
         self.queue = Reconciler("pod.donotdisrupt", context.clock, self.reconcile)
         context.state.subscribe(self.notice)
 
-    def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
-        """Look at pods whose annotation or start is news."""
-        if not isinstance(new, Pod) or new.metadata.annotations.get(labels.DO_NOT_DISRUPT, "true") == "true":
+    def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
+        """Look at objects whose annotation is news, or their start."""
+        if kind not in _KINDS or new is None or _value(new) in ("", "true"):
             return
-        if not isinstance(old, Pod) or _facts(old) != _facts(new):
-            self.queue.add(new.key)
+        if old is None or _facts(old) != _facts(new):
+            self.queue.add(f"{kind.KIND} {new.key}")
 
     async def reconcile(self, key: str) -> int | None:
-        """Tell what there is to tell; come back when the duration is over."""
+        """Tell what there is to tell of "KIND KEY"; come back when the duration of a pod is over."""
+        kind, _, name = key.partition(" ")
+        if kind == Pod.KIND:
+            return await self._pod(name)
+        found = self._context.state.get(Node if kind == Node.KIND else NodeClaim, name)
+        if found is None or found.deleting or not found.metadata.labels.get(labels.NODEPOOL):
+            return None
+        error = f'nodes take nothing but "true", got {_value(found)!r}'
+        message = f"Invalid {labels.DO_NOT_DISRUPT} annotation: {error}, ignoring annotation"
+        await self._context.recorder.publish(found, "Warning", "InvalidDoNotDisruptAnnotation", message)
+        return None
+
+    async def _pod(self, key: str) -> int | None:
         pod = self._context.state.get(Pod, key)
         if pod is None or pod.terminal or pod.deleting:
             return None
@@ -50,5 +65,9 @@ class DoNotDisrupt:
         return None
 
 
-def _facts(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.annotations.get(labels.DO_NOT_DISRUPT, ""), pod.status.start_time
+def _value(obj: Object) -> str:
+    return obj.metadata.annotations.get(labels.DO_NOT_DISRUPT, "")
+
+
+def _facts(obj: Object) -> tuple[str, str]:
+    return _value(obj), obj.status.start_time if isinstance(obj, Pod) else ""

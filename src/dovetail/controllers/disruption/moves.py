@@ -1,4 +1,4 @@
-"""Which pods consolidation moved: kept on the NodePools, so that a restart does not forget it."""
+"""Moves of pods that nothing forced: counted on the NodePools, so that a restart does not forget them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.errors import ApiError
 from dovetail.controllers.context import Context
-from dovetail.disrupt.command import UNDERUTILIZED, Command
+from dovetail.disrupt.command import DRIFTED, EXPIRED, UNDERUTILIZED, Command
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Entry, Ledger, Moves
 from dovetail.disrupt.pods import reschedulable
+
+_MOVING = (UNDERUTILIZED, DRIFTED, EXPIRED)
 
 
 class MoveBook:
@@ -27,8 +29,11 @@ class MoveBook:
         return self._ledger.left(pods, self._context.clock.now())
 
     async def record(self, command: Command) -> tuple[Entry, ...]:
-        """The command begins to move pods: count them if it does so to save money."""
-        if command.reason != UNDERUTILIZED:
+        """The command begins to move pods: count them, whether that saves money or brings nodes up to date.
+
+        Nothing but consolidation waits for the count: what drifted or is too old has to go in any case.
+        """
+        if command.reason not in _MOVING:
             return ()
         self._open()
         moved: dict[str, list[Pod]] = {}

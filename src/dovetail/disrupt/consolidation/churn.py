@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Pod
-from dovetail.base.clock import HOUR
+from dovetail.base.clock import HOUR, SECOND
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 WINDOW = 24 * HOUR
 # On a NodePool: which pods were moved off its nodes, so that a restart does not forget it.
 MOVED_PODS = "dovetail.dev/moved-pods"
+_UNKNOWN = 2**63 - 1  # later than any instant
 _KEY = 12  # last characters of a UID: 48 random bits
 _LONGEST = 100_000  # characters; annotations of one object may have 256 KiB together
 
@@ -76,13 +77,22 @@ class Ledger:
                 back -= given
 
     def left(self, pods: Iterable[Pod], now: int) -> Moves:
-        """How many more may be made, given all pods that there are."""
+        """How many more may be made, given all pods that there are.
+
+        Of the moves that were made those count which pods that are still there may have made: what came in
+        place of a moved pod is younger than the move. Where the load fell, others are gone with it.
+        """
         self._forget(now)
+        present: dict[str, list[Pod]] = {}
+        for pod in pods:
+            present.setdefault(workload(pod), []).append(pod)
+        moved = {key for entry in self._entries for key in entry.moved}
+        born = {key: [_created(pod) for pod in present[key]] for key in present if key in moved}
         made: Counter[str] = Counter()
         for entry in self._entries:
-            made.update(entry.moved)
-        present = Counter(map(workload, pods))
-        most = {key: self._per_pod * count for key, count in present.items()}
+            for key, count in entry.moved.items():
+                made[key] += min(count, sum(instant >= entry.at for instant in born.get(key, ())))
+        most = {key: self._per_pod * len(some) for key, some in present.items()}
         left = {key: max(0, count - made[key]) for key, count in most.items()}
         half = {key: count if 2 * made[key] <= most[key] else 0 for key, count in left.items()}
         return Moves(left, half)
@@ -111,6 +121,12 @@ class Ledger:
 
     def _forget(self, now: int) -> None:
         self._entries = [entry for entry in self._entries if now - entry.at < WINDOW]
+
+
+def _created(pod: Pod) -> int:
+    """The end of the second that its timestamp names: it came at some moment of it. Late if unknown."""
+    stamp = pod.metadata.creation_timestamp
+    return parse_rfc3339(stamp) + SECOND if stamp else _UNKNOWN
 
 
 class Purse:

@@ -16,6 +16,7 @@ from dovetail.solve.plan import Plan
 from dovetail.solve.work import Work
 
 QUICK = SECOND // 100  # for what-ifs: their first plan tells enough
+MOVED_ENOUGH = "Pods of the node's workloads were moved as often as they may be in 24 h"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _SPARSE = 0.8  # one node is given up for several only if its pods are worth less than this share of its price
 _NEARLY_AS_GOOD = 0.5  # of the best saving per pod: a larger set that reaches so much is preferred
@@ -71,10 +72,11 @@ class _Search:
         """Nodes that may go by budgets, moves and policies. Pods that were moved enough stay at rest."""
         purse = self._question.purse()
         for mover in self._question.movers:
-            if self._question.allowed.get(mover.pool, 0) < 1 or self._memory.rests(mover):
+            if self._question.allowed.get(mover.pool, 0) < 1:
                 continue
-            if not purse.holds(mover.pool, mover.pods):
+            if self._memory.rests(mover) or not purse.holds(mover.pool, mover.pods):
                 self._memory.rest(mover)
+                self._stay[mover.name] = MOVED_ENOUGH
                 continue
             try:  # it saves no more than all that it costs
                 check(self._question.scores([mover], mover.price))
