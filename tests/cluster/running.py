@@ -53,6 +53,11 @@ class Controller:
             self._process.kill()
             self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send the signal; the exit code."""
         assert self._process is not None

@@ -162,6 +162,21 @@ def test_another_leader_is_waited_for(prepared: ControlPlane, tmp_path: Path) ->
             assert second.stop() == 0
 
 
+def test_one_that_waits_may_keep_its_lists(prepared: ControlPlane, tmp_path: Path) -> None:
+    lease = ("--leader-election-name", "warm-lease")
+    with Controller(prepared, tmp_path, *lease) as first:
+        eventually(lambda: first.lines("leading"), bool, seconds=30)
+        with Controller(prepared, tmp_path, *lease, DISABLE_CONTROLLER_WARMUP="false") as second:
+            eventually(lambda: second.asked("/readyz"), lambda found: found == (200, "ok"), seconds=30)
+            eventually(lambda: second.lines("another controller leads, waiting for its lease"), bool)
+            assert first.stop() == 0
+            kubectl(prepared, "apply", "-f", "-", stdin=POOL)
+            kubectl(prepared, "apply", "-f", "-", stdin=INFLATE)
+            eventually(lambda: nodes(prepared), lambda found: found == (1, 1, 1))
+            scaled(prepared, 0)
+            assert second.stop() == 0
+
+
 def test_a_stranger_is_sent_away(prepared: ControlPlane, tmp_path: Path) -> None:
     config = json.loads(prepared.kubeconfig.read_text())
     config["users"][0]["user"]["token"] = "expired"

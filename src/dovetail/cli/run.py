@@ -32,10 +32,11 @@ def run(*, flags: Flags | None = None, aws: AwsFlags | None = None, inert: Inert
     try:
         asyncio.run(run_process(options))
     except* DovetailError as group:
-        raise _first(group) from None
+        raise first(group) from None
 
 
-def _first(group: BaseExceptionGroup[DovetailError]) -> DovetailError:
+def first(group: BaseExceptionGroup[DovetailError]) -> DovetailError:
+    """What went wrong first, to be told alone."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -73,6 +73,8 @@ class Flags:
         Requests to the API server at once.
     disable_leader_election
         true: act without the lease. Never beside another controller.
+    disable_controller_warmup
+        false: one that waits for the lease keeps its lists meanwhile, so that it acts at once when it leads.
     leader_election_name
         The lease; Karpenter's own by default, so that both can never act at once.
     leader_election_namespace
@@ -120,6 +122,7 @@ class Flags:
     kube_client_qps: float = 200
     kube_client_burst: int = 300
     disable_leader_election: Bool = "false"
+    disable_controller_warmup: Bool = "true"
     leader_election_name: str = LEASE
     leader_election_namespace: str = ""
     metrics_port: int = 8080
@@ -152,6 +155,7 @@ class Flags:
             burst=int(_above("--kube-client-burst", self.kube_client_burst, 0)),
             metrics_port=_port("--metrics-port", self.metrics_port),
             probe_port=_port("--health-probe-port", self.health_probe_port),
+            warm_up=self.disable_controller_warmup == "false",
             elect=self.disable_leader_election == "false",
             lease=self.leader_election_name or LEASE,
             lease_namespace=self.leader_election_namespace,

@@ -25,8 +25,6 @@ class Inert:
         The name of the metrics service.
     enable_profiling
         Go's profiles.
-    disable_controller_warmup
-        Whether one that waits for the lease keeps its lists.
     disable_cluster_state_observability
         Whether the metrics of the cluster's state are left out.
     memory_limit
@@ -47,7 +45,6 @@ class Inert:
     enable_zonal_shift: Bool = "false"
     karpenter_service: str = ""
     enable_profiling: Bool = "false"
-    disable_controller_warmup: Bool = "true"
     disable_cluster_state_observability: Bool = "false"
     memory_limit: int = -1
     cpu_requests: int = 1000

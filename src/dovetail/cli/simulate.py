@@ -31,6 +31,8 @@ def simulate(
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
     events: Path | None = None,
+    kubeconfig: Path | None = None,
+    context: str = "",
 ) -> None:
     """Play a scenario in virtual time, with the controllers that run in production.
 
@@ -44,6 +46,7 @@ def simulate(
     - `dovetail simulate examples/evening-rush --until 1h --seed 7 -o json`
     - `dovetail simulate examples/faults --faults examples/faults/faults.yaml --seed 3`
     - `dovetail simulate examples/pod-trace --trace pods.csv.gz --events log.jsonl`
+    - `dovetail simulate examples/burst --kubeconfig empty-cluster.kubeconfig`
 
     Parameters
     ----------
@@ -63,10 +66,31 @@ def simulate(
         Write an HTML report to this file: one file that needs nothing else.
     events
         Write the event log to this file, one JSON record per line.
+    kubeconfig
+        Play it on this cluster as well, which must be empty and have kwok for its nodes, in the machine's own
+        time; then compare. The report and the event log are of that run. Everything is taken away at the end.
+    context
+        The context of the kubeconfig; its current one by default.
     """
     plan = _changed(load(scenario, trace=trace), seed, until)
     _check_target(report, "--report")
     _check_target(events, "--events")
+    if kubeconfig is not None:
+        if faults is not None:
+            raise InputError(
+                "faults can only be played in virtual time",
+                source="--faults",
+                remedy="leave --kubeconfig out",
+            )
+        # Help imports every command; an HTTP client is not theirs to pay for.
+        from dovetail.cli.simulate_cluster import on_cluster, print_comparison
+
+        simulated, real = on_cluster(plan, kubeconfig, context, events)
+        if report is not None:
+            write_report(real, report)
+        print_comparison(simulated, real, output)
+        _tell_files(report, events)
+        return
     trouble = load_faults(faults, plan) if faults is not None else None
     with live_view(plan) as listener:
         result = run_simulation(plan, faults=trouble, events=events, listener=listener)

@@ -12,19 +12,21 @@ from zoneinfo import ZoneInfo
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from dovetail.base.clock import HOUR, SECOND
+from dovetail.base.clock import MINUTE, SECOND
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.progress import Progress as Moment
 from dovetail.simulate.run import Listener
 from dovetail.simulate.scenario import Scenario
 
 _REFRESH = 0.1  # seconds of real time between updates of the terminal
-_LINE_EVERY = HOUR // 2  # virtual time between lines that are not on a terminal
 
 
 @contextmanager
-def live_view(scenario: Scenario) -> Iterator[Listener]:
-    """A listener that shows progress on standard error for as long as the context lasts."""
+def live_view(scenario: Scenario, *, minutes: int = 30) -> Iterator[Listener]:
+    """A listener that shows progress on standard error for as long as the context lasts.
+
+    Without a terminal it is a line whenever so many minutes have passed in the cluster.
+    """
     console = Console(stderr=True, highlight=False)
     zone = ZoneInfo(scenario.file.timezone)
     if console.is_terminal:
@@ -35,7 +37,7 @@ def live_view(scenario: Scenario) -> Iterator[Listener]:
             )
             bar.update(task, completed=1.0)
     else:
-        yield _lines(console, zone)
+        yield _lines(console, zone, minutes * MINUTE)
 
 
 def _bar(scenario: Scenario, console: Console) -> Progress:
@@ -83,13 +85,13 @@ def _every(seconds: float, show: Callable[[Moment], None]) -> Listener:
     return listen
 
 
-def _lines(console: Console, zone: ZoneInfo) -> Listener:
+def _lines(console: Console, zone: ZoneInfo, every: int) -> Listener:
     upcoming = 0
 
     def listen(moment: Moment) -> None:
         nonlocal upcoming
         if moment.now >= upcoming or moment.done >= 1:
-            upcoming = moment.now - moment.now % _LINE_EVERY + _LINE_EVERY
+            upcoming = moment.now - moment.now % every + every
             console.print(
                 f"{_clock(moment, zone)}  {moment.nodes:3} nodes  {moment.pods:4} pods  "
                 f"{moment.pending:4} pending  ${moment.hourly / NANO_DOLLARS:.2f}/h",

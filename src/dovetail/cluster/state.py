@@ -163,11 +163,8 @@ class State:
     def fingerprint(self) -> str:
         """Tells this state from others: a digest of every pool, claim, node and pod with its version."""
         kinds: tuple[type[Object], ...] = (NodePool, NodeClaim, Node, Pod)
-        lines = sorted(
-            f"{kind.KIND} {item.metadata.uid} {item.metadata.resource_version}"
-            for kind in kinds
-            for item in self.all(kind)
-        )
+        found = [(kind.KIND, item.metadata) for kind in kinds for item in self.all(kind)]
+        lines = sorted(f"{kind} {meta.uid} {meta.resource_version}" for kind, meta in found)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
     def nominate(self, name: str) -> None:
@@ -220,6 +217,12 @@ class State:
     def subscribe(self, callback: Callback) -> None:
         """Call back after every change, in order of subscription."""
         self._callbacks.append(callback)
+
+    def replay(self) -> None:
+        """Call back about every object as if it had only been added now: for those who subscribed since."""
+        for kind, item in [(kind, item) for kind, store in self._stores.items() for item in store.items()]:
+            for callback in self._callbacks:
+                callback(kind, "ADDED", None, item)
 
     def expect(self, claim: NodeClaim) -> None:
         """Take in a claim that we just created, so that nothing buys it twice before the watch shows it."""

@@ -70,7 +70,10 @@ class Ports:
 
 
 class Operator:
-    """Everything that runs in one controller process. `run` ends only with an error."""
+    """Everything that runs in one controller process. `run` ends only with an error.
+
+    One that waits to lead may `watch` meanwhile, so that it can `act` at once.
+    """
 
     def __init__(self, ports: Ports, settings: Settings) -> None:
         client, provider, clock, log = ports.client, ports.provider, ports.clock, ports.log
@@ -92,11 +95,23 @@ class Operator:
         self._settings = settings
 
     async def run(self) -> None:
-        """All parts, for ever; the first that fails ends it."""
-        parts = tuple(self._parts())
+        """Watch and act, for ever; the first part that fails ends it."""
+        async with asyncio.TaskGroup() as tasks:
+            acting = self.act()
+            tasks.create_task(self.watch(), name="watches")
+            tasks.create_task(acting, name="controllers")
+
+    async def watch(self) -> None:
+        """Keep the state up to date, for ever."""
         async with asyncio.TaskGroup() as tasks:
             for kind, informer in self._informers.items():
                 tasks.create_task(informer.run(), name=f"watch {kind.PLURAL}")
+
+    async def act(self) -> None:
+        """All controllers, for ever; what the state has already is new to them."""
+        parts = tuple(self._parts())
+        self.state.replay()
+        async with asyncio.TaskGroup() as tasks:
             for name, part in parts:
                 tasks.create_task(part, name=name)
 

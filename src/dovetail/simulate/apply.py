@@ -17,9 +17,7 @@ _FIRST = ("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "EC2
 
 def apply(server: MemoryServer, manifests: Iterable[Manifest]) -> None:
     """Create all objects; raises InputError for one that the server refuses or that refers to nothing."""
-    ordered = sorted(manifests, key=_rank)
-    _check_references(ordered)
-    for manifest in ordered:
+    for manifest in in_order(manifests):
         _create_namespace(server, manifest)
         try:
             server.create(manifest.document)
@@ -28,6 +26,13 @@ def apply(server: MemoryServer, manifests: Iterable[Manifest]) -> None:
                 raise _refused(manifest, "an object of that kind and name was given before") from None
         except ApiError as error:
             raise _refused(manifest, str(error)) from None
+
+
+def in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
+    """As they are to be created; raises InputError for one that refers to nothing."""
+    ordered = sorted(manifests, key=_rank)
+    _check_references(ordered)
+    return ordered
 
 
 def _rank(manifest: Manifest) -> int:

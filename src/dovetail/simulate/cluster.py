@@ -12,16 +12,11 @@ from dovetail.base.clock import MINUTE, Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
-from dovetail.controllers.brakes.brakes import BrakeOptions
-from dovetail.controllers.brakes.rate import Rate
-from dovetail.disrupt.pause import read_pause
 from dovetail.kube.memory.server import MemoryServer
-from dovetail.model.offering import parse_dollars
 from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
-from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.simulate.apply import apply
 from dovetail.simulate.changes import make_changes
 from dovetail.simulate.faults.dice import Dice
@@ -31,10 +26,11 @@ from dovetail.simulate.interruptions import interrupt
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
 from dovetail.simulate.kubelet.node import NodeOptions
-from dovetail.simulate.nodegroup import Place, members, start
+from dovetail.simulate.nodegroup import groups, start
 from dovetail.simulate.observer import Observer
 from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.simulate.settings import operator_settings
 from dovetail.simulate.surroundings import interruptions, simulated_cloud
 from dovetail.simulate.trace import play
 from dovetail.simulate.violations import Violation, Watchdog
@@ -83,18 +79,7 @@ class Cluster:
     async def prepare(self) -> None:
         """Everything that is there before the first moment; raises InputError for what cannot be."""
         apply(self.server, self._scenario.manifests)
-        file = self._scenario.file
-        types = {item.name: item for item in self.cloud.instance_types(None)}
-        place = Place(
-            file.region,
-            types,
-            self._names,
-            self._scenario.seed,
-            volumes=self.cloud.volume_price(None),
-            source=self._scenario.source,
-        )
-        groups = [members(group, place, path=f"nodeGroups[{i}]") for i, group in enumerate(file.node_groups)]
-        for group in groups:
+        for group in groups(self._scenario, self.cloud, self._names):
             for machine in start(group, self._log):
                 await self._kubelets.join(machine)
 
@@ -128,7 +113,8 @@ class Cluster:
 
     def _dovetail(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """The controllers; with faults, what goes wrong as well."""
-        file, settings = self._scenario.file, self._settings()
+        file = self._scenario.file
+        settings = operator_settings(file.settings, self._check_plan)
         client = AuditedClient(self.server, "karpenter", self._watchdog, self._report)
         planner = InlinePlanner(self._clock, file.settings.work_per_second)
         queue = self.cloud.queue if file.settings.interruption_queue else None
@@ -143,33 +129,6 @@ class Cluster:
 
     def _process_ended(self, why: str) -> None:
         self._report((Violation("process", "dovetail", f"ended with {why}"),))
-
-    def _settings(self) -> Settings:
-        given = self._scenario.file.settings
-        return Settings(
-            batch_idle_duration=parse_duration(given.batch_idle_duration),
-            batch_max_duration=parse_duration(given.batch_max_duration),
-            solve_deadline=parse_duration(given.solve_deadline) if given.solve_deadline else None,
-            preference_policy=given.preference_policy,
-            min_values_policy=given.min_values_policy,
-            spot_diversity=given.spot_diversity,
-            spot_tolerance=given.spot_tolerance,
-            node_surcharge=parse_dollars(repr(given.node_surcharge)),
-            brakes=BrakeOptions(
-                pause=read_pause(given.pause),
-                launches=Rate.parse(given.launch_limit) if given.launch_limit else None,
-                moves=Rate.parse(given.move_limit) if given.move_limit else None,
-                forceful=given.forceful_budget,
-                confirmed=given.confirm_termination,
-            ),
-            minimum_saving=given.minimum_saving,
-            pod_moves_per_day=given.pod_moves_per_day,
-            gates=FeatureGates(
-                node_repair=given.feature_gates.node_repair,
-                spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,
-            ),
-            on_plan=self._check_plan,
-        )
 
     def _check_plan(self, problem: Problem, plan: Plan) -> None:
         """Every plan is held against the rules by a checker that knows nothing of the solver."""

@@ -9,10 +9,12 @@ from dovetail.api.core import Taint
 from dovetail.base.errors import InputError
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
+from dovetail.cloud.simulated import SimulatedCloud
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.simulate.document import suggest
 from dovetail.simulate.kubelet.machine import Machine, NodeNames
+from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.schema import NodeGroup
 
 _GROUP = "eks.amazonaws.com/nodegroup"
@@ -41,6 +43,20 @@ class Place:
     seed: int
     volumes: int = 0  # nano-dollars per hour for the volumes of one node
     source: str = ""  # the scenario file, for messages
+
+
+def groups(scenario: Scenario, cloud: SimulatedCloud, names: NodeNames) -> list[tuple[Member, ...]]:
+    """All node groups of a scenario. Raises InputError as `members` does."""
+    file = scenario.file
+    place = Place(
+        file.region,
+        {item.name: item for item in cloud.instance_types(None)},
+        names,
+        scenario.seed,
+        volumes=cloud.volume_price(None),
+        source=scenario.source,
+    )
+    return [members(group, place, path=f"nodeGroups[{i}]") for i, group in enumerate(file.node_groups)]
 
 
 def members(group: NodeGroup, place: Place, *, path: str = "nodeGroups") -> tuple[Member, ...]:

@@ -51,10 +51,13 @@ _AUDIT = {
 
 class ControlPlane:
     """A context manager. `nodes` says whether pods are scheduled and nodes played, or nothing but the API
-    server and the controllers `controllers` are there (all of them by default).
+    server and the controllers `controllers` are there (all of them by default). `tuned` is for thousands of
+    nodes: fewer heartbeats, and a scheduler that does not look at all of them for each pod.
     """
 
-    def __init__(self, programs: Path, *, nodes: bool = True, controllers: str = "*") -> None:
+    def __init__(
+        self, programs: Path, *, nodes: bool = True, controllers: str = "*", tuned: bool = False
+    ) -> None:
         self.programs = programs
         self.folder = Path(tempfile.mkdtemp(prefix="controlplane-"))
         self.etcd_port, peer, self.port, *self._ports = free_ports(5)
@@ -67,6 +70,8 @@ class ControlPlane:
         self.audit = self.folder / "audit.log"
         self.processes = Processes(self.folder, ready_seconds=_READY_SECONDS)
         self._nodes = nodes
+        self._tuned = tuned
+        self._lease_seconds = 10 * _NODE_LEASE_SECONDS if tuned else _NODE_LEASE_SECONDS
         self._controllers = controllers
 
     def __enter__(self) -> ControlPlane:
@@ -205,18 +210,22 @@ class ControlPlane:
             "--profiling=false",
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
-            f"--node-monitor-grace-period={_NODE_LEASE_SECONDS + 10}s",
+            f"--node-monitor-grace-period={self._lease_seconds + 10}s",
         )
         return "controllers", f"https://127.0.0.1:{port}/healthz"
 
     def _start_scheduler(self, port: int) -> tuple[str, str]:
         config = self.write_kubeconfig("system:kube-scheduler", self.folder / "scheduler.kubeconfig")
-        settings = {
+        settings: dict[str, object] = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(config), "qps": 500, "burst": 1000},
         }
+        if self._tuned:
+            spread = {"defaultingType": "List", "defaultConstraints": []}
+            settings["percentageOfNodesToScore"] = 5
+            settings["profiles"] = [{"pluginConfig": [{"name": "PodTopologySpread", "args": spread}]}]
         self.processes.start(
             "scheduler",
             self.programs / "kube-scheduler",
@@ -234,7 +243,7 @@ class ControlPlane:
             "nodePort": 0,
             "cidr": "10.0.0.1/8",
             "nodeIP": "10.255.0.1",
-            "nodeLeaseDurationSeconds": _NODE_LEASE_SECONDS,
+            "nodeLeaseDurationSeconds": self._lease_seconds,
             "nodeLeaseParallelism": 8,
             "podPlayStageParallelism": 16,
             "nodePlayStageParallelism": 8,

@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from dovetail import __version__
@@ -77,20 +77,38 @@ class Process:
             )
             if options.observe:
                 await self._observe(client, self._cloud(client))
-                return
-            election = await stack.enter_async_context(self._leading(client))
-            if self._stop.is_set():
-                return
-            aws = await stack.enter_async_context(self._aws(client))
-            planner = await stack.enter_async_context(ProcessPlanner())
-            cloud = aws.cloud if aws is not None else self._cloud(client)
-            queue = aws.queue if aws is not None else None
-            ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, queue)
-            self._running = operator = Operator(ports, options.settings)
-            Lines(operator.state, self._log)
-            also = [aws.cloud.run()] if aws is not None else []
-            await self._until_stopped(operator.run(), election, *also)
-            self._tell("stopping")
+            else:
+                await self._operate(client, stack)
+
+    async def _operate(self, client: HttpClient, stack: contextlib.AsyncExitStack) -> None:
+        """Lead, then act. With warm-up, what is acted on is watched from the start."""
+        ready = await self._composed(client, stack) if self._options.warm_up else None
+        async with asyncio.TaskGroup() as tasks:
+            watching: asyncio.Task[None] | None = None
+            if ready is not None:
+                self._running = ready[0]
+                watching = tasks.create_task(ready[0].watch(), name="watches")
+            async with self._leading(client) as election:
+                if not self._stop.is_set():
+                    operator, also = ready or await self._composed(client, stack)
+                    self._running = operator
+                    Lines(operator.state, self._log)
+                    acting = operator.act() if watching is not None else operator.run()
+                    await self._until_stopped(acting, election, *(part() for part in also))
+                    self._tell("stopping")
+            if watching is not None:
+                watching.cancel()
+
+    async def _composed(
+        self, client: HttpClient, stack: contextlib.AsyncExitStack
+    ) -> tuple[Operator, list[Callable[[], Coroutine[Any, Any, None]]]]:
+        """The operator, and what its provider does besides."""
+        aws = await stack.enter_async_context(self._aws(client))
+        planner = await stack.enter_async_context(ProcessPlanner())
+        cloud = aws.cloud if aws is not None else self._cloud(client)
+        queue = aws.queue if aws is not None else None
+        ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, queue)
+        return Operator(ports, self._options.settings), [aws.cloud.run] if aws is not None else []
 
     def _cloud(self, client: HttpClient) -> Provider:
         options = self._options
@@ -101,7 +119,7 @@ class Process:
 
     @contextlib.asynccontextmanager
     async def _aws(self, client: HttpClient) -> AsyncIterator[Connected | None]:
-        """The provider that acts on AWS, if that is the one; connected only once this process leads."""
+        """The provider that acts on AWS, if that is the one."""
         options = self._options
         if options.aws is None:
             yield None

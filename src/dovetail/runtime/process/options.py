@@ -47,6 +47,7 @@ class Options:
     lease: str = LEASE
     lease_namespace: str = ""
     log_level: str = "info"
+    warm_up: bool = False  # keep the lists while another one leads
     observe: bool = False  # look and tell, write nothing
     tell_every: int = 10 * MINUTE  # when observing, nanoseconds
     aws: AwsOptions | None = None  # iff the provider is AWS's, and acts

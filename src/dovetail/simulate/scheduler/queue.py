@@ -73,15 +73,18 @@ class SchedulingQueue:
                 return entry.pod
         return None
 
-    def failed(self, uid: str, now: int) -> None:
-        """The pod that was popped fits nowhere."""
+    def failed(self, uid: str, now: int, *, again: bool = False) -> None:
+        """The pod that was popped fits nowhere. `again`: no change is waited for, only its back-off."""
         entry = self._entries.get(uid)
-        if entry is not None:
+        if entry is None:
+            return
+        entry.failed_at = now
+        entry.retry_at = now + min(_FIRST_BACKOFF << min(entry.attempts - 1, 10), _LONGEST_BACKOFF)
+        if again:
+            self._back_off(entry)
+        else:
             entry.place = "stuck"
-            entry.failed_at = now
             self._stuck[uid] = entry
-            backoff = min(_FIRST_BACKOFF << min(entry.attempts - 1, 10), _LONGEST_BACKOFF)
-            entry.retry_at = now + backoff
 
     def wake(self, now: int, concerns: Callable[[Pod], bool]) -> None:
         """Something changed: the stuck pods whom it concerns may fit now."""
@@ -90,8 +93,7 @@ class SchedulingQueue:
             if entry.retry_at <= now:
                 self._activate(entry)
             else:
-                entry.place = "backoff"
-                heapq.heappush(self._backoff, (entry.retry_at, entry.arrival, uid))
+                self._back_off(entry)
 
     def next_due(self) -> int | None:
         """When the queue should be asked again without a change from outside; None when never."""
@@ -117,6 +119,10 @@ class SchedulingQueue:
     def _is_current(self, item: tuple[int, int, str]) -> bool:
         entry = self._entries.get(item[2])
         return entry is not None and entry.place == "backoff" and entry.retry_at == item[0]
+
+    def _back_off(self, entry: _Entry) -> None:
+        entry.place = "backoff"
+        heapq.heappush(self._backoff, (entry.retry_at, entry.arrival, entry.pod.metadata.uid))
 
     def _activate(self, entry: _Entry) -> None:
         entry.place = "active"

@@ -132,7 +132,9 @@ class Scheduler:
                 self._queue.remove(meta.uid)
                 self._cluster.bind(pod, node.name)
             else:
-                self._queue.failed(meta.uid, self._clock.now())
+                # Without any node no filter refused the pod, so that no change could be told to help it.
+                empty = not self._cluster.view.nodes
+                self._queue.failed(meta.uid, self._clock.now(), again=empty)
                 await self._report(pod, verdict.message)
         except (NotFound, Conflict):
             self._queue.remove(meta.uid)

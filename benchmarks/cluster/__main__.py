@@ -1,0 +1,93 @@
+"""On a real control plane: lists and changes taken in, many nodes at once, simulated against real."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cluster import intake, scale
+from benchmarks.cluster.load import define
+from benchmarks.machine import facts
+from dovetail.kube.http.kubeconfig import Kubeconfig
+from dovetail.simulate.live.compare import compare
+from dovetail.simulate.live.play import play_live
+from dovetail.simulate.run import simulate
+from dovetail.simulate.scenario import load
+from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.start import ControlPlane
+
+_EXAMPLES = Path(__file__).parents[2] / "examples"
+_SCENARIOS = ("burst", "shrink", "zones")
+
+
+def main() -> int:
+    """Run one case; 1 where a comparison differs by more than it may."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
+    parser.add_argument("--json", type=Path, help="write all figures to this file as well")
+    cases = parser.add_subparsers(dest="case", required=True)
+    taken = cases.add_parser("intake", help="first lists, memory, and changes per second")
+    taken.add_argument("--pods", type=int, default=20_000)
+    taken.add_argument("--nodes", type=int, default=1_000)
+    grown = cases.add_parser("scale", help="from nothing to one node for every ten pods")
+    grown.add_argument("--pods", type=int, default=5_000)
+    grown.add_argument("--tuned", action="store_true", help="a control plane with settings for many nodes")
+    grown.add_argument("--limit", type=float, default=1_200, help="seconds after which it ends (1200)")
+    both = cases.add_parser("compare", help="scenarios in virtual time and on a cluster")
+    both.add_argument("scenarios", nargs="*", default=list(_SCENARIOS))
+    arguments = parser.parse_args()
+    rows, fine = _run(arguments)
+    if arguments.json is not None:
+        document = {"machine": facts(), "case": arguments.case, "rows": rows}
+        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
+    return 0 if fine else 1
+
+
+def _run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], bool]:
+    if arguments.case == "intake":
+        return [_intake(intake.measure(arguments.pods, arguments.nodes))], True
+    if arguments.case == "scale":
+        found = scale.measure(arguments.pods, tuned=arguments.tuned, limit=arguments.limit)
+        return [_scale(found)], found.bound == found.pods
+    return _compare(arguments.scenarios)
+
+
+def _intake(found: intake.Intake) -> dict[str, Any]:
+    print(f"{found.pods} pods on {found.nodes} nodes, loaded in {found.load_seconds:.1f} s")
+    print(f"first sync   {found.sync_seconds:8.1f} s   {found.sync_cpu:8.1f} s of CPU")
+    print(f"held in      {found.resident_mib:8.0f} MiB")
+    print(f"changes      {found.per_second:8.0f} /s  {found.per_cpu_second:8.0f} per second of CPU")
+    return {**asdict(found), "per_second": found.per_second, "per_cpu_second": found.per_cpu_second}
+
+
+def _scale(found: scale.Scale) -> dict[str, Any]:
+    print(f"{found.bound} of {found.pods} pods bound on {found.nodes} nodes after {found.seconds:.1f} s")
+    print(f"created to bound   p50 {found.p50:.1f} s   p90 {found.p90:.1f} s   longest {found.longest:.1f} s")
+    print(f"controller         {found.cpu:.1f} s of CPU   at most {found.peak_mib:.0f} MiB, solver included")
+    return asdict(found)
+
+
+def _compare(scenarios: list[str]) -> tuple[list[dict[str, Any]], bool]:
+    rows = []
+    print(f"{'scenario':10} {'figure':14} {'simulated':>12} {'cluster':>12} {'difference':>11}")
+    with ControlPlane(build()) as plane:
+        define(plane)
+        access = Kubeconfig([plane.kubeconfig]).access()
+        for name in scenarios:
+            scenario = load(_EXAMPLES / name)
+            real = asyncio.run(play_live(scenario, access))
+            for row in compare(simulate(scenario), real):
+                print(
+                    f"{name:10} {row.name:14} {row.simulated:12g} {row.cluster:12g} {row.difference:10.1%}"
+                    f"{'' if row.close else '  TOO FAR'}"
+                )
+                rows.append({"scenario": name, **asdict(row), "close": row.close})
+    return rows, all(row["close"] for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

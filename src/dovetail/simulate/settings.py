@@ -1,0 +1,43 @@
+"""A scenario's settings as the controllers take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dovetail.controllers.brakes.brakes import BrakeOptions
+from dovetail.controllers.brakes.rate import Rate
+from dovetail.disrupt.pause import read_pause
+from dovetail.model.offering import parse_dollars
+from dovetail.model.problem import Problem
+from dovetail.runtime import settings as runtime
+from dovetail.simulate.schema import Settings
+from dovetail.solve.plan import Plan
+from dovetail.units.duration import parse_duration
+
+
+def operator_settings(given: Settings, on_plan: Callable[[Problem, Plan], None]) -> runtime.Settings:
+    """The settings of the operator that a scenario plays with; they were checked when it was read."""
+    return runtime.Settings(
+        batch_idle_duration=parse_duration(given.batch_idle_duration),
+        batch_max_duration=parse_duration(given.batch_max_duration),
+        solve_deadline=parse_duration(given.solve_deadline) if given.solve_deadline else None,
+        preference_policy=given.preference_policy,
+        min_values_policy=given.min_values_policy,
+        spot_diversity=given.spot_diversity,
+        spot_tolerance=given.spot_tolerance,
+        node_surcharge=parse_dollars(repr(given.node_surcharge)),
+        brakes=BrakeOptions(
+            pause=read_pause(given.pause),
+            launches=Rate.parse(given.launch_limit) if given.launch_limit else None,
+            moves=Rate.parse(given.move_limit) if given.move_limit else None,
+            forceful=given.forceful_budget,
+            confirmed=given.confirm_termination,
+        ),
+        minimum_saving=given.minimum_saving,
+        pod_moves_per_day=given.pod_moves_per_day,
+        gates=runtime.FeatureGates(
+            node_repair=given.feature_gates.node_repair,
+            spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,
+        ),
+        on_plan=on_plan,
+    )

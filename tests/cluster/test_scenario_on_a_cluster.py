@@ -1,0 +1,66 @@
+"""`dovetail simulate --kubeconfig`: the scenario on a real API server, and nothing left of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.start import ControlPlane
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def simulate(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = (
+        sys.executable,
+        "-m",
+        "dovetail",
+        "simulate",
+        *arguments,
+        "--kubeconfig",
+        str(plane.kubeconfig),
+    )
+    return subprocess.run(
+        command, env=plane.environment(), capture_output=True, text=True, timeout=400, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def empty() -> Any:
+    """A cluster of its own: it must be empty, and other tests leave nodes and pools in theirs meanwhile."""
+    with ControlPlane(build()) as plane:
+        command = (sys.executable, "-m", "dovetail", "crds")
+        crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        plane.run("kubectl", "apply", "--server-side", "-f", "-", stdin=crds)
+        plane.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        yield plane
+
+
+def test_both_runs_are_told_and_nothing_is_left(empty: ControlPlane) -> None:
+    done = simulate(empty, str(EXAMPLES / "zones"), "-o", "json", "--until", "2m")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    # How long pods waited depends on what else the machine does: benchmarks compare that.
+    found = {row["figure"]: row for row in told["comparison"]}
+    assert found["pods bound"]["simulated"] == found["pods bound"]["cluster"]
+    assert found["peak nodes"]["close"], told["comparison"]
+    assert set(found) >= {"pending p50", "pending p90", "node-hours", "cost"}
+    assert told["cluster"]["pods"]["unbound"] == told["simulated"]["pods"]["unbound"] == 0
+    assert told["cluster"]["violations"] == []
+    kinds = "nodes,nodepools,nodeclaims,ec2nodeclasses,deployments,pods"
+    assert empty.run("kubectl", "get", kinds, "-A", "-o", "name") == ""
+
+
+def test_a_cluster_that_is_used_is_refused(empty: ControlPlane) -> None:
+    node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "somebodys"}}'
+    empty.run("kubectl", "create", "-f", "-", stdin=node)
+    done = simulate(empty, str(EXAMPLES / "burst"))
+    assert done.returncode == 2
+    assert "the cluster has nodes already, such as somebodys" in done.stderr
+    assert empty.run("kubectl", "get", "nodes", "-o", "name").split() == ["node/somebodys"]
