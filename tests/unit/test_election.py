@@ -126,3 +126,19 @@ def test_a_leader_whose_lease_was_taken_gives_up_at_once() -> None:
         assert clock.now() <= 2 * SECOND
 
     run_virtual(main)
+
+
+def test_why_the_lease_cannot_be_taken_is_told_once() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server, told = MemoryServer(clock), []
+        client = Deaf(server, "")
+        client.deaf = True
+        waiting = asyncio.ensure_future(election(server, clock, "a", client, refused=told.append).lead())
+        await clock.sleep(30 * SECOND)
+        assert told == ["nobody answers"]
+        client.deaf = False
+        await clock.sleep(5 * SECOND)
+        assert waiting.done()
+        assert told == ["nobody answers", ""]
+
+    run_virtual(main)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from dovetail.api.meta import Object
-from dovetail.base.errors import ApiError, Expired
+from dovetail.base.errors import ApiError, Expired, Forbidden, Unauthorized
 from dovetail.kube.client import Client, EventType
 
 T = TypeVar("T", bound=Object)
@@ -22,6 +22,7 @@ class Informer(Generic[T]):
     A server that refuses is asked again, ever more slowly. Events may come twice or late: what is older than
     what is known of an object is passed over, so that nothing that was deleted comes back.
 
+    `on_refused(text)` learns why credentials or rights do not do, once for each reason until a list succeeds.
     `on_event(type, object)` learns of every difference to what it was told before: ADDED, MODIFIED, or
     DELETED with the last state known. It is called with the copy already up to date.
     """
@@ -35,6 +36,7 @@ class Informer(Generic[T]):
         namespace: str = "",
         labels: str = "",
         fields: str = "",
+        on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.objects: dict[str, T] = {}  # by key ("namespace/name", or the name)
         self._client = client
@@ -43,6 +45,8 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
+        self._on_refused = on_refused
+        self._refusal = ""  # the last one that was told
         self._listed = asyncio.Event()
         self._gone: dict[str, int] = {}  # key of a deleted object -> the version of its deletion
 
@@ -62,11 +66,15 @@ class Informer(Generic[T]):
             try:
                 version = await self._list()
                 self._listed.set()
+                self._refusal = ""
                 pause = _FIRST_PAUSE
                 await self._follow(version)
             except Expired:
                 continue
-            except ApiError:
+            except ApiError as error:
+                if isinstance(error, Forbidden | Unauthorized) and str(error) != self._refusal:
+                    self._refusal = str(error)
+                    self._on_refused(self._refusal)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -27,7 +27,7 @@ from dovetail.controllers.provisioning.trigger import PodTrigger
 from dovetail.kube.client import EventType
 from dovetail.kube.informer import Informer
 from dovetail.kube.readonly import ReadOnlyClient, SilentRecorder
-from dovetail.runtime.operator import Ports
+from dovetail.runtime.operator import Ports, refusals
 from dovetail.runtime.settings import Settings
 
 
@@ -47,7 +47,10 @@ class Observation:
         # Has marks of what would be disrupted, which plans for pods that wait must not know.
         self._imagined = self._state()
         kinds = watched(ports.provider.node_class_kinds)
-        self._informers = {kind: Informer(self._client, kind, self._apply) for kind in kinds}
+        self._informers = {
+            kind: Informer(self._client, kind, self._apply, on_refused=refusals(ports.log, kind))
+            for kind in kinds
+        }
         self.tally = Tally(ports.clock, ports.metrics)
         context = self._context(self._imagined)
         self._efficiency = Efficiency(context, ports.planner, self._intake(context))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.meta import Object
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
@@ -69,6 +70,11 @@ class Ports:
     interruptions: InterruptionQueue | None = None  # without one, only status checks tell of broken machines
 
 
+def refusals(log: EventLog, kind: type[Object]) -> Callable[[str], None]:
+    """Records why a kind cannot be watched."""
+    return lambda why: log.record("watch.refused", what=kind.PLURAL, message=why)
+
+
 class Operator:
     """Everything that runs in one controller process. `run` ends only with an error.
 
@@ -85,7 +91,9 @@ class Operator:
             watch_synced=self._watch_synced,
         )
         kinds = watched(provider.node_class_kinds)
-        self._informers = {kind: Informer(client, kind, self.state.apply) for kind in kinds}
+        self._informers = {
+            kind: Informer(client, kind, self.state.apply, on_refused=refusals(log, kind)) for kind in kinds
+        }
         brakes = Brakes(settings.brakes, clock, self.state)
         self._context = Context(
             client, provider, clock, log, self.state, Recorder(client, clock), ports.metrics, brakes

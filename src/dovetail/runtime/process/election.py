@@ -36,16 +36,24 @@ class Election:
     """`lead` waits for the lease, `keep` renews it, `release` gives it to whoever comes next.
 
     Another holder's time is counted from when its last renewal was seen here: the clocks of two machines
-    need not agree. `waiting` is told the holder's name whenever it changes.
+    need not agree. `waiting` is told the holder's name whenever it changes, `refused` why the server refuses,
+    and "" once it does not any more.
     """
 
     def __init__(
-        self, client: Client, clock: Clock, who: Candidate, waiting: Callable[[str], None] = lambda _: None
+        self,
+        client: Client,
+        clock: Clock,
+        who: Candidate,
+        waiting: Callable[[str], None] = lambda _: None,
+        refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._who = who
         self._waiting = waiting
+        self._refused = refused
+        self._refusal = ""  # the last one that was told
         self._seen: tuple[str, str] = ("", "")  # holder and renewal that were seen last
         self._since = 0  # when that was first seen
         self._lasts = 0  # for how long it holds
@@ -54,11 +62,14 @@ class Election:
     async def lead(self) -> None:
         """Return once the lease is ours. A server that refuses is asked again."""
         while True:
+            refusal = ""
             try:
                 if await self._try():
                     return
-            except ApiError:
-                pass
+            except ApiError as error:
+                refusal = str(error)
+            finally:
+                self._tell(refusal)
             await self._clock.sleep(self._pause())
 
     async def keep(self) -> None:
@@ -140,6 +151,11 @@ class Election:
     async def _patch(self, lease: Lease, spec: dict[str, object]) -> Lease:
         merge = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec}
         return await self._client.patch(Lease, self._who.name, self._who.namespace, merge=merge)
+
+    def _tell(self, refusal: str) -> None:
+        if refusal != self._refusal:
+            self._refusal = refusal
+            self._refused(refusal)
 
     def _notice(self, spec: LeaseSpec) -> None:
         seen = spec.holder_identity, spec.renew_time

@@ -65,11 +65,10 @@ async def _has(transport: Transport, kind: type[Object]) -> None:
         message = f"the cluster serves {group} as {', '.join(served)}, not as {wanted}"
     else:
         message = f"the cluster has no {what} (CustomResourceDefinition)"
-    raise InputError(
-        message,
-        source=transport.access.server,
-        remedy="apply them: dovetail crds | kubectl apply --server-side --force-conflicts -f -",
-    )
+    remedy = "apply them: dovetail crds | kubectl apply --server-side --force-conflicts -f -"
+    if kind in NODE_CLASSES.values():
+        remedy += "; or give the --provider whose nodes the cluster has"
+    raise InputError(message, source=transport.access.server, remedy=remedy)
 
 
 class _Version(msgspec.Struct):

@@ -133,6 +133,9 @@ _LINES: dict[str, Line] = {
         "Reconciler error",
         lambda one: {"controller": one["controller"], "name": one["key"], "error": one["message"]},
     ),
+    "watch.refused": Line(
+        "error", "controller", "cannot watch", lambda one: {"resource": one["what"], "error": one["message"]}
+    ),
     "plan.failed": Line(
         "error", "provisioner", "could not make a plan", lambda one: {"error": one["message"]}
     ),

@@ -20,6 +20,7 @@ from dovetail.cloud.provider import Provider
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
 from dovetail.kube.http.locate import locate
+from dovetail.model.offering import InstanceType
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.runtime.observation import Observation
 from dovetail.runtime.operator import Operator, Ports
@@ -50,11 +51,14 @@ class Process:
         self._metrics = PrometheusMetrics()
         self._metrics.set(_BUILD, 1, version=__version__)
         self._running: Operator | Observation | None = None
+        self._types: tuple[InstanceType, ...] = ()
+        self._obstacle = ""  # what keeps it from leading
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
         """Serve, then lead and operate, or observe. Raises InputError, LeadershipLost."""
         options = self._options
+        self._types = self._read_types()
         kinds = (ListedCloud if options.provider == "aws" else KwokCloud).node_class_kinds
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
@@ -114,8 +118,14 @@ class Process:
         options = self._options
         if options.provider == "aws":
             return ListedCloud()
-        types = read_types(options.instance_types) if options.instance_types else default_types()
-        return KwokCloud(self._clock, ApiNodes(client), types)
+        return KwokCloud(self._clock, ApiNodes(client), self._types)
+
+    def _read_types(self) -> tuple[InstanceType, ...]:
+        """Those of kwok; what is wrong with a file of them is told before anything else."""
+        if self._options.provider != "kwok":
+            return ()
+        given = self._options.instance_types
+        return read_types(given) if given else default_types()
 
     @contextlib.asynccontextmanager
     async def _aws(self, client: HttpClient) -> AsyncIterator[Connected | None]:
@@ -190,7 +200,15 @@ class Process:
                 remedy="scale the other one to 0 replicas to take over from it",
             )
 
-        election = Election(client, self._clock, who, waiting)
+        def refused(why: str) -> None:
+            self._obstacle = f"the lease {lease} cannot be taken: {why}" if why else ""
+            if why:
+                remedy = "give the rights of the chart's Role, and a name that a lease may have"
+                self._log.write(
+                    "error", "controller", "cannot take the lease", lease=lease, error=why, remedy=remedy
+                )
+
+        election = Election(client, self._clock, who, waiting, refused)
         self._metrics.set(_LEADER, 0, name=options.lease)
         if await self._unless_stopped(election):
             self._metrics.set(_LEADER, 1, name=options.lease)
@@ -217,6 +235,8 @@ class Process:
     def _missing(self) -> str:
         """One that waits for the lease is ready: it will act as soon as it leads."""
         running = self._running
+        if self._obstacle:
+            return self._obstacle
         return "" if running is None or running.state.watch_synced() else "the first lists have not come yet"
 
     def _tell(self, message: str, **fields: object) -> None:
