@@ -2,47 +2,48 @@
 
 Nodes of 8 CPUs with eight pods each, all on demand and of one pool, whose types have 1 to 400 CPUs at one
 price per CPU; budgets allow everything. "s" are CPU seconds. "repack" carries out each move at once, as its
-plan says, and asks again.
+plan says, and asks again. "played/37" is the example `repack` in virtual time, with all controllers: "hours"
+are those from the end of the batch until the last node is gone, "s" what the whole simulation takes.
 
 Examples:
   python -m benchmarks.consolidation
   python -m benchmarks.consolidation --nodes 200 used/37 --json figures.json
+  python -m benchmarks.consolidation played/37
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace as changed
 
 from benchmarks.machine import facts
-from benchmarks.solve import inputs
-from benchmarks.solve.inputs import Document
-from dovetail.api.codec import decode
+from benchmarks.used_nodes import CPUS, EACH, cluster, mover, node
 from dovetail.api.core import Pod
+from dovetail.base.clock import HOUR
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Question
+from dovetail.disrupt.consolidation.question import Finding, Move, Question
 from dovetail.disrupt.consolidation.search import QUICK, search
-from dovetail.disrupt.pods import unbound
-from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.model.problem import Budget, ExistingNode, Problem
+from dovetail.model.problem import Budget, Problem
+from dovetail.simulate.run import simulate
+from dovetail.simulate.scenario import load
 from dovetail.solve.solver import solve
 from dovetail.solve.work import Work
 
-_CPUS = 8
-_EACH = 8  # pods per node
-_POOL = "default"
 _TURN = 3_000_000  # units of work, as in the controller
 _ROUNDS = 200
-_LINE = "{:24} {:>6} {:>7} {:>8} {:>9} {:>9} {:>8} {:>6} {:>7} {:>7} {:>8}  {}"
+_LINE = "{:24} {:>6} {:>7} {:>8} {:>9} {:>9} {:>8} {:>6} {:>7} {:>7} {:>6} {:>8}  {}"
+_PLAYED = "played/37"
+_EXAMPLE = Path(__file__).parent.parent / "examples" / "repack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,10 @@ class Row:
     bound: float
     rounds: int
     moved: int
-    asked: int  # plans that the search wanted
+    asked: int  # plans that the search wanted; 0 where that is not known
     again: float  # seconds of the last decision once more, nothing changed
     target: str = ""
+    hours: float = 0.0  # from the moment that nodes were too many until the last of them was gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def cases() -> list[Case]:
     return [
         Case("used/37", lambda count: cluster(count, (0.30, 0.45)), target="5 s, again 0.05 s"),
         Case("used/37/rules", lambda count: cluster(count, (0.30, 0.45), rules=True), target="5 s"),
-        Case("used/92/equal", lambda count: cluster(count, (0.92, 0.92), most=_CPUS), target="5 s"),
+        Case("used/92/equal", lambda count: cluster(count, (0.92, 0.92), most=CPUS), target="5 s"),
         Case("used/92/mixed", lambda count: cluster(count, (0.92, 0.92), spread=0.5), target="5 s"),
         Case("repack/37", lambda count: cluster(count, (0.30, 0.45), spread=0.5), True, "1.05 x bound"),
         Case(
@@ -88,66 +90,6 @@ def cases() -> list[Case]:
             "1.05 x bound",
         ),
     ]
-
-
-def cluster(
-    count: int, used: tuple[float, float], *, spread: float = 0.0, rules: bool = False, most: int = 400
-) -> Question:
-    """So many nodes, used so much of their CPUs; pods of one node differ in size by the spread, up or down.
-
-    With `rules` a quarter of the pods are spread over zones, and one in ten shares no node with its like.
-    """
-    draw = random.Random(1)
-    types = inputs.linear_types(most)
-    empty = inputs.problem([], types)
-    nodes, movers, number = [], [], 0
-    for index in range(count):
-        name = f"node-{index:05}"
-        share = draw.uniform(*used) * _CPUS * 1000
-        cuts = [draw.uniform(1 - spread, 1 + spread) for _ in range(_EACH)]
-        pods = []
-        for cut in cuts:
-            pods.append(_pod(number, int(share * cut / sum(cuts)), name, rules=rules))
-            number += 1
-        nodes.append(_node(name, _CPUS, inputs.ZONES[index % 3], tuple(pods)))
-        movers.append(_mover(nodes[-1]))
-    problem = replace(empty, nodes=tuple(nodes))
-    return Question(problem, tuple(movers), {_POOL: count})
-
-
-def _pod(number: int, cpu: int, node: str, *, rules: bool) -> Pod:
-    own = {"app": f"app-{number % 40:02}"}
-    rule: Document = {}
-    if rules and number % 40 < 10:
-        rule = {"topologySpreadConstraints": [inputs.spread(labels.ZONE, own)]}
-    elif rules and number % 40 < 14:
-        rule = {"affinity": inputs.near("podAntiAffinity", labels.HOSTNAME, own)}
-    document = inputs.pod(number, cpu, cpu * 3 // 2, own, **rule)
-    document["spec"]["nodeName"] = node
-    return decode(document, Pod)
-
-
-def _node(name: str, cpus: int, zone: str, pods: tuple[Pod, ...]) -> ExistingNode:
-    room = {"cpu": 1000 * cpus, "memory": 2 * cpus * 2**30, "pods": 10 * cpus}
-    stamped = {
-        labels.HOSTNAME: name,
-        labels.ZONE: zone,
-        labels.NODEPOOL: _POOL,
-        labels.INSTANCE_TYPE: f"type-{cpus}",
-        labels.CAPACITY_TYPE: labels.ON_DEMAND,
-        labels.ARCH: "amd64",
-        labels.OS: "linux",
-        labels.INITIALIZED: "true",
-        labels.REGISTERED: "true",
-    }
-    return ExistingNode(name, stamped, (), room, room, pods, _POOL)
-
-
-def _mover(node: ExistingNode) -> Mover:
-    kind = node.labels[labels.INSTANCE_TYPE]
-    offer = kind, node.labels[labels.ZONE], labels.ON_DEMAND
-    price = int(kind.removeprefix("type-")) * NANO_DOLLARS // 25
-    return Mover(node.name, _POOL, offer, price, float(len(node.pods)), tuple(map(unbound, node.pods)))
 
 
 def decided(question: Question, memory: Memory) -> tuple[Finding, int]:
@@ -177,9 +119,9 @@ def carried_out(question: Question, move: Move, number: int) -> Question:
     for index, claim in enumerate(move.claims):
         name = f"new-{number:03}-{index:05}"
         cpus = int(claim.instance_type.removeprefix("type-"))
-        nodes.append(_node(name, cpus, claim.zone, _on(name, claim.pods, pods)))
+        nodes.append(node(name, cpus, claim.zone, _on(name, claim.pods, pods)))
     problem: Problem = replace(question.problem, nodes=tuple(nodes))
-    return replace(question, problem=problem, movers=tuple(map(_mover, nodes)))
+    return replace(question, problem=problem, movers=tuple(map(mover, nodes)))
 
 
 def _on(node: str, keys: Sequence[str], pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
@@ -213,7 +155,7 @@ def measured(case: Case, count: int) -> Row:
     return Row(
         case=case.name,
         nodes=count,
-        pods=count * _EACH,
+        pods=count * EACH,
         seconds=seconds,
         before=before / NANO_DOLLARS,
         after=sum(mover.price for mover in question.movers) / NANO_DOLLARS,
@@ -223,6 +165,34 @@ def measured(case: Case, count: int) -> Row:
         asked=asked,
         again=again,
         target=case.target,
+    )
+
+
+def played(folder: Path) -> Row:
+    """The example in virtual time, from its last change on; the bound is that of the last look."""
+    started = time.process_time()
+    records = simulate(load(folder)).records
+    seconds = time.process_time() - started
+    begun = max(record["t"] for record in records if record["kind"] == "change")
+    after = [record for record in records if record["t"] >= begun]
+    commands = [record for record in after if record["kind"] == "disruption"]
+    looks = [record for record in after if record["kind"] == "efficiency"]
+    gone = [record["t"] for record in after if record["kind"] == "node.deleted"]
+    kinds = Counter(record["kind"] for record in records if record["t"] < begun)
+    return Row(
+        case=_PLAYED,
+        nodes=kinds["node.created"] - kinds["node.deleted"],
+        pods=kinds["pod.created"] - kinds["pod.deleted"],
+        seconds=seconds,
+        before=looks[0]["cost"] / NANO_DOLLARS,
+        after=looks[-1]["cost"] / NANO_DOLLARS,
+        bound=looks[-1]["lowerBound"] / NANO_DOLLARS,
+        rounds=len(commands),
+        moved=sum(record["pods"] for record in commands),
+        asked=0,
+        again=0.0,
+        target="1.05 x bound",
+        hours=(max(gone, default=begun) - begun) / HOUR,
     )
 
 
@@ -238,7 +208,8 @@ def line(row: Row) -> str:
         f"{row.after / row.bound:.4f}",
         row.rounds,
         row.moved,
-        row.asked,
+        row.asked or "-",
+        f"{row.hours:.2f}" if row.hours else "-",
         f"{row.again:.3f}",
         row.target,
     )
@@ -255,13 +226,29 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the rows to this file as well")
     arguments = parser.parse_args()
     rows = []
-    heads = ("case", "nodes", "pods", "s", "$/h", "after", "/bound", "rounds", "moved", "plans", "again s")
+    heads = (
+        "case",
+        "nodes",
+        "pods",
+        "s",
+        "$/h",
+        "after",
+        "/bound",
+        "rounds",
+        "moved",
+        "plans",
+        "hours",
+        "again s",
+    )
     print(_LINE.format(*heads, "target"))
-    for case in cases():
-        if arguments.cases and not any(fnmatchcase(case.name, each) for each in arguments.cases):
-            continue
-        rows.append(measured(case, arguments.nodes))
-        print(line(rows[-1]), flush=True)
+    runs: dict[str, Callable[[], Row]] = {
+        case.name: partial(measured, case, arguments.nodes) for case in cases()
+    }
+    runs[_PLAYED] = partial(played, _EXAMPLE)
+    for name, run in runs.items():
+        if not arguments.cases or any(fnmatchcase(name, each) for each in arguments.cases):
+            rows.append(run())
+            print(line(rows[-1]), flush=True)
     if arguments.json:
         document = {"machine": facts(), "rows": [asdict(row) for row in rows]}
         arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
