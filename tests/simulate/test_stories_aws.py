@@ -14,6 +14,7 @@ from operated import Operated, play, pod
 from stories import POOL, ZONES, inflate, keeping, told, travel_class, travel_pool
 
 from dovetail.api.admission import admit
+from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE
@@ -21,6 +22,7 @@ from dovetail.base.errors import Invalid
 from dovetail.cloud.aws.memory.gate import GateOptions
 from dovetail.cloud.aws.shapes import Instance
 from dovetail.model import labels
+from dovetail.model.resources import amounts
 
 CLASS = "karpenter-node-template"
 
@@ -350,6 +352,21 @@ def test_a_permission_that_is_missing_keeps_one_class_back_and_no_other() -> Non
 
     world = play(script)
     assert [item.profile for item in machines(world)] == ["mine"]
+
+
+def test_a_node_that_has_less_memory_than_was_estimated_is_learned_from() -> None:
+    async def script(world: Operated) -> None:
+        await bought(world, travel_class())
+        (node,) = world.state.all(Node)
+        less = amounts(node.status.capacity)["memory"] - 64 * 1024**2
+        merge = {"status": {"capacity": {"memory": str(less)}}}
+        await world.client.patch(Node, node.metadata.name, merge=merge, status=True)
+        await world.clock.sleep(MINUTE)
+        found = world.state.get(EC2NodeClass, CLASS)
+        types = {item.name: item for item in on_aws(world).instance_types(found)}
+        assert types[node.metadata.labels[labels.INSTANCE_TYPE]].capacity["memory"] == less
+
+    play(script)
 
 
 def test_what_was_made_for_a_class_goes_with_it() -> None:

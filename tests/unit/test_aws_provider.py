@@ -12,7 +12,7 @@ import pytest
 from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
 from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
 from dovetail.cloud.aws.fleet_errors import NO_SPOT_ROLE, FleetError
@@ -456,6 +456,35 @@ def test_types_stay_the_same_objects_until_something_changes() -> None:
         }
         calls = world.aws.gate.calls.copy()
         assert not calls
+
+    play(body)
+
+
+def test_memory_is_the_least_that_machines_turned_out_to_have() -> None:
+    async def body(world: World) -> None:
+        cloud = world.cloud
+        (image,) = {
+            item.id for item in (await cloud.resolve(node_class())).images if "x86_64-standard" in item.name
+        }
+
+        def memory(**spec: Any) -> int:
+            found = {item.name: item for item in cloud.instance_types(node_class(**spec))}
+            return found["m5.large"].capacity["memory"]
+
+        estimate, before = memory(), cloud.instance_types(node_class())
+        for seen in (estimate + 300, estimate + 200, estimate + 400):
+            cloud.discovered("m5.large", image, seen)
+        assert memory() == estimate + 200
+        assert cloud.instance_types(node_class()) is not before
+        after = cloud.instance_types(node_class())
+        cloud.discovered("m5.large", image, estimate + 500)
+        assert cloud.instance_types(node_class()) is after
+        # Another image says nothing of this one, and after sixty days nobody remembers.
+        cloud.discovered("m5.large", "ami-other", 1)
+        assert memory() == estimate + 200
+        await world.clock.sleep(61 * 24 * HOUR)
+        cloud.discovered("c5.large", image, 1)
+        assert memory() == estimate
 
     play(body)
 

@@ -85,6 +85,9 @@ class ListedCloud:
         """See Provider."""
         return ()
 
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """See Provider. What is listed stays as it is."""
+
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See Provider."""
 

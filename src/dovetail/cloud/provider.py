@@ -177,5 +177,8 @@ class Provider(Protocol):
     async def impairments(self) -> Sequence[Impairment]:
         """Instances of this cluster that fail a status check of the cloud or have an event announced."""
 
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """A machine of that type and image turned out to have so many bytes of memory."""
+
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """The cloud takes the claim's instance back: offerings like it are not available for a while."""

@@ -34,6 +34,7 @@ from dovetail.controllers.node.evict import EvictionQueue
 from dovetail.controllers.node.repair import NodeRepair
 from dovetail.controllers.node.terminate import NodeTermination
 from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceCollection
+from dovetail.controllers.nodeclaim.discover import Discovery
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
 from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
@@ -166,6 +167,7 @@ class Operator:
 
     def _claims(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         context = self._context
+        self._discovery = Discovery(context)
         lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice)
         yield "nodeclaim.lifecycle", lifecycle.run()
         evictions = EvictionQueue(context)

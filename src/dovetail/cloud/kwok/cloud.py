@@ -136,6 +136,9 @@ class KwokCloud:
         """See Provider: nothing checks what is not there."""
         return ()
 
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """See the port. Machines have what their type says."""
+
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See Provider: there is always capacity."""
 

@@ -204,6 +204,9 @@ class SimulatedCloud:
         """See the port."""
         return [one.impairment for one in self._machines.values() if one.impairment is not None]
 
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """See the port. Machines have what the catalogue says."""
+
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See the port."""
         machine = self._machines.get(claim.status.provider_id)

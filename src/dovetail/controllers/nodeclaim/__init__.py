@@ -4,6 +4,7 @@ lifecycle   one reconcile per claim: finalizer, then the steps below, or termina
 launch      buy the instance
 register    match the node to the claim
 initialize  wait until the node can take pods
+discover    how much memory machines turn out to have
 liveness    give up on claims that come to nothing
 terminate   nodes first, then the instance, then the finalizer
 expire      claims that reached their age

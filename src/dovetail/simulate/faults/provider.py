@@ -103,6 +103,10 @@ class FaultyProvider:
         self._enter("impairments", "instances")
         return await self._provider.impairments()
 
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """See Provider."""
+        self._provider.discovered(instance_type, image, memory)
+
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See Provider."""
         self._provider.out_of_capacity(claim)

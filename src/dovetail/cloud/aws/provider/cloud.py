@@ -20,7 +20,7 @@ from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
 from dovetail.cloud.aws.provider.fleets import Fleets
 from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, provider_id
 from dovetail.cloud.aws.provider.launcher import Launcher, Order
-from dovetail.cloud.aws.provider.market import Market, NodeOptions, Zones
+from dovetail.cloud.aws.provider.market import Market, NodeOptions, Wanted, Zones
 from dovetail.cloud.aws.provider.reading import adopted, made
 from dovetail.cloud.aws.provider.subnets import SubnetBook
 from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
@@ -119,10 +119,12 @@ class AwsCloud:
         """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
         avoided = self._unavailable.active(self._clock.now())
         if node_class is None:
-            return self._market.types(None, None, (), avoided)
+            return self._market.types(Wanted(None), avoided)
         name = node_class.metadata.name
         found = self._resolved.get(name)
-        return self._market.types(node_class, _zones(node_class, found), self._reserved(found), avoided)
+        images = found.images if found is not None else ()
+        wanted = Wanted(node_class, _zones(node_class, found), self._reserved(found), images)
+        return self._market.types(wanted, avoided)
 
     def volume_price(self, node_class: EC2NodeClass | None) -> int:
         """See the port."""
@@ -234,6 +236,10 @@ class AwsCloud:
             Impairment(provider_id(check.zone, check.instance), check.category, check.since)
             for check in await self._aws.ec2.describe_instance_status()
         ]
+
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """See the port."""
+        self._market.seen.note(instance_type, image, memory)
 
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See the port."""

@@ -11,12 +11,14 @@ from dovetail.base.errors import InputError
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.provider.memory import SeenMemory
 from dovetail.cloud.aws.reservations import Reservation, with_reservations
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.offerings import with_spot_prices
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Pool
+from dovetail.cloud.provider import ResolvedImage
 from dovetail.cloud.unavailable import without
 from dovetail.model.offering import InstanceType
 
@@ -42,9 +44,19 @@ class NodeOptions:
     reserved_enis: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose types are asked for: a class, and what it resolves to. Zones None are all of the region."""
+
+    node_class: EC2NodeClass | None
+    zones: Zones | None = None
+    reservations: tuple[Reservation, ...] = ()
+    images: tuple[ResolvedImage, ...] = ()  # newest first
+
+
 @dataclass(slots=True)
 class _Known:
-    key: tuple[EC2NodeClassSpec | None, Zones, tuple[Reservation, ...], Sold]
+    key: tuple[EC2NodeClassSpec | None, Wanted, Sold, int]
     base: tuple[InstanceType, ...]
     avoided: frozenset[Pool]
     types: tuple[InstanceType, ...]
@@ -60,6 +72,7 @@ class Market:
         self._known: dict[str, _Known] = {}
         self._named: tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]] = ((), {})
         self.sold = _packaged(aws.region)
+        self.seen = SeenMemory(clock)
 
     async def refresh(self, failed: Callable[[AwsError], None], *, prices_on_demand: bool = True) -> None:
         """Ask for everything; what cannot be heard stays as it was, and `failed` is told why.
@@ -78,20 +91,16 @@ class Market:
             if heard != self.sold:
                 self.sold = heard
 
-    def types(
-        self,
-        node_class: EC2NodeClass | None,
-        zones: Zones | None,
-        reservations: tuple[Reservation, ...],
-        avoided: frozenset[Pool],
-    ) -> tuple[InstanceType, ...]:
-        """The class's types in these zones, all of the region for None; none if the class cannot be read."""
+    def types(self, wanted: Wanted, avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:
+        """The types of a class, less the pools to avoid; none if the class cannot be read."""
+        node_class = wanted.node_class
         name = node_class.metadata.name if node_class else ""
-        places = tuple(sorted(self.sold.zone_ids.items())) if zones is None else zones
-        key = (node_class.spec if node_class else None, places, reservations, self.sold)
+        # Of the class only its spec matters: its status changes all the time.
+        spec = node_class.spec if node_class else None
+        key = (spec, replace(wanted, node_class=None), self.sold, self.seen.version)
         known = self._known.get(name)
         if known is None or known.key != key:
-            base = self._make(node_class, places, reservations)
+            base = self._make(wanted)
             known = self._known[name] = _Known(key, base, frozenset(), base)
         if known.avoided != avoided:
             known.avoided = avoided
@@ -104,13 +113,12 @@ class Market:
             self._named = types, {item.name: item for item in types}
         return self._named[1]
 
-    def _make(
-        self, node_class: EC2NodeClass | None, places: Zones, reservations: tuple[Reservation, ...]
-    ) -> tuple[InstanceType, ...]:
+    def _make(self, wanted: Wanted) -> tuple[InstanceType, ...]:
         sold, region, options = self.sold, self._aws.region, self._options
+        places = tuple(sorted(sold.zone_ids.items())) if wanted.zones is None else wanted.zones
         try:
             settings = NodeSettings.of(
-                node_class,
+                wanted.node_class,
                 vm_memory_overhead_percent=options.vm_memory_overhead_percent,
                 reserved_enis=options.reserved_enis,
             )
@@ -120,7 +128,8 @@ class Market:
                 if where and catalog.runs(record, settings):
                     price = sold.on_demand.get(name, 0)
                     item = catalog.make(record, settings, region=region, zones=where, on_demand=price)
-                    made.append(with_reservations(self._priced(item), reservations))
+                    item = self.seen.applied(self._priced(item), wanted.images)
+                    made.append(with_reservations(item, wanted.reservations))
         except InputError:
             # The class's own conditions say what is wrong with it; it has no types until then.
             return ()
