@@ -10,7 +10,7 @@ from typing import Any
 import operated
 import pytest
 from aws_cloud import CLUSTER, OnAws
-from operated import Operated, play, pod
+from operated import START, Operated, play, pod
 from stories import POOL, ZONES, inflate, keeping, told, travel_class, travel_pool
 
 from dovetail.api.admission import admit
@@ -20,7 +20,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.errors import Invalid
 from dovetail.cloud.aws.memory.gate import GateOptions
-from dovetail.cloud.aws.shapes import Instance
+from dovetail.cloud.aws.shapes import CapacityReservation, Instance
 from dovetail.model import labels
 from dovetail.model.resources import amounts
 
@@ -365,6 +365,68 @@ def test_a_node_that_has_less_memory_than_was_estimated_is_learned_from() -> Non
         found = world.state.get(EC2NodeClass, CLASS)
         types = {item.name: item for item in on_aws(world).instance_types(found)}
         assert types[node.metadata.labels[labels.INSTANCE_TYPE]].capacity["memory"] == less
+
+    play(script)
+
+
+def reserved(kind: str = "default", ends: int | None = None) -> CapacityReservation:
+    return CapacityReservation(
+        id="cr-1",
+        instance_type="m5.2xlarge",
+        zone=ZONES[0],
+        zone_id="apne2-az1",
+        owner="123456789012",
+        kind=kind,
+        state="active",
+        total=1,
+        left=1,
+        criteria="targeted",
+        ends=ends,
+    )
+
+
+async def in_reserved_capacity(world: Operated, reservation: CapacityReservation) -> NodeClaim:
+    """A claim that runs in it."""
+    aws = on_aws(world).aws
+    aws.ec2.account = replace(aws.ec2.account, reservations=(reservation,))
+    terms = [{"id": "cr-1"}]
+    pool = keeping(travel_pool(capacity=("reserved", "on-demand")))
+    world.create(travel_class(capacityReservationSelectorTerms=terms), pool, pod("a"))
+    await world.clock.sleep(3 * MINUTE)
+    (claim,) = world.state.all(NodeClaim)
+    assert claim.metadata.labels[labels.CAPACITY_TYPE] == "reserved"
+    assert claim.metadata.labels[labels.RESERVATION_ID] == "cr-1"
+    (machine,) = machines(world)
+    assert machine.reservation == "cr-1"
+    return claim
+
+
+def test_a_node_whose_reservation_ended_is_on_demand() -> None:
+    async def script(world: Operated) -> None:
+        await in_reserved_capacity(world, reserved())
+        (machine,) = on_aws(world).aws.machines.visible()
+        machine.instance = replace(machine.instance, reservation="")
+        await world.clock.sleep(2 * MINUTE)
+        (claim,), (node,) = world.state.all(NodeClaim), world.state.all(Node)
+        for found in (claim.metadata.labels, node.metadata.labels):
+            assert found[labels.CAPACITY_TYPE] == "on-demand"
+            assert labels.RESERVATION_ID not in found
+
+    play(script)
+
+
+def test_a_block_of_capacity_is_left_forty_minutes_before_it_ends() -> None:
+    ends = START + 2 * HOUR
+
+    async def script(world: Operated) -> None:
+        claim = await in_reserved_capacity(world, reserved("capacity-block", ends))
+        await world.clock.sleep(ends - 42 * MINUTE - world.clock.now())
+        assert not world.records("claim.deleted", claim=claim.metadata.name)
+        assert len(machines(world)) == 1
+        await world.clock.sleep(5 * MINUTE)
+        state = world.state.get(NodeClaim, claim.metadata.name)
+        assert state is None or state.deleting
+        assert {item["state"] for item in status(world)["capacityReservations"]} == {"expiring"}
 
     play(script)
 

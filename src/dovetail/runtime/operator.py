@@ -38,6 +38,7 @@ from dovetail.controllers.nodeclaim.discover import Discovery
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
 from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
+from dovetail.controllers.nodeclaim.reserved import ReservedClaims
 from dovetail.controllers.nodeclass.collect import ProfileCollection
 from dovetail.controllers.nodeclass.hash import NodeClassHash
 from dovetail.controllers.nodeclass.plain import PlainReadiness
@@ -170,6 +171,7 @@ class Operator:
         self._discovery = Discovery(context)
         lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice)
         yield "nodeclaim.lifecycle", lifecycle.run()
+        yield "capacityreservation", ReservedClaims(context).run()
         evictions = EvictionQueue(context)
         yield "eviction-queue", evictions.run()
         yield "node.termination", NodeTermination(context, evictions).run()

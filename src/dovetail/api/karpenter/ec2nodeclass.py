@@ -96,6 +96,7 @@ class EC2NodeClassSpec(Part, frozen=True, kw_only=True):
 class EC2NodeClassStatus(NodeClassStatus, frozen=True, kw_only=True):
     subnets: tuple[dict[str, str], ...] = ()
     instance_profile: str = ""
+    capacity_reservations: tuple[dict[str, Any], ...] = ()
 
 
 class EC2NodeClass(NodeClass, frozen=True, kw_only=True):

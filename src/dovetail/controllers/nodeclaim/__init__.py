@@ -5,6 +5,7 @@ launch      buy the instance
 register    match the node to the claim
 initialize  wait until the node can take pods
 discover    how much memory machines turn out to have
+reserved    claims whose capacity reservation ends
 liveness    give up on claims that come to nothing
 terminate   nodes first, then the instance, then the finalizer
 expire      claims that reached their age

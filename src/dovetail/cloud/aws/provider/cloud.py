@@ -253,9 +253,9 @@ class AwsCloud:
         return own if own is not None and self._clock.now() - own.created < _APPEARS else None
 
     def _read(self, found: shapes.Instance) -> Instance:
-        """What this process launched itself it knows better than EC2 does."""
+        """What this process launched itself it knows better than EC2 does, but for what has moved since."""
         own = self._launched.get(found.id)
-        if own is not None:
+        if own is not None and own.reservation_id == found.reservation:
             ending = found.state in ENDING
             return own if own.terminating == ending else replace(own, terminating=ending)
         node_class = self._classes.get(found.tags.get(_CLASS, ""))
