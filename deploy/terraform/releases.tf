@@ -27,6 +27,7 @@ resource "helm_release" "controller" {
         clusterName       = var.cluster_name
         clusterEndpoint   = var.cluster_endpoint
         interruptionQueue = aws_sqs_queue.interruption.name
+        enableZonalShift  = var.zonal_shift
       }
     }),
     var.values,

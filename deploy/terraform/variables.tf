@@ -61,6 +61,12 @@ variable "ssm_parameter_arns" {
   default     = []
 }
 
+variable "zonal_shift" {
+  description = "Avoid zones that AWS shifts away from (settings.enableZonalShift); the cluster has to take part in zonal shift."
+  type        = bool
+  default     = false
+}
+
 variable "permissions_boundary" {
   description = "ARN of a permissions boundary for the roles made here."
   type        = string

@@ -67,7 +67,7 @@ class OnAws(AwsCloud):
             return "10.100.0.10"
 
         around = Around(self.aws.eks, clock, region, Told(CLUSTER), version=version, dns_ip=dns_ip)
-        super().__init__(self.aws, clock, log, around, CloudOptions(CLUSTER))
+        super().__init__(self.aws, clock, log, around, CloudOptions(CLUSTER, zonal_shift=True))
         self.queue = SqsQueue(self.aws.sqs, clock, CLUSTER)
         self.fleets: list[Document] = []  # every request, in order
         self._ask = self.aws.ec2.create_fleet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from dataclasses import replace
 from itertools import pairwise
@@ -427,6 +428,31 @@ def test_a_block_of_capacity_is_left_forty_minutes_before_it_ends() -> None:
         state = world.state.get(NodeClaim, claim.metadata.name)
         assert state is None or state.deleting
         assert {item["state"] for item in status(world)["capacityReservations"]} == {"expiring"}
+
+    play(script)
+
+
+def test_nothing_is_launched_into_a_zone_that_is_shifted_away_from() -> None:
+    async def script(world: Operated) -> None:
+        aws = on_aws(world).aws
+        running = asyncio.get_running_loop().create_task(on_aws(world).run())
+        first, second = ZONES
+        ids = {item.zone: item.zone_id for item in aws.ec2.account.subnets}
+        aws.zonal_shift.away = {ids[first]}
+        await world.clock.sleep(MINUTE)
+        await bought(world, travel_class(), *(pod(f"p{number}", "5") for number in range(3)))
+        assert {item.zone for item in machines(world)} == {second}
+        aws.zonal_shift.away = {ids[second]}
+        await world.clock.sleep(2 * MINUTE)
+        assert f"({ids[second]}) are unavailable" in world.messages("ZonalShiftActive")[0]
+        assert f"({ids[first]}) are restored" in world.messages("ZonalShiftCleared")[0]
+        world.create(pod("late", "5"))
+        await world.clock.sleep(2 * MINUTE)
+        assert {item.zone for item in machines(world)} == {first, second}
+        aws.zonal_shift.away = None
+        await world.clock.sleep(2 * MINUTE)
+        assert not on_aws(world).shifted_zones()
+        running.cancel()
 
     play(script)
 

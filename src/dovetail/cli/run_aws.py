@@ -36,6 +36,8 @@ class AwsFlags:
         The share of memory that virtual machines lack; 0.075 is 7.5 %.
     interruption_queue
         The SQS queue of interruptions; without one only status checks tell of broken machines.
+    enable_zonal_shift
+        true: zones that AWS shifts the cluster away from are avoided.
     reserved_enis
         Network interfaces that pods do not get.
     disable_dry_run
@@ -54,6 +56,7 @@ class AwsFlags:
     isolated_vpc: Bool = "false"
     vm_memory_overhead_percent: float = 0.075
     interruption_queue: str = ""
+    enable_zonal_shift: Bool = "false"
     reserved_enis: int = 0
     disable_dry_run: Bool = "false"
     ami_refresh_interval: str = "1m"
@@ -97,6 +100,7 @@ class AwsFlags:
             isolated_vpc=self.isolated_vpc == "true",
             vm_memory_overhead_percent=self.vm_memory_overhead_percent,
             interruption_queue=self.interruption_queue,
+            zonal_shift=self.enable_zonal_shift == "true",
             reserved_enis=self.reserved_enis,
             dry_run=self.disable_dry_run == "false",
             image_refresh=_interval("--ami-refresh-interval", self.ami_refresh_interval),

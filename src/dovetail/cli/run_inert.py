@@ -19,8 +19,6 @@ class Inert:
     ----------
     eks_control_plane
         Whether EKS runs the control plane.
-    enable_zonal_shift
-        Whether zones that AWS shifts away from are avoided.
     karpenter_service
         The name of the metrics service.
     enable_profiling
@@ -42,7 +40,6 @@ class Inert:
     """
 
     eks_control_plane: Bool = "false"
-    enable_zonal_shift: Bool = "false"
     karpenter_service: str = ""
     enable_profiling: Bool = "false"
     disable_cluster_state_observability: Bool = "false"

@@ -9,13 +9,14 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound
 from dovetail.cloud import catalog
+from dovetail.cloud.inert import Inert
 from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.provider import Instance, NodeClassResolution
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.model.offering import InstanceType
 
 
-class ListedCloud:
+class ListedCloud(Inert):
     """Implements `cloud.provider.Provider` as far as plans need it; whatever acts raises.
 
     A class has the zones of the subnets in its status, which the acting controller found; without any it
@@ -71,12 +72,6 @@ class ListedCloud:
         """See Provider."""
         return NodeClassResolution()
 
-    async def release(self, node_class: EC2NodeClass) -> None:
-        """See Provider. Nothing was made."""
-
-    async def tidy(self, in_use: frozenset[str]) -> None:
-        """See Provider. Nothing was made."""
-
     async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
         """See Provider: who only looks writes nothing."""
         return {}
@@ -84,9 +79,6 @@ class ListedCloud:
     async def impairments(self) -> Sequence[Impairment]:
         """See Provider."""
         return ()
-
-    def discovered(self, instance_type: str, image: str, memory: int) -> None:
-        """See Provider. What is listed stays as it is."""
 
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See Provider."""

@@ -177,6 +177,9 @@ class Provider(Protocol):
     async def impairments(self) -> Sequence[Impairment]:
         """Instances of this cluster that fail a status check of the cloud or have an event announced."""
 
+    def shifted_zones(self) -> Mapping[str, str]:
+        """Name and id of zones that the cluster is shifted away from: nothing is launched there."""
+
     def discovered(self, instance_type: str, image: str, memory: int) -> None:
         """A machine of that type and image turned out to have so many bytes of memory."""
 

@@ -37,8 +37,8 @@ from dovetail.controllers.nodeclaim.collect import ClaimCollection, InstanceColl
 from dovetail.controllers.nodeclaim.discover import Discovery
 from dovetail.controllers.nodeclaim.expire import NodeClaimExpiration
 from dovetail.controllers.nodeclaim.lifecycle import NodeClaimLifecycle
-from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
 from dovetail.controllers.nodeclaim.reserved import ReservedClaims
+from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
 from dovetail.controllers.nodeclass.collect import ProfileCollection
 from dovetail.controllers.nodeclass.hash import NodeClassHash
 from dovetail.controllers.nodeclass.plain import PlainReadiness
@@ -47,6 +47,7 @@ from dovetail.controllers.nodepool.counter import NodePoolCounter
 from dovetail.controllers.nodepool.hash import NodePoolHash
 from dovetail.controllers.nodepool.readiness import NodePoolReadiness
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, RegistrationObserver
+from dovetail.controllers.nodepool.zonalshift import ZonalShifts
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
@@ -164,6 +165,7 @@ class Operator:
         yield "nodepool.hash", NodePoolHash(context).queue.run()
         yield "nodepool.readiness", NodePoolReadiness(context, health).queue.run()
         yield "nodepool.registrationhealth", self._registrations.queue.run()
+        yield "arczonalshift", ZonalShifts(context).run()
         yield "nodepool.counter", NodePoolCounter(context).run()
 
     def _claims(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:

@@ -140,6 +140,13 @@ class Sqs(Protocol):
         """At most ten. They do not come again."""
 
 
+class ZonalShift(Protocol):
+    """Amazon Application Recovery Controller."""
+
+    async def shifted(self, cluster: str) -> Sequence[str]:
+        """Ids of zones that the cluster (its ARN) is shifted away from. NOT_FOUND if it takes no part."""
+
+
 class Pricing(Protocol):
     async def on_demand(self) -> Mapping[str, int]:
         """Price per type in the region, on demand, Linux, shared tenancy."""
@@ -165,6 +172,8 @@ class Aws(Protocol):
     def eks(self) -> Eks: ...
     @property
     def sqs(self) -> Sqs: ...
+    @property
+    def zonal_shift(self) -> ZonalShift: ...
     @property
     def pricing(self) -> Pricing: ...
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 QUEUE = "interruption queue"
+SHIFTS = "zonal shifts"
 PROFILES = "EC2NodeClasses with a role"
 
 
@@ -47,6 +48,12 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission("sts.get_caller_identity", ("sts:GetCallerIdentity",), "who the controller is"),
     Permission("eks.describe_cluster", ("eks:DescribeCluster",), "endpoint, CA and version of the cluster"),
     *(Permission(f"ec2.{name}", (f"ec2:{_camel(name)}",), purpose) for name, purpose in _DESCRIBED),
+    Permission(
+        "zonal_shift.shifted",
+        ("arc-zonal-shift:GetManagedResource",),
+        "zones that AWS shifts away from",
+        SHIFTS,
+    ),
     Permission("ssm.get_parameter", ("ssm:GetParameter",), "images behind aliases"),
     Permission("pricing.on_demand", ("pricing:GetProducts",), "prices on demand"),
     Permission("ec2.create_launch_template", ("ec2:CreateLaunchTemplate", "ec2:CreateTags"), "launches"),

@@ -171,6 +171,7 @@ class EksCluster:
     version: str  # "1.33"
     cidr: str  # of services
     vpc: str = ""
+    arn: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import AlreadyExists, ApiError, CreateFailed, InstanceNotFound, NotFound
 from dovetail.cloud.choice import Request, choose
+from dovetail.cloud.inert import Inert
 from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.kwok import machine
 from dovetail.cloud.provider import Instance, NodeClassResolution
@@ -38,7 +39,7 @@ class NodeObjects(Protocol):
         """Raises NotFound."""
 
 
-class KwokCloud:
+class KwokCloud(Inert):
     """Implements `cloud.provider.Provider`. One that joins after a delay is in memory alone until then."""
 
     node_class_kinds: tuple[tuple[str, str], ...] = (
@@ -122,12 +123,6 @@ class KwokCloud:
         """See Provider: a class has no selectors."""
         return NodeClassResolution()
 
-    async def release(self, node_class: KWOKNodeClass) -> None:
-        """See the port. Nothing is made for a class."""
-
-    async def tidy(self, in_use: frozenset[str]) -> None:
-        """See the port. There are no instance profiles."""
-
     async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
         """See Provider: Node objects say it all."""
         return {}
@@ -135,9 +130,6 @@ class KwokCloud:
     async def impairments(self) -> Sequence[Impairment]:
         """See Provider: nothing checks what is not there."""
         return ()
-
-    def discovered(self, instance_type: str, image: str, memory: int) -> None:
-        """See the port. Machines have what their type says."""
 
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See Provider: there is always capacity."""

@@ -17,6 +17,7 @@ from dovetail.cloud import catalog
 from dovetail.cloud.aws.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.validation import Validator
 from dovetail.cloud.choice import Candidate, Pool, Request, choose
+from dovetail.cloud.inert import Inert
 from dovetail.cloud.interruption import Impairment, InterruptionKind
 from dovetail.cloud.provider import Instance, NodeClassResolution
 from dovetail.cloud.readiness import check_ready
@@ -48,7 +49,7 @@ class _Machine:
     impairment: Impairment | None = None
 
 
-class SimulatedCloud:
+class SimulatedCloud(Inert):
     """Implements `cloud.provider.Provider` in the time of the clock it is given.
 
     `types` replaces the catalogue (then node classes do not shape the types, and volumes are free); `sold`
@@ -190,12 +191,6 @@ class SimulatedCloud:
         image = image_for(kind, now.images) if kind is not None else ""
         return drift(claim, node_class, machine.made, now, image)
 
-    async def release(self, node_class: EC2NodeClass) -> None:
-        """See the port. Nothing is made for a class."""
-
-    async def tidy(self, in_use: frozenset[str]) -> None:
-        """See the port. There are no instance profiles."""
-
     async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
         """See Provider: instances know whose they are."""
         return {}
@@ -203,9 +198,6 @@ class SimulatedCloud:
     async def impairments(self) -> Sequence[Impairment]:
         """See the port."""
         return [one.impairment for one in self._machines.values() if one.impairment is not None]
-
-    def discovered(self, instance_type: str, image: str, memory: int) -> None:
-        """See the port. Machines have what the catalogue says."""
 
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """See the port."""

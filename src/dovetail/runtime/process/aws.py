@@ -95,6 +95,7 @@ def provider_options(options: AwsOptions, reserved_capacity: bool) -> Options:
         node=NodeOptions(options.vm_memory_overhead_percent, options.reserved_enis),
         isolated_vpc=options.isolated_vpc,
         reserved_capacity=reserved_capacity,
+        zonal_shift=options.zonal_shift,
         classes=resolver.Options(
             dry_run=options.dry_run,
             reserved_capacity=reserved_capacity,

@@ -23,6 +23,7 @@ class AwsOptions:
     isolated_vpc: bool = False
     vm_memory_overhead_percent: float = 0.075
     interruption_queue: str = ""
+    zonal_shift: bool = False
     reserved_enis: int = 0
     dry_run: bool = True
     image_refresh: int = MINUTE

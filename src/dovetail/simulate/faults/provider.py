@@ -103,6 +103,10 @@ class FaultyProvider:
         self._enter("impairments", "instances")
         return await self._provider.impairments()
 
+    def shifted_zones(self) -> Mapping[str, str]:
+        """See Provider."""
+        return self._provider.shifted_zones()
+
     def discovered(self, instance_type: str, image: str, memory: int) -> None:
         """See Provider."""
         self._provider.discovered(instance_type, image, memory)

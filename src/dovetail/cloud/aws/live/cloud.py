@@ -10,7 +10,15 @@ from aiobotocore.session import get_session
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.live.calls import Calls
 from dovetail.cloud.aws.live.ec2 import LiveEc2
-from dovetail.cloud.aws.live.services import LiveEks, LiveIam, LivePricing, LiveSqs, LiveSsm, LiveSts
+from dovetail.cloud.aws.live.services import (
+    LiveEks,
+    LiveIam,
+    LivePricing,
+    LiveSqs,
+    LiveSsm,
+    LiveSts,
+    LiveZonalShift,
+)
 
 _REGION = "AWS_REGION"
 
@@ -25,6 +33,7 @@ class LiveAws:
         self.iam = LiveIam(calls)
         self.eks = LiveEks(calls)
         self.sqs = LiveSqs(calls)
+        self.zonal_shift = LiveZonalShift(calls)
         self.pricing = LivePricing(calls)
         self.sts = LiveSts(calls)
 

@@ -88,6 +88,7 @@ class LiveEks:
             version=found.get("version", ""),
             cidr=network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or "",
             vpc=found.get("resourcesVpcConfig", {}).get("vpcId", ""),
+            arn=found.get("arn", ""),
         )
 
 
@@ -122,6 +123,18 @@ class LiveSqs:
         answer = await self._calls.call("sqs", "delete_message_batch", QueueUrl=url, Entries=entries)
         for failed in answer.get("Failed", ()):
             raise AwsError("DeleteMessageBatch", failed["Code"], failed.get("Message", ""))
+
+
+class LiveZonalShift:
+    """Implements `api.ZonalShift`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def shifted(self, cluster: str) -> Sequence[str]:
+        """See the port. Shifts that people started and those that AWS did weigh a zone with nothing."""
+        answer = await self._calls.call("arc-zonal-shift", "get_managed_resource", resourceIdentifier=cluster)
+        return shifted_zones(answer.get("appliedWeights", {}))
 
 
 class LivePricing:
@@ -161,6 +174,11 @@ class LiveSts:
         """See the port."""
         answer = await self._calls.call("sts", "get_caller_identity")
         return Identity(answer["Account"], answer["Arn"])
+
+
+def shifted_zones(weights: Mapping[str, float]) -> tuple[str, ...]:
+    """Zones that take no traffic, by id."""
+    return tuple(sorted(zone for zone, weight in weights.items() if weight == 0))
 
 
 def _profile(answer: Mapping[str, Any]) -> InstanceProfile:

@@ -73,7 +73,8 @@ class Account:
 def eks_cluster(name: str, region: str, version: str) -> EksCluster:
     """A cluster as EKS describes it."""
     endpoint = f"https://{identifier('x', name)[3:].upper()}.gr7.{region}.eks.amazonaws.com"
-    return EksCluster(name, endpoint, "Y2EtYnVuZGxlCg==", version, "10.100.0.0/16", _VPC)
+    place = arn("eks", region, NUMBER, f"cluster/{name}")
+    return EksCluster(name, endpoint, "Y2EtYnVuZGxlCg==", version, "10.100.0.0/16", _VPC, place)
 
 
 def published(region: str, version: str) -> tuple[tuple[Image, ...], dict[str, str]]:

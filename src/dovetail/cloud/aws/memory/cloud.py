@@ -19,6 +19,7 @@ from dovetail.cloud.aws.memory.services import (
     MemorySqs,
     MemorySsm,
     MemorySts,
+    MemoryZonalShift,
 )
 from dovetail.cloud.aws.shapes import StatusCheck
 from dovetail.cloud.interruption import InterruptionKind
@@ -53,6 +54,7 @@ class MemoryAws:
         self.iam = MemoryIam(self.gate, clock, account)
         self.eks = MemoryEks(self.gate, account)
         self.sqs = MemorySqs(self.gate, clock, account)
+        self.zonal_shift = MemoryZonalShift(self.gate)
         self.pricing = MemoryPricing(self.gate, account)
         self.sts = MemorySts(self.gate, account)
 

@@ -150,6 +150,22 @@ class MemorySqs:
         return self.queues[name]
 
 
+class MemoryZonalShift:
+    """Implements `api.ZonalShift`. `away`: ids of zones, changed from outside; None takes no part."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self.away: set[str] | None = set()
+
+    async def shifted(self, cluster: str) -> Sequence[str]:
+        """See the port."""
+        await self._gate.enter("arc-zonal-shift", "GetManagedResource")
+        if self.away is None:
+            message = f"{cluster} is not a managed resource."
+            raise AwsError("GetManagedResource", "ResourceNotFoundException", message)
+        return sorted(self.away)
+
+
 class MemoryPricing:
     """Implements `api.Pricing` with the packaged prices."""
 

@@ -14,7 +14,7 @@ from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.nodeclass.rehearsal import Stage, rehearse
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Options, Surroundings
-from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, PROFILES, QUEUE, Permission
+from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, PROFILES, QUEUE, SHIFTS, Permission
 from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, Finding, Verdict, nobody, of_error
 from dovetail.cloud.aws.preflight.probes import Probe, probes
 from dovetail.cloud.aws.shapes import EksCluster
@@ -58,9 +58,9 @@ def _permissions(aws: Aws, clock: Clock, wanted: Wanted) -> Iterator[Awaitable[F
     """One finding per permission, but for those of the cluster and the queue."""
     tried = probes(aws, wanted.cluster, clock.now() - HOUR)
     for item in PERMISSIONS:
-        elsewhere = item.only_with == QUEUE or item.action in FREE or item.call == "eks.describe_cluster"
+        elsewhere = item.only_with in (QUEUE, SHIFTS) or item.call == "eks.describe_cluster"
         unasked = wanted.isolated_vpc and item.call == "pricing.on_demand"
-        if not (elsewhere or unasked):
+        if not (elsewhere or unasked or item.action in FREE):
             yield _tried(item, tried.get(item.call))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +23,7 @@ from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, prov
 from dovetail.cloud.aws.provider.launcher import Launcher, Order
 from dovetail.cloud.aws.provider.market import Market, NodeOptions, Wanted, Zones
 from dovetail.cloud.aws.provider.reading import adopted, made
+from dovetail.cloud.aws.provider.shift import Shifts
 from dovetail.cloud.aws.provider.subnets import SubnetBook
 from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
 from dovetail.cloud.aws.reservations import Reservation
@@ -52,6 +54,7 @@ class Options:
     node: NodeOptions = field(default_factory=NodeOptions)
     isolated_vpc: bool = False
     reserved_capacity: bool = True
+    zonal_shift: bool = False
     classes: resolver.Options = field(default_factory=resolver.Options)
 
 
@@ -78,6 +81,7 @@ class AwsCloud:
         self._market = Market(aws, clock, options.node)
         self._around = surroundings
         self._resolver = ClassResolver(aws, clock, self.surroundings, options.classes)
+        self._shifts = Shifts(aws, options.cluster)
         self._instances = Instances(aws.ec2, clock, options.cluster)
         self._unavailable = UnavailableOfferings()
         self._kept = KeptTemplates(aws.ec2, clock, options.cluster)
@@ -99,7 +103,17 @@ class AwsCloud:
         await self._market.refresh(self._failed, prices_on_demand=not self._options.isolated_vpc)
 
     async def run(self) -> None:
-        """Hear of prices twice a day and take unused launch templates away, for ever."""
+        """Hear of prices twice a day and of shifted zones, take unused launch templates away, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_fresh(), name="aws: prices and launch templates")
+            if self._options.zonal_shift:
+                tasks.create_task(self._shifts.run(self._clock, self._failed), name="aws: zonal shifts")
+
+    def shifted_zones(self) -> Mapping[str, str]:
+        """See the port."""
+        return self._shifts.zones(self._market.sold)
+
+    async def _keep_fresh(self) -> None:
         heard = self._clock.now()
         while True:
             await self._clock.sleep(SWEEP)
@@ -118,6 +132,8 @@ class AwsCloud:
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
         """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
         avoided = self._unavailable.active(self._clock.now())
+        away = self._shifts.pools(self._market.sold)
+        avoided = avoided | away if away else avoided
         if node_class is None:
             return self._market.types(Wanted(None), avoided)
         name = node_class.metadata.name

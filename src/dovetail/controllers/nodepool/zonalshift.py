@@ -1,0 +1,36 @@
+"""Tells pools of zones that the cloud has the cluster shifted away from."""
+
+from __future__ import annotations
+
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.clock import MINUTE
+from dovetail.controllers.context import Context
+
+PERIOD = MINUTE // 2
+
+
+class ZonalShifts:
+    """Looks every 30 s. A pool hears of a zone when it is left and when it is there again."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._known: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Work for ever."""
+        while True:
+            await self._context.clock.sleep(PERIOD)
+            await self.look()
+
+    async def look(self) -> None:
+        """Say what changed."""
+        now = dict(self._context.provider.shifted_zones())
+        before, self._known = self._known, now
+        told, pools = self._context.recorder.publish, self._context.state.all(NodePool)
+        for pool in pools:
+            for zone, key in sorted(now.items() - before.items()):
+                text = f"Zonal shift detected: offerings in zone {zone} ({key}) are unavailable"
+                await told(pool, "Warning", "ZonalShiftActive", f"{text} for this NodePool")
+            for zone, key in sorted(before.items() - now.items()):
+                text = f"Zonal shift cleared: offerings in zone {zone} ({key}) are restored"
+                await told(pool, "Normal", "ZonalShiftCleared", f"{text} for this NodePool")
