@@ -21,12 +21,12 @@ from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
 from dovetail.cloud.aws.provider.fleets import Fleets
 from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, provider_id
 from dovetail.cloud.aws.provider.launcher import Launcher, Order
-from dovetail.cloud.aws.provider.market import Market, NodeOptions, Wanted, Zones
+from dovetail.cloud.aws.provider.market import Market, NodeOptions, Wanted
 from dovetail.cloud.aws.provider.reading import adopted, made
 from dovetail.cloud.aws.provider.shift import Shifts
 from dovetail.cloud.aws.provider.subnets import SubnetBook
 from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
-from dovetail.cloud.aws.reservations import Reservation
+from dovetail.cloud.aws.provider.wanted import wanted
 from dovetail.cloud.aws.templates import image_on
 from dovetail.cloud.interruption import Impairment, instance_id
 from dovetail.cloud.provider import Instance, NodeClassResolution
@@ -136,11 +136,8 @@ class AwsCloud:
         avoided = avoided | away if away else avoided
         if node_class is None:
             return self._market.types(Wanted(None), avoided)
-        name = node_class.metadata.name
-        found = self._resolved.get(name)
-        images = found.images if found is not None else ()
-        wanted = Wanted(node_class, _zones(node_class, found), self._reserved(found), images)
-        return self._market.types(wanted, avoided)
+        found = self._resolved.get(node_class.metadata.name)
+        return self._market.types(wanted(node_class, found, self._market.sold.zone_ids), avoided)
 
     def volume_price(self, node_class: EC2NodeClass | None) -> int:
         """See the port."""
@@ -278,22 +275,6 @@ class AwsCloud:
         kind = self._kind(found.instance_type, node_class)
         return adopted(found, kind, node_class, self._aws.region, self.volume_price(node_class))
 
-    def _reserved(self, found: NodeClassResolution | None) -> tuple[Reservation, ...]:
-        """What the class selected; a block that ends soon takes nobody in any more."""
-        ids = self._market.sold.zone_ids
-        return tuple(
-            Reservation(
-                item.id,
-                item.instance_type,
-                item.zone,
-                ids.get(item.zone, ""),
-                item.kind,
-                item.left if item.state == "active" else 0,
-                item.interruptible,
-            )
-            for item in (found.reservations if found else ())
-        )
-
     def _kind(self, name: str, node_class: EC2NodeClass | None) -> InstanceType | None:
         return self._market.named(self.instance_types(node_class)).get(name)
 
@@ -303,10 +284,3 @@ class AwsCloud:
 
     def _failed(self, error: AwsError) -> None:
         self._log.record("reconcile.failed", controller="aws", key=error.action, message=str(error))
-
-
-def _zones(node_class: EC2NodeClass, found: NodeClassResolution | None) -> Zones:
-    """The zones of the class's subnets: as they resolve now, or as an earlier process found them."""
-    if found is not None:
-        return tuple(sorted({(item.zone, item.zone_id) for item in found.subnets}))
-    return tuple(sorted({(item["zone"], item.get("zoneID", "")) for item in node_class.status.subnets}))
