@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dovetail.cloud.aws import images
+from tests.cluster.controlplane.processes import StartError
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually
 from tests.conformance.aws_accounts import CLUSTER, REGION, ROLE, moto_table, put_parameter, served, settle
@@ -109,6 +110,44 @@ def test_a_pod_gets_an_instance_and_its_end_is_the_instances(
         api_server.run("kubectl", "delete", "nodepool", "aws")
         eventually(running, lambda found: found == [])
         api_server.run("kubectl", "delete", "ec2nodeclass", "default")
+        assert not moto_table("iam").get_instance_profiles()
+        assert controller.stop() == 0
+        assert "Traceback" not in controller.log.read_text()
+
+
+def test_a_mistyped_tag_stands_in_the_condition_and_mending_it_helps(
+    api_server: ControlPlane, account: dict[str, str], tmp_path: Path
+) -> None:
+    """Role and profile together are refused, the misspelled key is named, the status has what is selected."""
+    command = (sys.executable, "-m", "dovetail", "crds")
+    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    api_server.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
+    api_server.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    written, _, _ = CLASS.replace("name: default", "name: mistyped").split("---")
+    both = written.replace("  role:", "  instanceProfile: mine\n  role:")
+    with pytest.raises(StartError, match=r"must specify exactly one of \['role', 'instanceProfile'\]"):
+        api_server.run("kubectl", "apply", "-f", "-", stdin=both)
+    typo = written.replace("discovery", "discovert")
+    api_server.run("kubectl", "apply", "-f", "-", stdin=typo)
+
+    def told(kind: str) -> dict[str, str]:
+        found = get(api_server, "ec2nodeclass", "mistyped").get("status", {}).get("conditions", ())
+        return next((item for item in found if item["type"] == kind), {"status": ""})
+
+    lease = ("--disable-leader-election", "true")
+    flags = ("--provider", "aws", "--cluster-name", CLUSTER, *lease)
+    with Controller(api_server, tmp_path, *flags, **account) as controller:
+        subnets = eventually(lambda: told("SubnetsReady"), lambda found: found["status"] == "False")
+        assert subnets["reason"] == "SubnetsNotFound"
+        assert "found key 'karpenter.sh/discovery'" in subnets["message"]
+        assert told("SecurityGroupsReady")["reason"] == "SecurityGroupsNotFound"
+        assert told("Ready")["status"] == "False"
+        api_server.run("kubectl", "apply", "-f", "-", stdin=written)
+        eventually(lambda: told("Ready"), lambda found: found["status"] == "True")
+        status = get(api_server, "ec2nodeclass", "mistyped")["status"]
+        assert status["subnets"] and status["securityGroups"] and status["amis"]
+        assert status["instanceProfile"].startswith(f"{CLUSTER}_")
+        api_server.run("kubectl", "delete", "ec2nodeclass", "mistyped", "--timeout=60s")
         assert not moto_table("iam").get_instance_profiles()
         assert controller.stop() == 0
         assert "Traceback" not in controller.log.read_text()

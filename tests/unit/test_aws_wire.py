@@ -28,6 +28,8 @@ _NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
         ("InvalidLaunchTemplateName.NotFoundException", Refusal.NOT_FOUND),
         ("EntityAlreadyExists", Refusal.EXISTS),
         ("InternalError", Refusal.SERVER),
+        ("503", Refusal.SERVER),
+        ("404", Refusal.REQUEST),
         ("InvalidParameterValue", Refusal.REQUEST),
     ],
 )

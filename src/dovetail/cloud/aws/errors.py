@@ -101,6 +101,9 @@ def refusal(code: str) -> Refusal:
     ):
         if code in known:
             return found
+    if code.isdigit() and int(code) >= 500:
+        # No code at all but the status: something in between answered.
+        return Refusal.SERVER
     # EC2 spells it per kind of resource, such as InvalidInstanceID.NotFound.
     if code.endswith((".NotFound", ".NotFoundException")):
         return Refusal.NOT_FOUND
