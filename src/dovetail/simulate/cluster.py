@@ -31,7 +31,7 @@ from dovetail.simulate.observer import Observer
 from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.scheduler.scheduler import Scheduler
 from dovetail.simulate.settings import operator_settings
-from dovetail.simulate.surroundings import interruptions, simulated_cloud
+from dovetail.simulate.surroundings import cloud_of, interruptions
 from dovetail.simulate.trace import play
 from dovetail.simulate.violations import Violation, Watchdog
 from dovetail.simulate.violations.audit import AuditedClient
@@ -55,7 +55,7 @@ class Cluster:
         self._dice = Dice(faults, seed, clock, log) if faults is not None else None
         self._names = NodeNames(file.region, seed)
         short = limits(faults, file.region, seed) if faults is not None else ()
-        self.cloud = simulated_cloud(scenario, clock, log, short)
+        self.cloud = cloud_of(scenario, clock, log, short)
         self.server = MemoryServer(clock, admit=admit, seed=seed)
         self.server.observe(Observer(log).observe)
         self._watchdog = Watchdog(clock.now, quiet_from=faults.over if faults is not None else 0)
@@ -79,7 +79,8 @@ class Cluster:
     async def prepare(self) -> None:
         """Everything that is there before the first moment; raises InputError for what cannot be."""
         apply(self.server, self._scenario.manifests)
-        for group in groups(self._scenario, self.cloud, self._names):
+        await self.cloud.start()
+        for group in groups(self._scenario, self.cloud.provider, self._names):
             for machine in start(group, self._log):
                 await self._kubelets.join(machine)
 
@@ -102,6 +103,7 @@ class Cluster:
         yield "volumes", self._volumes.run()
         yield "scheduler", self._scheduler.run()
         yield "workloads", self._workloads.run()
+        yield from self.cloud.parts()
         yield from self._dovetail()
         yield "watchdog", self._watch_instances()
         planned = interruptions(self._scenario)
@@ -118,7 +120,7 @@ class Cluster:
         client = AuditedClient(self.server, "karpenter", self._watchdog, self._report)
         planner = InlinePlanner(self._clock, file.settings.work_per_second)
         queue = self.cloud.queue if file.settings.interruption_queue else None
-        ports = Ports(client, self.cloud, self._clock, self._log, planner, MemoryMetrics(), queue)
+        ports = Ports(client, self.cloud.provider, self._clock, self._log, planner, MemoryMetrics(), queue)
         if self._dice is None:
             yield "dovetail", Operator(ports, settings).run()
             return

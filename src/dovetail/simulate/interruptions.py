@@ -9,7 +9,7 @@ from dovetail.base.clock import Clock
 from dovetail.base.streams import stream
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.simulated import SimulatedCloud
+from dovetail.simulate.clouds import Cloud
 
 IMPAIRMENTS = ("instance_status", "system_status", "event_status")
 KINDS = (*(str(kind) for kind in InterruptionKind if kind is not InterruptionKind.NOTHING), *IMPAIRMENTS)
@@ -44,9 +44,7 @@ class PlannedInterruption:
         )
 
 
-async def interrupt(
-    clock: Clock, cloud: SimulatedCloud, seed: int, planned: Sequence[PlannedInterruption]
-) -> None:
+async def interrupt(clock: Clock, cloud: Cloud, seed: int, planned: Sequence[PlannedInterruption]) -> None:
     """Let each happen at its time; which instances it meets is drawn by their ids."""
     for number, item in sorted(enumerate(planned), key=lambda pair: pair[1].at):
         await clock.sleep(max(0, item.at - clock.now()))

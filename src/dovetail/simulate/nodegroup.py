@@ -9,7 +9,7 @@ from dovetail.api.core import Taint
 from dovetail.base.errors import InputError
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
-from dovetail.cloud.simulated import SimulatedCloud
+from dovetail.cloud.provider import Provider
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.simulate.document import suggest
@@ -45,7 +45,7 @@ class Place:
     source: str = ""  # the scenario file, for messages
 
 
-def groups(scenario: Scenario, cloud: SimulatedCloud, names: NodeNames) -> list[tuple[Member, ...]]:
+def groups(scenario: Scenario, cloud: Provider, names: NodeNames) -> list[tuple[Member, ...]]:
     """All node groups of a scenario. Raises InputError as `members` does."""
     file = scenario.file
     place = Place(

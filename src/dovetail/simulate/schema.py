@@ -5,6 +5,8 @@ docs/reference/scenario.md explains every field to users; keep the two together.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, WORK_PER_SECOND
@@ -112,6 +114,7 @@ class FeatureGates(Section, frozen=True, kw_only=True):
 class Settings(Section, frozen=True, kw_only=True):
     """Settings of the controllers; defaults as in production."""
 
+    provider: Literal["simulated", "aws"] = "simulated"  # aws: over an account in memory
     batch_idle_duration: str = "1s"
     batch_max_duration: str = "10s"
     solve_deadline: str | None = None  # as long as a batch stays idle

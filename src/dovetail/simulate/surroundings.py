@@ -8,7 +8,12 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import InputError
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
+from dovetail.cloud.aws.memory import MemoryAws, Options
+from dovetail.cloud.aws.memory.machines import LifeOptions
+from dovetail.cloud.aws.memory.market import MarketOptions
 from dovetail.cloud.simulated import Account, Delays, Limit, SecurityGroup, SimulatedCloud, Subnet
+from dovetail.simulate.aws import CloudOnAws
+from dovetail.simulate.aws_account import aws_account
 from dovetail.simulate.document import suggest
 from dovetail.simulate.interruptions import PlannedInterruption
 from dovetail.simulate.scenario import Scenario
@@ -16,10 +21,31 @@ from dovetail.simulate.schema import Shortage
 from dovetail.simulate.traffic import DAY, midnight_before, next_time, second_of_day
 
 
-def simulated_cloud(
+def cloud_of(
     scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Limit] = ()
-) -> SimulatedCloud:
+) -> SimulatedCloud | CloudOnAws:
     """`limits` come on top of the scenario's. Raises InputError for a region or zone that does not exist."""
+    if scenario.file.settings.provider == "aws":
+        return _on_aws(scenario, clock, log, limits)
+    return _simulated_cloud(scenario, clock, log, limits)
+
+
+def _on_aws(scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Limit]) -> CloudOnAws:
+    file = scenario.file
+    simulated = _account(scenario)
+    market = MarketOptions(
+        limits=(*(_limit(shortage, scenario) for shortage in file.shortages), *limits), only=_sold(scenario)
+    )
+    life = LifeOptions(answer=scenario.latencies["launch"], terminate=scenario.latencies["terminate"])
+    queue = file.settings.interruption_queue
+    account = aws_account(scenario, simulated, (queue,) if queue else ())
+    aws = MemoryAws(clock, scenario.seed, account, Options(market=market, life=life))
+    return CloudOnAws(aws, clock, log, cluster=file.cluster.name, version=file.cluster.version, queue=queue)
+
+
+def _simulated_cloud(
+    scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Limit]
+) -> SimulatedCloud:
     return SimulatedCloud(
         clock,
         scenario.seed,

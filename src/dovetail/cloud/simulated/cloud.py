@@ -19,7 +19,7 @@ from dovetail.cloud.aws.validation import Validator
 from dovetail.cloud.choice import Candidate, Pool, Request, choose
 from dovetail.cloud.inert import Inert
 from dovetail.cloud.interruption import Impairment, InterruptionKind
-from dovetail.cloud.provider import Instance, NodeClassResolution
+from dovetail.cloud.provider import Instance, NodeClassResolution, Provider
 from dovetail.cloud.readiness import check_ready
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.cloud.simulated.account import Account, image_for, resolve
@@ -94,6 +94,18 @@ class SimulatedCloud(Inert):
         self._terminated: list[Callable[[Instance], None]] = []
         self.queue = SimulatedQueue(clock)
         self._interrupter = Interrupter(clock, log, self.queue, self._lose)
+
+    @property
+    def provider(self) -> Provider:
+        """What controllers see of it."""
+        return self
+
+    async def start(self) -> None:
+        """There is nothing to be heard of first."""
+
+    def parts(self) -> tuple[()]:
+        """Nothing has to run beside it."""
+        return ()
 
     def on_asked(self, callback: Callable[[str, Sequence[Instance]], object]) -> None:
         """Called with the claim's name and all instances that there are when a launch is asked for."""

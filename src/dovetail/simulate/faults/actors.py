@@ -10,8 +10,9 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
 from dovetail.cloud.interruption import InterruptionKind
-from dovetail.cloud.simulated import Limit, SimulatedCloud
+from dovetail.cloud.simulated import Limit
 from dovetail.model import labels
+from dovetail.simulate.clouds import Cloud
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Skew
@@ -34,9 +35,7 @@ def shortages(faults: Faults, region: str, seed: int) -> tuple[tuple[str, Limit]
 class Actors:
     """Lets timed faults happen, each at the instants that its seed drew."""
 
-    def __init__(
-        self, dice: Dice, clock: Clock, cloud: SimulatedCloud, kubelets: Kubelets, skew: Skew
-    ) -> None:
+    def __init__(self, dice: Dice, clock: Clock, cloud: Cloud, kubelets: Kubelets, skew: Skew) -> None:
         self._dice = dice
         self._clock = clock
         self._cloud = cloud

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.simulated import Limit, SimulatedCloud
+from dovetail.cloud.simulated import Limit
 from dovetail.kube.memory import MemoryServer
 from dovetail.runtime.operator import Operator, Ports
+from dovetail.simulate.clouds import Cloud
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.actors import Actors, shortages
 from dovetail.simulate.faults.client import FaultyClient
@@ -48,7 +49,7 @@ class Trouble:
         return self._processes.several
 
     def parts(
-        self, cloud: SimulatedCloud, kubelets: Kubelets, region: str
+        self, cloud: Cloud, kubelets: Kubelets, region: str
     ) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Everything that must run, by name."""
         yield "processes", self._processes.run()

@@ -32,7 +32,7 @@ from dovetail.simulate.run import Listener, Result
 from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.settings import operator_settings
 from dovetail.simulate.summary import Run, summarize
-from dovetail.simulate.surroundings import simulated_cloud
+from dovetail.simulate.surroundings import cloud_of
 from dovetail.solve.plan import Plan
 from dovetail.solve.verify import verify
 
@@ -66,13 +66,13 @@ class _Live:
         self._log = log
         names = NodeNames(file.region, seed)
         self._machines = Machines(client, self._clock, scenario.latencies, names, seed)
-        cloud = simulated_cloud(scenario, self._clock, log)
+        self._cloud = cloud = cloud_of(scenario, self._clock, log)
         cloud.on_started(self._machines.switch_on)
         cloud.on_terminated(self._machines.switch_off)
-        self._groups = groups(scenario, cloud, names)
+        self._groups = groups(scenario, cloud.provider, names)
         self._watching = Watching(client, Observer(log))
         self._objects = Objects(client, self._clock, log)
-        ports = Ports(client, cloud, self._clock, log, planner, MemoryMetrics())
+        ports = Ports(client, cloud.provider, self._clock, log, planner, MemoryMetrics())
         self._operator = Operator(ports, operator_settings(file.settings, self._check_plan))
 
     async def play(self, listener: Listener | None) -> Result:
@@ -92,10 +92,12 @@ class _Live:
 
     def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         yield from self._watching.parts()
+        yield from self._cloud.parts()
         yield "dovetail", self._operator.run()
 
     async def _begun(self) -> Scenario:
         """The scenario from now on, with its manifests applied."""
+        await self._cloud.start()
         await self._watching.synced()
         while not self._operator.state.watch_synced():
             await self._clock.sleep(SECOND // 10)

@@ -42,6 +42,7 @@ class MemoryEc2:
     ) -> None:
         self._gate = gate
         self._clock = clock
+        self._seed = seed
         self.account = account
         self.market = market
         self.machines = machines
@@ -163,7 +164,12 @@ class MemoryEc2:
     async def create_fleet(self, request: Document, *, token: str = "", dry_run: bool = False) -> FleetAnswer:
         """See the port."""
         await self._enter("CreateFleet")
-        return FleetAnswer("") if dry_run else self._launches.fleet(request, token)
+        if dry_run:
+            return FleetAnswer("")
+        entity = token or str(self._gate.calls["ec2:CreateFleet"])
+        delay = self.machines.options.answer.draw(self._seed, entity, "launch delay")
+        await self._clock.sleep(delay)
+        return self._launches.fleet(request, token)
 
     async def run_instances(self, request: Document) -> None:
         """See the port."""

@@ -20,11 +20,15 @@ REMEMBERED = HOUR  # how long a terminated instance is still described
 
 @dataclass(frozen=True, slots=True)
 class LifeOptions:
-    """How long things take. `settles`: until a launch or a tag shows in Describe calls."""
+    """How long things take.
+
+    `answer`: until CreateFleet answers; `settles`: until a launch or a tag shows in Describe calls.
+    """
 
     start: Delay = field(default_factory=lambda: Uniform(5 * SECOND, 12 * SECOND))
     terminate: Delay = field(default_factory=lambda: Uniform(25 * SECOND, 60 * SECOND))
     settles: Delay = field(default_factory=lambda: Uniform(0, 2 * SECOND))
+    answer: Delay = field(default_factory=lambda: Uniform(0, 0))
 
 
 @dataclass(slots=True)
@@ -50,7 +54,7 @@ class Machines:
         self._clock = clock
         self._seed = seed
         self._market = market
-        self._options = options
+        self.options = options
         self._all: dict[str, Machine] = {}
         self.addresses: Counter[str] = Counter()
         self._reserved: Counter[str] = Counter()  # instances per capacity reservation
@@ -60,7 +64,7 @@ class Machines:
     def start(self, instance: Instance, pool: Pool, addresses: int) -> None:
         """It exists from now on, and shows a little later."""
         now = self._clock.now()
-        settled = now + self._options.settles.draw(self._seed, instance.id, "launch shows")
+        settled = now + self.options.settles.draw(self._seed, instance.id, "launch shows")
         machine = Machine(instance, pool, addresses, settled, instance.tags, settled)
         self._all[instance.id] = machine
         self._market.take(pool)
@@ -99,7 +103,7 @@ class Machines:
         now, old = self._clock.now(), machine.instance.tags
         machine.shown = old if now >= machine.settled else machine.shown
         entity = f"{machine.instance.id}/{len(old)}"
-        machine.settled = now + self._options.settles.draw(self._seed, entity, "tag shows")
+        machine.settled = now + self.options.settles.draw(self._seed, entity, "tag shows")
         machine.instance = replace(machine.instance, tags={**old, **tags})
 
     def terminate(self, machine: Machine) -> None:
@@ -134,11 +138,11 @@ class Machines:
         machine.life = asyncio.get_running_loop().create_task(life, name=f"ec2: {machine.instance.id}")
 
     async def _boot(self, machine: Machine) -> None:
-        await self._clock.sleep(self._options.start.draw(self._seed, machine.instance.id, "start"))
+        await self._clock.sleep(self.options.start.draw(self._seed, machine.instance.id, "start"))
         machine.instance = replace(machine.instance, state="running")
 
     async def _end(self, machine: Machine) -> None:
-        await self._clock.sleep(self._options.terminate.draw(self._seed, machine.instance.id, "end"))
+        await self._clock.sleep(self.options.terminate.draw(self._seed, machine.instance.id, "end"))
         self._gone(machine)
 
     def _gone(self, machine: Machine) -> None:
