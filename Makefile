@@ -34,8 +34,9 @@ control-plane: $(STAMP) ## Start that control plane and leave it running until C
 	$(BIN)/python tests/cluster/controlplane/start.py
 
 SEEDS ?= 20
-soak: $(STAMP) ## Play SEEDS=20 seeds of examples/faults; every promise must hold
-	$(BIN)/python -m dovetail.testing.soak --seeds $(SEEDS)
+FIRST ?= 1
+soak: $(STAMP) ## Play SEEDS=20 seeds of examples/faults, from FIRST=1 on; every promise must hold
+	$(BIN)/python -m dovetail.testing.soak --first $(FIRST) --seeds $(SEEDS)
 
 seeded-bugs: $(STAMP) ## Plant each of twenty bugs; every one must be caught within 50 seeds
 	$(BIN)/python tests/seeded_bugs/run.py --jobs 2
