@@ -22,7 +22,14 @@ from tests.cluster.running import Controller, eventually
 
 _PER_NODE = 10  # pods that fill a node of 16 CPUs
 _DEPLOYMENTS = 5
+# Something to stand on: a scheduler without any node tries its pods by back-off alone.
 _POOL = """
+apiVersion: v1
+kind: Node
+metadata: {name: system}
+spec: {taints: [{key: system, effect: NoSchedule}]}
+status: {allocatable: {cpu: "2", memory: 8Gi, pods: "110"}}
+---
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
 metadata: {name: default}
@@ -128,7 +135,7 @@ async def _play(plane: ControlPlane, pid: int, pods: int, limit: float) -> Scale
 
 
 async def _nodes(client: HttpClient) -> int:
-    return len((await client.list(Node)).items)
+    return len((await client.list(Node, labels="karpenter.sh/nodepool")).items)
 
 
 def _deployments(pods: int) -> str:
