@@ -61,6 +61,12 @@ variable "ssm_parameter_arns" {
   default     = []
 }
 
+variable "read_quotas" {
+  description = "Let dovetail check aws see the account's vCPU quotas."
+  type        = bool
+  default     = true
+}
+
 variable "zonal_shift" {
   description = "Avoid zones that AWS shifts away from (settings.enableZonalShift); the cluster has to take part in zonal shift."
   type        = bool

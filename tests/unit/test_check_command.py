@@ -18,9 +18,10 @@ from dovetail.cli.main import BAD_INPUT, run
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
 from dovetail.cloud.aws.memory.gate import GateOptions
-from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, SHIFTS
+from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, QUOTAS, SHIFTS
 from dovetail.cloud.aws.preflight.account import Wanted, preflight
 from dovetail.cloud.aws.preflight.finding import Finding, Verdict, failed
+from dovetail.cloud.aws.quotas import read as read_quotas
 from dovetail.simulate.clock import VirtualClock, run_virtual
 
 REGION, CLUSTER = "ap-northeast-2", "demo"
@@ -81,15 +82,16 @@ def test_an_account_where_nothing_is_missing() -> None:
     assert findings["credentials"].detail.startswith("arn:aws:sts::123456789012:assumed-role/")
     assert findings["EC2NodeClass default: dry run"].verdict is Verdict.FINE
     assert findings["ec2:RunInstances"].verdict is Verdict.FINE
-    actions = {item.action for item in PERMISSIONS if item.only_with != SHIFTS} - FREE
+    actions = {item.action for item in PERMISSIONS if item.only_with not in OPTIONAL} - FREE
     assert actions <= set(findings)
 
 
+OPTIONAL = (QUOTAS, SHIFTS)
 # A try would change something, or needs what it would change.
 UNTRIED = {"ec2:CreateTags", "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate", "sqs:DeleteMessage"} | {
     f"iam:{verb}InstanceProfile" for verb in ("Create", "Tag", "AddRoleTo", "RemoveRoleFrom", "Delete")
 }
-TRIED = sorted({item.action for item in PERMISSIONS if item.only_with != SHIFTS} - FREE - UNTRIED)
+TRIED = sorted({item.action for item in PERMISSIONS if item.only_with not in OPTIONAL} - FREE - UNTRIED)
 
 
 @pytest.mark.parametrize("action", TRIED)
@@ -187,6 +189,32 @@ def test_an_endpoint_that_is_given_makes_up_for_the_cluster() -> None:
     findings = found(wanted, node_class(), denied=("eks:DescribeCluster",))
     assert findings["eks:DescribeCluster"].verdict is Verdict.UNSURE
     assert findings["EC2NodeClass default: dry run"].verdict is Verdict.FINE
+
+
+def test_quotas_that_are_small_are_told_and_not_knowing_them_is_no_fault() -> None:
+    def quotas(vcpus: int) -> Callable[[MemoryAws], None]:
+        def spoil(aws: MemoryAws) -> None:
+            async def told() -> dict[tuple[str, str], int]:
+                return {("on-demand", "standard"): vcpus}
+
+            aws.quotas.vcpus = told  # type: ignore[method-assign]  # another account's
+
+        return spoil
+
+    assert found(spoil=quotas(5))["vCPU quota, on-demand"].verdict is Verdict.UNSURE
+    assert found(spoil=quotas(640))["vCPU quota, on-demand"].verdict is Verdict.FINE
+    denied = found(denied=("servicequotas:ListServiceQuotas",))
+    assert denied["servicequotas:ListServiceQuotas"].verdict is Verdict.UNSURE
+
+
+def test_quotas_are_read_by_their_codes() -> None:
+    rows = [
+        {"QuotaCode": "L-1216C47A", "Value": 5.0},
+        {"QuotaCode": "L-3819A6DF", "Value": 64.0},
+        {"QuotaCode": "L-0000000", "Value": 1.0},
+        {"QuotaCode": "L-34B43A08"},
+    ]
+    assert read_quotas(rows) == {("on-demand", "standard"): 5, ("spot", "g"): 64}
 
 
 def test_queues() -> None:

@@ -33,7 +33,7 @@ PLACES = {
     "node_role_arn": "arn:aws:iam::123456789012:role/dovetail-nodes-demo",
 }
 # Actions that a policy may leave open to every resource, since AWS knows no narrower one.
-UNSCOPED = re.compile(r"ec2:Describe\w+|pricing:GetProducts")
+UNSCOPED = re.compile(r"ec2:Describe\w+|pricing:GetProducts|servicequotas:ListServiceQuotas")
 
 
 def filled(path: Path, places: dict[str, str]) -> str:

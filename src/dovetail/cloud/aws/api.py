@@ -11,6 +11,7 @@ from typing import Protocol
 
 from dovetail.cloud.aws.images import Filter, ImageQuery
 from dovetail.cloud.aws.launch import Document
+from dovetail.cloud.aws.quotas import Quotas
 from dovetail.cloud.aws.shapes import (
     CapacityReservation,
     EksCluster,
@@ -147,6 +148,11 @@ class ZonalShift(Protocol):
         """Ids of zones that the cluster (its ARN) is shifted away from. NOT_FOUND if it takes no part."""
 
 
+class ServiceQuotas(Protocol):
+    async def vcpus(self) -> Quotas:
+        """vCPUs that the account may run at once, per capacity type and family of types."""
+
+
 class Pricing(Protocol):
     async def on_demand(self) -> Mapping[str, int]:
         """Price per type in the region, on demand, Linux, shared tenancy."""
@@ -174,6 +180,8 @@ class Aws(Protocol):
     def sqs(self) -> Sqs: ...
     @property
     def zonal_shift(self) -> ZonalShift: ...
+    @property
+    def quotas(self) -> ServiceQuotas: ...
     @property
     def pricing(self) -> Pricing: ...
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 QUEUE = "interruption queue"
+QUOTAS = "knowing vCPU quotas"
 SHIFTS = "zonal shifts"
 PROFILES = "EC2NodeClasses with a role"
 
@@ -54,6 +55,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         "zones that AWS shifts away from",
         SHIFTS,
     ),
+    Permission("quotas.vcpus", ("servicequotas:ListServiceQuotas",), "the account's vCPU quotas", QUOTAS),
     Permission("ssm.get_parameter", ("ssm:GetParameter",), "images behind aliases"),
     Permission("pricing.on_demand", ("pricing:GetProducts",), "prices on demand"),
     Permission("ec2.create_launch_template", ("ec2:CreateLaunchTemplate", "ec2:CreateTags"), "launches"),

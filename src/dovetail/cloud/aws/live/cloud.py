@@ -14,6 +14,7 @@ from dovetail.cloud.aws.live.services import (
     LiveEks,
     LiveIam,
     LivePricing,
+    LiveQuotas,
     LiveSqs,
     LiveSsm,
     LiveSts,
@@ -33,6 +34,7 @@ class LiveAws:
         self.iam = LiveIam(calls)
         self.eks = LiveEks(calls)
         self.sqs = LiveSqs(calls)
+        self.quotas = LiveQuotas(calls)
         self.zonal_shift = LiveZonalShift(calls)
         self.pricing = LivePricing(calls)
         self.sts = LiveSts(calls)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.cloud.aws import pricelist
+from dovetail.cloud.aws import pricelist, quotas
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.live.calls import Calls
 from dovetail.cloud.aws.live.read import instant, tags
@@ -135,6 +135,20 @@ class LiveZonalShift:
         """See the port. Shifts that people started and those that AWS did weigh a zone with nothing."""
         answer = await self._calls.call("arc-zonal-shift", "get_managed_resource", resourceIdentifier=cluster)
         return shifted_zones(answer.get("appliedWeights", {}))
+
+
+class LiveQuotas:
+    """Implements `api.ServiceQuotas`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def vcpus(self) -> quotas.Quotas:
+        """See the port."""
+        pages = self._calls.pages(
+            "service-quotas", "list_service_quotas", "Quotas", _PAGE, ServiceCode=quotas.SERVICE
+        )
+        return quotas.read([item async for item in pages])
 
 
 class LivePricing:

@@ -16,6 +16,7 @@ from dovetail.cloud.aws.memory.services import (
     MemoryEks,
     MemoryIam,
     MemoryPricing,
+    MemoryQuotas,
     MemorySqs,
     MemorySsm,
     MemorySts,
@@ -54,6 +55,7 @@ class MemoryAws:
         self.iam = MemoryIam(self.gate, clock, account)
         self.eks = MemoryEks(self.gate, account)
         self.sqs = MemorySqs(self.gate, clock, account)
+        self.quotas = MemoryQuotas(self.gate, options.market.quotas)
         self.zonal_shift = MemoryZonalShift(self.gate)
         self.pricing = MemoryPricing(self.gate, account)
         self.sts = MemorySts(self.gate, account)

@@ -9,6 +9,7 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.memory.account import Account, arn
 from dovetail.cloud.aws.memory.gate import Gate
+from dovetail.cloud.aws.quotas import Quotas
 from dovetail.cloud.aws.shapes import EksCluster, Identity, InstanceProfile
 from dovetail.cloud.catalog import store
 from dovetail.cloud.interruption import Letter
@@ -164,6 +165,19 @@ class MemoryZonalShift:
             message = f"{cluster} is not a managed resource."
             raise AwsError("GetManagedResource", "ResourceNotFoundException", message)
         return sorted(self.away)
+
+
+class MemoryQuotas:
+    """Implements `api.ServiceQuotas` with the quotas that launches are held to."""
+
+    def __init__(self, gate: Gate, quotas: Quotas) -> None:
+        self._gate = gate
+        self._quotas = quotas
+
+    async def vcpus(self) -> Quotas:
+        """See the port."""
+        await self._gate.enter("servicequotas", "ListServiceQuotas")
+        return self._quotas
 
 
 class MemoryPricing:

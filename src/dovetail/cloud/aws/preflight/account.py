@@ -14,14 +14,17 @@ from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.nodeclass.rehearsal import Stage, rehearse
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Options, Surroundings
-from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, PROFILES, QUEUE, SHIFTS, Permission
+from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, PROFILES, QUEUE, QUOTAS, SHIFTS, Permission
 from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, Finding, Verdict, nobody, of_error
 from dovetail.cloud.aws.preflight.probes import Probe, probes
+from dovetail.cloud.aws.quotas import STANDARD
 from dovetail.cloud.aws.shapes import EksCluster
 from dovetail.cloud.aws.userdata import Cluster
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.cloud.unready import unready_of
+from dovetail.model import labels
 
+_FEW_VCPUS = 64  # a new account has 5
 _NODE_ROLE = re.compile(r"node", re.IGNORECASE)
 
 
@@ -48,6 +51,7 @@ async def preflight(
     cluster = await _cluster(aws, wanted, findings)
     findings += await asyncio.gather(*_permissions(aws, clock, wanted))
     findings += await _queue(aws, wanted.queue)
+    findings += await _quotas(aws)
     if cluster is not None:
         for node_class in classes:
             findings += await _class(aws, clock, node_class, cluster)
@@ -58,7 +62,7 @@ def _permissions(aws: Aws, clock: Clock, wanted: Wanted) -> Iterator[Awaitable[F
     """One finding per permission, but for those of the cluster and the queue."""
     tried = probes(aws, wanted.cluster, clock.now() - HOUR)
     for item in PERMISSIONS:
-        elsewhere = item.only_with in (QUEUE, SHIFTS) or item.call == "eks.describe_cluster"
+        elsewhere = item.only_with in (QUEUE, QUOTAS, SHIFTS) or item.call == "eks.describe_cluster"
         unasked = wanted.isolated_vpc and item.call == "pricing.on_demand"
         if not (elsewhere or unasked or item.action in FREE):
             yield _tried(item, tried.get(item.call))
@@ -147,6 +151,32 @@ async def _queue(aws: Aws, name: str) -> list[Finding]:
     ]
     found.append(await _tried(by_call["sqs.receive"], lambda: aws.sqs.receive(url)))
     found.append(_untried(by_call["sqs.delete"]))
+    return found
+
+
+async def _quotas(aws: Aws) -> list[Finding]:
+    """Nothing depends on knowing them; being short of them does."""
+    try:
+        known = await aws.quotas.vcpus()
+    except AwsError as error:
+        finding = of_error("servicequotas:ListServiceQuotas", "the account's vCPU quotas", error)
+        return [
+            replace(finding, verdict=Verdict.UNSURE, remedy="optional: launches tell when one is used up")
+        ]
+    found = []
+    for capacity_type in (labels.ON_DEMAND, labels.SPOT):
+        vcpus = known.get((capacity_type, STANDARD))
+        if vcpus is not None:
+            few = vcpus < _FEW_VCPUS
+            found.append(
+                Finding(
+                    "quota",
+                    f"vCPU quota, {capacity_type}",
+                    Verdict.UNSURE if few else Verdict.FINE,
+                    f"{vcpus} vCPUs of the types a, c, d, h, i, m, r, t, z",
+                    "ask for more in the console of Service Quotas, if that is too little" if few else "",
+                )
+            )
     return found
 
 
