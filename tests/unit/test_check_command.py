@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -285,6 +286,16 @@ def test_without_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     assert [item["subject"] for item in told["findings"]] == ["credentials"]
     assert "NoCredentials" in told["findings"][0]["detail"]
+
+
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("command", [("check", "aws", "--cluster-name", "demo"), ("catalog", "refresh")])
+def test_without_the_libraries_of_aws(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "dovetail.cloud.aws.live.cloud", None)
+    assert run([*command, "--region", "eu-west-1"]) == BAD_INPUT
+    assert "pip install 'dovetail[aws]'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("bare")

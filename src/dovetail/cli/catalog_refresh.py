@@ -58,9 +58,9 @@ def refresh(
 
 
 async def _ask(environ: Mapping[str, str], endpoint: str) -> tuple[LiveRegion, str]:
-    from dovetail.cloud.aws.live.cloud import connect
+    from dovetail.cli.aws import connected
     from dovetail.cloud.aws.refresh import ask
     from dovetail.runtime.process.clock import WallClock
 
-    async with connect(environ, endpoint=endpoint) as aws:
+    async with connected(environ, endpoint) as aws:
         return await ask(aws, WallClock())

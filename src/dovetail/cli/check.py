@@ -112,11 +112,11 @@ def _classes(paths: tuple[Path, ...]) -> tuple[EC2NodeClass, ...]:
 async def _ask(
     environ: Mapping[str, str], endpoint: str, wanted: Wanted, classes: tuple[EC2NodeClass, ...]
 ) -> tuple[Finding, ...]:
-    from dovetail.cloud.aws.live.cloud import connect
+    from dovetail.cli.aws import connected
     from dovetail.cloud.aws.preflight.account import preflight
     from dovetail.runtime.process.clock import WallClock
 
-    async with connect(environ, endpoint=endpoint) as aws:
+    async with connected(environ, endpoint) as aws:
         return await preflight(aws, WallClock(), wanted, classes)
 
 
