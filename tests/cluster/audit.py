@@ -29,3 +29,15 @@ def asked(plane: ControlPlane, user: str) -> set[Asked]:
         code = event.get("responseStatus", {}).get("code", 0)
         found.add(Asked(event["verb"], "/".join(part for part in parts if part), code))
     return found
+
+
+def account_of(namespace: str, name: str) -> str:
+    """The user that a service account is."""
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def denied(plane: ControlPlane, user: str) -> list[tuple[str, str]]:
+    """Verbs and resources that it asked for and never had: an API server that starts denies everything."""
+    found = asked(plane, user)
+    had = {(one.verb, one.resource) for one in found if one.code < 400}
+    return sorted({(one.verb, one.resource) for one in found if one.code in (401, 403)} - had)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.audit import account_of, denied
 from tests.cluster.controlplane.build import build
 from tests.cluster.controlplane.processes import write
 from tests.cluster.controlplane.start import ControlPlane
@@ -66,5 +67,6 @@ def world(
     try:
         corner.apply(node_class(name))
         yield corner
+        assert denied(prepared, account_of(ACCOUNT_SPACE, "e2e")) == []
     finally:
         corner.clear()

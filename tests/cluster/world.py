@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -45,7 +47,7 @@ class World:
 
     def read(self, path: str, selector: str = "") -> Document:
         """What the API server answers: for looking often, which is dear with kubectl."""
-        return self._send("GET", f"{path}?labelSelector={selector}" if selector else path)
+        return self.send("GET", f"{path}?labelSelector={selector}" if selector else path)
 
     def claims(self) -> list[Document]:
         """The NodeClaims of the world's pools, by name."""
@@ -94,10 +96,17 @@ class World:
         assert owners == {claim["metadata"]["uid"] for claim in self.claims()}
         return found
 
-    def events(self, kind: str, name: str) -> str:
-        """The table of events that `kubectl describe` shows."""
+    def described(self, kind: str, name: str) -> list[list[str]]:
+        """The events that `kubectl describe` shows: type, reason, from, message."""
         told = self.kubectl("describe", kind, name)
-        return told[told.rindex("\nEvents:") :]
+        rows = told[told.rindex("\nEvents:") :].splitlines()[4:]
+        return [[part.strip() for part in re.split(r"\s{2,}", row.strip(), maxsplit=4)] for row in rows]
+
+    def events(self, name: str) -> list[str]:
+        """The messages of all events of an object outside namespaces, even one that is gone."""
+        chosen = ("--namespace", "default", f"--field-selector=involvedObject.name={name}")
+        found = json.loads(self.plane.run("kubectl", "get", "events", *chosen, "-o", "json"))
+        return [one["message"] for one in found["items"]]
 
     def clear(self) -> None:
         """Leave nothing behind, whether a controller is there to help or not."""
@@ -108,21 +117,30 @@ class World:
 
     def _remove(self, path: str) -> None:
         try:
-            self._send("DELETE", path)
-            self._send("PATCH", path, {"metadata": {"finalizers": None}})
+            self.send("DELETE", path)
+            self.send("PATCH", path, {"metadata": {"finalizers": None}})
         except urllib.error.HTTPError as error:
             with error:
                 if error.code != 404:
                     raise
 
-    def _send(self, method: str, path: str, body: Document | None = None) -> Document:
+    def send(self, method: str, path: str, body: Document | None = None) -> Document:
+        """What it answers; a PATCH is a merge."""
         told = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.plane.url}{path}", told, method=method)
         request.add_header("Authorization", f"Bearer {self.plane.tokens['admin']}")
-        request.add_header("Content-Type", "application/merge-patch+json")
-        with urllib.request.urlopen(request, timeout=30, context=self._trust) as answer:
-            found: Document = json.load(answer)
-            return found
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        request.add_header("Content-Type", kind)
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=30, context=self._trust) as answer:
+                    found: Document = json.load(answer)
+                    return found
+            except urllib.error.HTTPError as error:
+                if error.code != 429:  # it is about to serve a definition that has just come
+                    raise
+                error.close()
+                time.sleep(1)
 
     def _listed(self, path: str) -> list[Document]:
         found: list[Document] = self.read(path, f"world={self.name}")["items"]

@@ -9,10 +9,11 @@ import pytest
 from operated import Operated, node_class, play, pod, pool
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.fingerprint import CLASS_HASH_VERSION, HASH_VERSION
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
-from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.model import labels
 
 Change = dict[str, Any]
@@ -95,3 +96,48 @@ def test_a_restart_drifts_nothing() -> None:
         assert drift(world) == ""
 
     play(script)
+
+
+def test_nodes_of_another_controller_are_stamped_anew_however_late_their_claims_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its versions of hashes say nothing here; with ours, a template that changes later is told."""
+    theirs = {
+        **dict.fromkeys((labels.NODEPOOL_HASH, labels.NODECLASS_HASH), "1"),
+        labels.NODEPOOL_HASH_VERSION: "v3",
+        labels.NODECLASS_HASH_VERSION: "v6",
+    }
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(disruption=STILL), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        await world.stop()
+        client = world.client
+        for kind, name in ((NodePool, "general"), (EC2NodeClass, "default"), (NodeClaim, claim(world))):
+            await client.patch(kind, name, merge={"metadata": {"annotations": theirs}})
+        listed = type(client).list
+
+        async def late(self: Any, kind: Any, *place: Any, **chosen: Any) -> Any:
+            if kind is NodeClaim:
+                await world.clock.sleep(5 * SECOND)
+            return await listed(self, kind, *place, **chosen)
+
+        monkeypatch.setattr(type(client), "list", late)
+        await world.restart()
+        await world.clock.sleep(MINUTE)
+        stamped = (await client.get(NodeClaim, claim(world))).metadata.annotations
+        assert [stamped[name] for name in VERSIONS] == [HASH_VERSION, CLASS_HASH_VERSION]
+        assert drift(world) == ""
+        await pool_change(template={"metadata": {"labels": {"new": "label"}}})(world)
+        await world.clock.sleep(MINUTE)
+        assert drift(world) == "NodePoolDrifted"
+
+    play(script)
+
+
+VERSIONS = (labels.NODEPOOL_HASH_VERSION, labels.NODECLASS_HASH_VERSION)
+
+
+def claim(world: Operated) -> str:
+    (found,) = world.state.all(NodeClaim)
+    return found.metadata.name

@@ -288,10 +288,10 @@ class Event(Object, frozen=True, kw_only=True):
     PLURAL: ClassVar[str] = "events"
 
     involved_object: ObjectReference = ObjectReference()
-    type: str = "Normal"
+    type: str = ""
     reason: str = ""
     message: str = ""
-    count: int = 1
+    count: int = 0
     first_timestamp: str = ""
     last_timestamp: str = ""
     source: EventSource = EventSource()

@@ -83,6 +83,7 @@ class Recorder:
                 type=kind_of_event,
                 reason=reason,
                 message=message,
+                count=1,
                 first_timestamp=to_rfc3339(now),
                 last_timestamp=to_rfc3339(now),
                 source=EventSource(component=self._component),

@@ -16,7 +16,7 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, Note, moved_pods
 
 POLL = 10 * SECOND
-IDLE = MINUTE  # budgets, annotations and nominations end with time, without anything else that changes
+IDLE = MINUTE  # budgets and annotations end with time, without anything else that changes
 UNSYNCED_POLL = SECOND
 TIMES = {"Unconsolidatable": 15 * MINUTE}
 TTL = 2 * MINUTE
@@ -73,7 +73,8 @@ class Disruption:
             self._metrics.decided(method.reason, eligible, decision.command, clock.now() - asked)
             for note in decision.notes:
                 await self._tell(note)
-            if decision.more or decision.command is not None:
+            # A nomination ends soon, and nothing else changes when it does.
+            if decision.more or decision.command is not None or any(view.nominated for view in views):
                 idle = None
             if decision.command is None:
                 continue

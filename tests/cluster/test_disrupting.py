@@ -1,0 +1,181 @@
+"""What may take a node and what may not, on a whole cluster, as `kubectl` shows it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cluster.controlplane.start import StartError
+from tests.cluster.running import eventually
+from tests.cluster.world import (
+    World,
+    apart,
+    budget,
+    deployment,
+    node_pool,
+    status,
+    tainted,
+)
+
+MARK = "karpenter.sh/do-not-disrupt"
+SMALLEST = "c-1x-amd64-linux"
+TYPE = "node.kubernetes.io/instance-type"
+
+
+def names(found: list[dict[str, Any]]) -> set[str]:
+    return {one["metadata"]["name"] for one in found}
+
+
+def told(world: World, kind: str, name: str, *event: str) -> None:
+    """Wait until `kubectl describe` shows an event of ours: type, reason, message."""
+
+    def look() -> list[list[str]]:
+        return [[one[0], one[1], one[4]] for one in world.described(kind, name) if one[3] == "karpenter"]
+
+    eventually(look, lambda found: list(event) in found)
+
+
+def patched(world: World, **spec: Any) -> None:
+    """Change the world's NodePool."""
+    world.kubectl("patch", "nodepool", world.name, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+def test_do_not_disrupt(world: World) -> None:
+    """A pod's mark, then the node's: the node is too large all the time, and goes once neither is there.
+
+    Another controller each time: one alone says why a node is blocked every two minutes only.
+    """
+    pool = node_pool(world, disruption={"consolidateAfter": "1s"})
+    marked = deployment(world, "kept", 1, annotations={MARK: "true"})
+    world.apply(pool, marked, deployment(world, "goes", 1, cpu="6"))
+    with world.controller() as controller:
+        (node,) = world.settled(pods=2, nodes=1)
+        assert controller.stop() == 0
+    (kept,) = world.running("kept")
+    name, pod = node["metadata"]["name"], kept["metadata"]["name"]
+    assert "karpenter.sh/termination" in node["metadata"]["finalizers"]
+    world.kubectl("scale", "deployment/goes", "--replicas=0")
+    with world.controller() as controller:
+        by_pod = f'Pod has "{MARK}" annotation (Pod={world.name}/{pod})'
+        told(world, "node", name, "Normal", "DisruptionBlocked", by_pod)
+        assert controller.stop() == 0
+    world.kubectl("annotate", "node", name, f"{MARK}=true")
+    world.kubectl("annotate", "pod", pod, f"{MARK}-")
+    with world.controller() as controller:
+        by_node = f'Disruption is blocked through the "{MARK}" annotation'
+        told(world, "node", name, "Normal", "DisruptionBlocked", by_node)
+        assert names(world.nodes()) == {name}
+        world.kubectl("annotate", "node", name, f"{MARK}-")
+        eventually(
+            lambda: names(world.nodes()), lambda found: len(found) == 1 and name not in found, seconds=300
+        )
+        (node,) = world.settled(pods=1)
+        assert node["metadata"]["labels"][TYPE] == SMALLEST
+        assert controller.stop() == 0
+
+
+def test_a_mark_must_be_text(world: World) -> None:
+    pod = deployment(world, "a", 1)["spec"]["template"]
+    pod |= {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": {MARK: True}}}
+    with pytest.raises(StartError, match="annotations"):
+        world.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+
+
+def test_a_mark_does_not_stop_who_deletes_the_node(world: World) -> None:
+    """It is drained but for the pod that is marked, and goes with that pod. The rest keeps to its budget."""
+    pool = node_pool(world)
+    pool["spec"]["template"]["metadata"]["annotations"] = {"example.com/team": "one"}
+    web = deployment(world, "web", 3, affinity=apart("web"))
+    marked = deployment(world, "marked", 1, annotations={MARK: "true"}, cpu="10m")
+    world.apply(pool, web, marked, budget("web", maxUnavailable=1))
+    with world.controller() as controller:
+        nodes = world.settled(pods=4)
+        assert {node["metadata"]["annotations"]["example.com/team"] for node in nodes} == {"one"}
+        (kept,) = world.running("marked")
+        held = kept["spec"]["nodeName"]
+        world.kubectl("delete", "nodes", "-l", f"world={world.name}", "--wait=false")
+        fewest = 3
+
+        def old() -> set[str]:
+            nonlocal fewest
+            fewest = min(fewest, len(world.running("web")))
+            return names(world.nodes()) & names(nodes)
+
+        eventually(old, lambda found: found == {held}, seconds=180)
+        assert fewest >= 2
+        assert ["Warning", "FailedDraining"] in [row[:2] for row in world.described("node", held)]
+        assert names(world.running("marked")) == {kept["metadata"]["name"]}
+        world.kubectl("delete", "pod", kept["metadata"]["name"])
+        eventually(old, lambda found: not found, seconds=180)
+        world.settled(pods=4)
+        assert controller.stop() == 0
+
+
+def test_a_changed_template_is_rolled_out(world: World) -> None:
+    """One node at a time, its replacement first."""
+    pool = node_pool(world, disruption={"budgets": [{"nodes": "1"}]})
+    web = deployment(world, "web", 3, affinity=apart("web"))
+    world.apply(pool, web, budget("web", maxUnavailable=1))
+    with world.controller() as controller:
+        nodes = world.settled(pods=3, nodes=3)
+        labels = {"world": world.name, "generation": "new"}
+        patched(world, template={"metadata": {"labels": labels}})
+        drifted = eventually(world.claims, lambda found: any(status(one, "Drifted") for one in found))
+        assert {one["reason"] for claim in drifted for one in conditions(claim, "Drifted")} == {
+            "NodePoolDrifted"
+        }
+        fewest, most = 3, 0
+
+        def old() -> set[str]:
+            nonlocal fewest, most
+            there = world.nodes()
+            fewest = min(fewest, len(world.running("web")))
+            most = max(most, len([node for node in there if tainted(node)]))
+            return names(there) & names(nodes)
+
+        eventually(old, lambda found: not found, seconds=300)
+        assert (fewest >= 2, most) == (True, 1)
+        after = world.settled(pods=3, nodes=3)
+        assert {node["metadata"]["labels"].get("generation") for node in after} == {"new"}
+        assert not [claim for claim in world.claims() if status(claim, "Drifted")]
+        for name in names(nodes):
+            assert "Disrupting Node: Drifted" in world.events(name)
+        assert controller.stop() == 0
+
+
+def conditions(found: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [one for one in found["status"]["conditions"] if one["type"] == kind]
+
+
+def test_old_nodes_go_with_all_that_is_on_them(world: World) -> None:
+    """At their age, whatever is marked on them: once their grace period is over it is deleted."""
+    pool = node_pool(world, expireAfter="30s", terminationGracePeriod="5s")
+    world.apply(pool, deployment(world, "marked", 1, annotations={MARK: "true"}))
+    with world.controller() as controller:
+        (node,) = world.settled(pods=1)
+        (pod,) = world.running()
+        name = node["metadata"]["name"]
+        eventually(lambda: names(world.nodes()), lambda found: found != set() and name not in found)
+        eventually(world.running, lambda found: found != [] and names([pod]).isdisjoint(names(found)))
+        assert any(text.startswith("All pods will be deleted by") for text in world.events(name))
+        assert 'reason="expired"' in controller.asked("/metrics")[1]
+        world.kubectl("delete", "deployment", "marked")
+        assert controller.stop() == 0
+
+
+def test_pods_of_two_nodes_are_put_on_one(world: World) -> None:
+    eight = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["8"]}
+    pool = node_pool(world, disruption={"consolidateAfter": "1s"})
+    pool["spec"]["template"]["spec"]["requirements"].append(eight)
+    world.apply(pool, deployment(world, "one", 4, cpu="1500m"), deployment(world, "two", 4, cpu="1500m"))
+    with world.controller() as controller:
+        world.settled(pods=8, nodes=2)
+        world.kubectl("scale", "deployment/one", "deployment/two", "--replicas=2")
+        eventually(lambda: len(world.nodes()), lambda found: found == 1, seconds=180)
+        world.settled(pods=4, nodes=1)
+        lines = controller.lines("disrupting node(s)")
+        done = [(line["reason"], line["decision"], line["disrupted-node-count"]) for line in lines]
+        assert done == [("Underutilized", "delete", 1)]
+        assert controller.stop() == 0
