@@ -18,7 +18,7 @@ from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
 from dovetail.cloud.aws.fleet_errors import NO_SPOT_ROLE, FleetError
 from dovetail.cloud.aws.launch import Document
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.gate import Bucket, GateOptions
+from dovetail.cloud.aws.memory.gate import EC2_BUCKETS, Bucket, GateOptions
 from dovetail.cloud.aws.memory.market import MarketOptions
 from dovetail.cloud.aws.provider import Around, AwsCloud, SqsQueue, Told
 from dovetail.cloud.aws.provider import Options as CloudOptions
@@ -503,3 +503,19 @@ def test_what_aws_does_not_tell_is_taken_from_the_catalogue() -> None:
         assert any(one.estimated for one in types["m5.large"].offerings)
 
     play(body)
+
+
+def test_five_hundred_nodes_in_one_burst_take_few_calls() -> None:
+    families = ("m5", "c5", "r5", "m5a", "c6i", "r5a", "m6i", "c6a", "r6i", "t3")
+
+    async def body(world: World) -> None:
+        claims = [claim(f"c-{number}", types=[f"{families[number % 10]}.large"]) for number in range(500)]
+        made = await world.launch(*claims)
+        ids = [item.provider_id for item in made if isinstance(item, Instance)]
+        assert len(set(ids)) == 500
+        launches = world.aws.gate.calls.total()
+        await world.clock.sleep(MINUTE)
+        await asyncio.gather(*map(world.cloud.delete, ids))
+        assert launches <= 25 and world.aws.gate.calls.total() - launches <= 6
+
+    play(body, Options(gate=GateOptions(buckets=EC2_BUCKETS, fastest=50, slowest=400)))
