@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tests.cluster.running import Controller, eventually
-from tests.cluster.world import ACCOUNT_SPACE, World, apart, budget, deployment, node_pool, tainted
+from tests.cluster.world import ACCOUNT_SPACE, Document, World, apart, budget, deployment, node_pool, tainted
 
 
 def killed_at(controller: Controller, message: str) -> None:
@@ -45,19 +45,20 @@ def test_killed_while_nodes_go(world: World) -> None:
         (held,) = world.running("held")
         world.kubectl("delete", "nodes", "-l", f"world={world.name}", "--wait=false")
         killed_at(first, "deleted node")
+    old = {node["metadata"]["uid"] for node in nodes}
+
+    def remaining() -> list[Document]:
+        return [node for node in world.nodes() if node["metadata"]["uid"] in old]
+
     with world.controller() as second:
-        killed_at(second, "deleted nodeclaim")
+        left = eventually(remaining, lambda found: len(found) == 1)
+        second.stop(signal.SIGKILL)
     with world.controller() as third:
-        old = {node["metadata"]["uid"] for node in nodes}
-        left = eventually(
-            lambda: [node for node in world.nodes() if node["metadata"]["uid"] in old],
-            lambda found: len(found) == 1,
-        )
         assert left[0]["metadata"]["name"] == held["spec"]["nodeName"]
         assert tainted(left[0])
         assert [pod["metadata"]["uid"] for pod in world.running("held")] == [held["metadata"]["uid"]]
         world.kubectl("delete", "pdb", "held")
-        eventually(lambda: old & {node["metadata"]["uid"] for node in world.nodes()}, lambda found: not found)
+        eventually(remaining, lambda found: not found)
         world.settled(pods=5)
         world.kubectl("scale", "deployment/held", "deployment/free", "--replicas=0")
         world.kubectl("delete", "nodepool", world.name, "--wait=false")
