@@ -10,7 +10,7 @@ from dovetail.model.problem import Problem
 from dovetail.solve.bounds.between.program import Between
 from dovetail.solve.bounds.early import Early
 from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.plan import Unschedulable
+from dovetail.solve.plan import Proof
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.world import COLUMNS_PER_UNIT, World
@@ -23,6 +23,9 @@ class Desk:
     def __init__(self, problem: Problem, work: Work) -> None:
         self.world = World(problem, work)
         self.columns = Columns(self.world)
+        # By kinds of pods with what they are promised.
+        self.proofs: dict[tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...], Proof] = {}
+        self.hurried = False  # True iff a packing was cut short, so that a proof got its share
         self._room = self.world.nodes.room.copy()  # on existing nodes, before anything is placed
         self.between = Between(self.world, self.columns)
         shapes = self.world.shapes
@@ -31,9 +34,9 @@ class Desk:
         for shape, value in zip(shapes, self.early.prices.worth.tolist(), strict=True):
             shape.value = value
 
-    def stranded(self, left: Iterable[Unschedulable]) -> tuple[int, ...]:
+    def stranded(self, left: Iterable[str]) -> tuple[int, ...]:
         """The shapes of those of these pods that would fit somewhere if they were alone."""
-        names = {item.pod for item in left}
+        names = set(left)
         return tuple(
             shape.index
             for shape in (self.world.shapes if names else ())

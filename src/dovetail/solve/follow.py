@@ -7,6 +7,7 @@ the rules of that moment, as often as that brings another one in. Where pods rem
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 
 from dovetail.model.requirement import Requirements
 from dovetail.solve.bounds.between.program import Berth
@@ -14,6 +15,17 @@ from dovetail.solve.latecomers import Attempt, Latecomers
 from dovetail.solve.standing import Site, Standing
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.world import Pins
+
+_FEW_SHAPES = 4  # all their orders are tried
+
+
+def turns_of(berths: Sequence[Berth]) -> Iterator[tuple[int, ...]]:
+    """Orders of shapes that are worth a try: all where there are few shapes."""
+    shapes = sorted({shape for berth in berths for shape, *_ in berth.pods})
+    if len(shapes) <= _FEW_SHAPES:
+        yield from permutations(shapes)
+    else:
+        yield from (tuple(shapes), tuple(reversed(shapes)))
 
 
 class Follower(Latecomers):
@@ -25,20 +37,25 @@ class Follower(Latecomers):
         self._sites: dict[int, Site] = {}  # per berth, once it is bought
         self._aim: dict[str, str] | None = None  # labels that the next place must not contradict
 
-    def follow(self) -> bool:
-        """Place all pods of the answer; False if some have no place as it wants it."""
+    def seated(self, turns: Sequence[int] = ()) -> list[tuple[int, int, int, str]]:
+        """Place all pods of the answer; (berth, shape, level, pod) of those who have no place as it wants it.
+
+        `turns`: shapes in the order in which they come, where that is not any.
+        """
         waiting = [
             (number, shape, level, pod)
             for number, berth in enumerate(self._berths)
             for shape, level, pods in berth.pods
             for pod in pods
         ]
+        place = {shape: index for index, shape in enumerate(turns)}
+        waiting.sort(key=lambda each: place.get(each[1], 0))
         before = len(waiting) + 1
         while 0 < len(waiting) < before and not self._world.work.late:
             before = len(waiting)
             waiting = [each for each in waiting if not self._seat(*each)]
         self._aim = None
-        return not waiting
+        return waiting
 
     def _seat(self, number: int, index: int, level: int, pod: str) -> bool:
         berth, shape = self._berths[number], self._world.shapes[index]

@@ -38,7 +38,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class Offer:
     """A node as it would be with the pod on it."""
 
     made: Bin
@@ -91,9 +91,12 @@ class Latecomers:
         for number, level in enumerate(shape.levels):
             for wanted in level.alternatives:
                 attempt = Attempt(shape, number, wanted, pod)
-                if self._on_node(attempt) or self._on_site(attempt) or self._on_new(attempt):
+                if self._place_at(attempt):
                     return True
         return False
+
+    def _place_at(self, attempt: Attempt) -> bool:
+        return self._on_node(attempt) or self._on_site(attempt) or self._on_new(attempt)
 
     def _on_node(self, attempt: Attempt) -> bool:
         nodes, shape = self._world.nodes, attempt.shape
@@ -118,25 +121,29 @@ class Latecomers:
 
     def _on_site(self, attempt: Attempt) -> bool:
         """Put the pod on the bought node that becomes the least dearer by it."""
-        sites = self._standing.sites
+        best = self._best_site(attempt)
+        if best is not None:
+            self._grow(attempt, best[1], best[0])
+        return best is not None
+
+    def _best_site(self, attempt: Attempt) -> tuple[Offer, Site] | None:
         offers = [
-            (offer, position)
-            for position, site in enumerate(sites)
+            (offer.dearer, position, offer)
+            for position, site in enumerate(self._standing.sites)
             if (offer := self._grown(attempt, site)) is not None
         ]
         if not offers:
-            return False
-        offer, position = min(offers, key=lambda each: (each[0].dearer, each[1]))
-        self._grow(attempt, sites[position], offer)
-        return True
+            return None
+        _, position, offer = min(offers, key=lambda each: each[:2])
+        return offer, self._standing.sites[position]
 
-    def _grow(self, attempt: Attempt, site: Site, offer: _Offer) -> None:
+    def _grow(self, attempt: Attempt, site: Site, offer: Offer) -> None:
         limits = self._standing.limits
         limits.give_back(site.purchase.made.pool, site.purchase.made.types, site.purchase.made.reservation)
         site.purchase = Purchase(offer.made, (*site.purchase.parts, (offer.item, [(attempt.pod,)])))
         self._settle(attempt, site, offer)
 
-    def _grown(self, attempt: Attempt, site: Site) -> _Offer | None:
+    def _grown(self, attempt: Attempt, site: Site) -> Offer | None:
         """The bought node with the pod on it, None if it cannot be there."""
         made, shape = site.purchase.made, attempt.shape
         self._world.work.spend(1)
@@ -156,22 +163,27 @@ class Latecomers:
         return found
 
     def _on_new(self, attempt: Attempt) -> bool:
-        """Buy one more node for the pod, from the heaviest pools that have one."""
-        standing = self._standing
-        for pools in standing.judge.pools(attempt.shape, attempt.number, attempt.wanted):
+        """Buy one more node for the pod."""
+        offer = self._best_new(attempt)
+        if offer is not None:
+            self._buy(attempt, offer)
+        return offer is not None
+
+    def _best_new(self, attempt: Attempt) -> Offer | None:
+        """From the heaviest pools that have one."""
+        for pools in self._standing.judge.pools(attempt.shape, attempt.number, attempt.wanted):
             offer = self._cheapest(attempt, pools, (attempt.wanted, None))
             if offer is not None:
-                self._buy(attempt, offer)
-                return True
-        return False
+                return offer
+        return None
 
-    def _buy(self, attempt: Attempt, offer: _Offer) -> Site:
+    def _buy(self, attempt: Attempt, offer: Offer) -> Site:
         made = Purchase(offer.made, ((offer.item, [(attempt.pod,)]),))
         site = self._standing.site(made, offer.pins)
         self._settle(attempt, site, offer)
         return site
 
-    def _settle(self, attempt: Attempt, site: Site, offer: _Offer) -> None:
+    def _settle(self, attempt: Attempt, site: Site, offer: Offer) -> None:
         standing, made = self._standing, offer.made
         site.pins = offer.pins
         standing.limits.take(made.pool, made.types, made.reservation)
@@ -180,12 +192,12 @@ class Latecomers:
 
     def _cheapest(
         self, attempt: Attempt, pools: tuple[int, ...], where: tuple[Requirements, Site | None]
-    ) -> _Offer | None:
+    ) -> Offer | None:
         """The cheapest node that a site may become with the pod on it, or that may be bought for the pod."""
         both, site = where
         parts: tuple[Part, ...] = site.purchase.parts if site else ()
         price = site.purchase.made.price if site else 0
-        best: _Offer | None = None
+        best: Offer | None = None
         for place_pools, pins in self._places(attempt, pools, both, site):
             shape = attempt.shape
             kinds = ((shape.index, attempt.number),)
@@ -194,7 +206,7 @@ class Latecomers:
             for column in self._columns_of(place_pools):
                 made = make_bin(self._world, self._columns, self._standing.limits, items, (column, counts))
                 if made is not None and (best is None or made.price - price < best.dearer):
-                    best = _Offer(made, pins, replace(item, pools=(made.pool,)), made.price - price)
+                    best = Offer(made, pins, replace(item, pools=(made.pool,)), made.price - price)
         return best
 
     def _places(

@@ -129,3 +129,8 @@ class Plan:
     relaxed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # pod -> preferences given up
     proof: Proof = field(default_factory=Proof)  # of the cost's lower bound
     work: int = 0  # units of the budget that were used
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The pods that have no place."""
+        return tuple(item.pod for item in self.unschedulable)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-
-import numpy as np
+from collections.abc import Collection
+from dataclasses import replace
 
 from dovetail.solve.assemble import Assembler
-from dovetail.solve.bounds.between.program import Berth
-from dovetail.solve.bounds.prove import Prover, prove
-from dovetail.solve.bounds.scope import Placement, scope_of
-from dovetail.solve.demand.relax_preferences import OTHER_TERM
+from dovetail.solve.bounds.between.program import small
+from dovetail.solve.bounds.scope import Placement
+from dovetail.solve.case import Answer, Case, sacrifices
 from dovetail.solve.desk import Desk
 from dovetail.solve.explain.event import Explainer
-from dovetail.solve.follow import Follower
 from dovetail.solve.latecomers import Latecomers
+from dovetail.solve.move import Move, Moved, Mover, berths_of
 from dovetail.solve.openings import Opened, Openings, merged
 from dovetail.solve.packing.choose import choose
 from dovetail.solve.packing.generate import Told
@@ -24,32 +20,19 @@ from dovetail.solve.packing.pack import Packing
 from dovetail.solve.placing.assign import Assigner
 from dovetail.solve.placing.even import surplus
 from dovetail.solve.placing.items import Assignment, Item, Unit
-from dovetail.solve.placing.policy import Policy
+from dovetail.solve.placing.policy import Policy, turns
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.purchase import Part, Purchase, seats_of
-from dovetail.solve.recast import Recast, recast
 from dovetail.solve.standing import Standing
 from dovetail.solve.supply.limits import Limits
 
 _ROUNDS = 8  # further chances for pods that limits left over
 _FEW = 64  # items; with more, a search for a proof in whole numbers has no chance
+_PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
+_FEW_PODS = 64  # with more, moving them one by one takes too long
 _PROOF = 0.4  # of the work left, kept for it
+_PROOF_TIED = 0.65  # the same where rules tie pods together: their domains matter more than their nodes
 _FORESEEN = 3  # times that pods get their domains anew because others will open some
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A plan, and the domains that it opens although it breaks a spread by that."""
-
-    plan: Plan
-    surprises: Opened
-
-    @property
-    def rank(self) -> tuple[int, int, int, int, int]:
-        """The lower, the better: no preference is given up to save money; at equal cost fewer nodes win."""
-        plan = self.plan
-        given_up = sum(word != OTHER_TERM for words in plan.relaxed.values() for word in words)
-        return len(self.surprises), len(plan.unschedulable), given_up, plan.cost.hourly, len(plan.claims)
 
 
 class Search:
@@ -75,7 +58,6 @@ class Search:
         # Where rules tie pods together, whole nodes prove little.
         self._tied = any(shape.involved for shape in self.world.shapes)
         self._told: Told | None = None  # what the last packing proved
-        self._better: Recast | None = None  # a cheaper plan that the search for a proof came upon
 
     def run(self) -> Answer:
         assignment, late = self._first_assignment(), False
@@ -94,26 +76,43 @@ class Search:
             waiting = self._late(waiting)
         openings = Openings(self.world)
         self.bought = openings.kept_out(self.bought)
-        return Answer(self._plan(waiting), openings.surprises(self.bought))
+        return self._answer(waiting, openings)
 
-    def follow(self, berths: Sequence[Berth]) -> Answer | None:
-        """The plan that an answer describes, node by node; None if rules allow no order of its pods."""
+    def move(self, move: Move) -> Moved:
+        """The plan that a move makes; what comes of it is told before it is written."""
         standing = Standing(self.world, self.limits, self.opened)
         standing.count({}, [])
-        follower = Follower(standing, self.columns, berths)
-        if not follower.follow():
-            return None
-        placed = {pod for berth in berths for *_, pods in berth.pods for pod in pods}
-        rest = [(shape.index, pod) for shape in self.world.shapes for pod in shape.pods if pod not in placed]
-        waiting = follower.run(rest)
-        self.existing, self.grown = follower.existing, True
-        openings = Openings(self.world)
-        self.bought = openings.kept_out([site.purchase for site in standing.sites])
-        return Answer(self._plan(waiting), openings.surprises(self.bought))
+        mover = Mover(standing, self.columns, move)
+        seated = {pod for berth in move.berths for *_, pods in berth.pods for pod in pods}
+        seated.update(pod for _, pod in move.loose)
+        before = self.world.work.used
+        waiting = mover.run_all(self._without(seated))
+        self.world.work.spend((self.world.work.used - before) * _PER_UNIT)
+        self.existing, self.grown = mover.existing, True
+        self.bought = [site.purchase for site in standing.sites]
+        levels = [self.world.shapes[unit.shape].levels[unit.level] for unit in self._units()]
+        given_up = sum(sacrifices(level.given_up) for level in levels)
+        price = sum(purchase.made.price for purchase in self.bought)
+
+        def written() -> Answer:
+            openings = Openings(self.world)
+            self.bought = openings.kept_out(self.bought)
+            return self._answer(waiting, openings)
+
+        return Moved((len(waiting), given_up, price, len(self.bought)), written)
+
+    def _without(self, pods: Collection[str]) -> list[tuple[int, str]]:
+        """The (shape, pod) pairs of all others."""
+        return [(shape.index, pod) for shape in self.world.shapes for pod in shape.pods if pod not in pods]
+
+    def _units(self) -> list[Unit]:
+        """All pods that have a place."""
+        units = [unit for placed in self.existing.values() for unit in placed]
+        return [*units, *(unit for purchase in self.bought for _, unit in purchase.units())]
 
     def _first_assignment(self) -> Assignment:
         """Domains for all pods, those that nodes for others will open counted in."""
-        pods = [(shape.index, name) for shape in self.world.shapes for name in shape.pods]
+        pods, held = turns(self.world, self.policy)
         assignment = self.assigner.run(pods)
         for _ in range(_FORESEEN):
             fresh = Openings(self.world).foreseen(assignment.items)
@@ -124,19 +123,31 @@ class Search:
             self.assigner = Assigner(self.world, self.policy)
             assignment = self.assigner.run(pods)
         self.world.work.begun()
-        return assignment
+        return replace(assignment, left=[*assignment.left, *held])
 
     def _pack(self, items: list[Item]) -> list[tuple[int, str]]:
         """Buy nodes for the items; the (shape, pod) pairs that none could be bought for."""
         if not items:
             return []
         self.items += items
-        with self.world.work.sparing(_PROOF if len(items) <= _FEW and not self._tied else 0.0):
+        share = self._spared(items)
+        with self.world.work.sparing(share):
             choice = choose(self.world, self.columns, self.limits, items)
+            self._desk.hurried |= share > 0 and not self.world.work.left
         self.limits, self._told = choice.limits, choice.told
         for shape, worth in choice.worth.items():
             self.worth.setdefault(shape, worth)
         return self._take_back(items, self._hand_out(items, choice.packing))
+
+    def _spared(self, items: list[Item]) -> float:
+        """The share of the work that packing leaves to the proof."""
+        if len(items) > _FEW:
+            return 0.0
+        if not self._tied:
+            return _PROOF
+        shapes = sorted({shape for item in items for shape, _ in item.kinds})
+        solved = self._desk.between.spent > 0
+        return _PROOF_TIED if not solved and small(self._desk.feasible[shapes]) else 0.0
 
     def _hand_out(self, items: list[Item], packing: Packing) -> list[int]:
         """Give the bundles to the nodes; how many of each item found one."""
@@ -199,16 +210,25 @@ class Search:
                 self.limits.give_back(made.pool, made.types, made.reservation)
         return [(seat.unit.shape, seat.unit.pod) for seat in seats if seat.unit.pod in out]
 
-    def _plan(self, left: list[tuple[int, str]]) -> Plan:
-        world = self.world
+    def _answer(self, left: list[tuple[int, str]], openings: Openings) -> Answer:
+        world, case = self.world, self._case()
         claims = self._claims()
         hourly = sum(item.price for item in claims)
-        proof = self._proof(hourly) if hourly else Proof()
+        # What rules about several pods prove takes long; first it must be clear who has a place.
+        quick = self._tied and bool(self._desk.stranded(pod for _, pod in left))
+        proof, better = case.proof(hourly, quick=quick) if hourly else (Proof(), None)
         # Other nodes might have room for pods that are left over.
         stuck = not left or not (world.nodes.nodes or any(self._desk.feasible[at].any() for at, _ in left))
-        if (better := self._better) is not None and stuck:
+        if better is not None and stuck:
             self.bought, self.existing, self.limits = better.bought, better.existing, better.limits
-            claims, hourly = self._claims(), better.price
+            claims = self._claims()
+        plan = self._plan(claims, left, proof)
+        pods = sum(len(place.pods) for place in case.placed)
+        berths = tuple(berths_of(self.existing, self.bought)) if pods <= _FEW_PODS else ()
+        return Answer(plan, openings.surprises(self.bought), case, not quick, berths, tuple(left))
+
+    def _plan(self, claims: tuple[PlannedClaim, ...], left: list[tuple[int, str]], proof: Proof) -> Plan:
+        world, hourly = self.world, sum(item.price for item in claims)
         explainer = Explainer(world, self.limits)
         existing = {
             world.problem.nodes[row].name: tuple(sorted(unit.pod for unit in units))
@@ -250,26 +270,23 @@ class Search:
         found = [(unit.pod, shapes[unit.shape].levels[unit.level].given_up) for unit in units]
         return [(pod, given_up) for pod, given_up in found if given_up]
 
-    def _proof(self, hourly: int) -> Proof:
-        """The best proof of what placing these pods costs at least."""
+    def _case(self) -> Case:
         placements = [
             Placement(unit.shape, unit.level, (), (unit.pod,))
             for units in self.existing.values()
             for unit in units
         ]
         placements += [place for purchase in self.bought for place in purchase.placements()]
-        binding = self.limits.refused()
-        scope = scope_of(self.world, self.columns, self.free, placements, binding=binding)
-        shapes = self.world.shapes
-        worth = np.array([self.worth.get(index, shapes[index].value) for index in scope.shapes])
-        same = not self.grown and len(self.worth) == len(self.items) == len(scope.shapes)
-        prover = Prover(scope, self.world.work, self._desk.early, self._told)
-        ruled = partial(self._desk.between.bound, self.free, placements, hourly, binding=binding)
-        proof = prove(prover, worth if self.worth else None, hourly, same=same, tied=self._tied, ruled=ruled)
-        if prover.better:
-            start = Limits(self.world, self.columns)
-            self._better = recast((self.world, self.columns, start), scope, prover.better, hourly)
-        return proof
+        return Case(
+            self._desk,
+            self.free,
+            tuple(placements),
+            binding=self.limits.refused(),
+            worth=self.worth,
+            told=self._told,
+            same=not self.grown and len(self.worth) == len(self.items),
+            tied=self._tied,
+        )
 
 
 def by_pod(item: Unschedulable) -> str:

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.volumes import ignored_reason
+from dovetail.solve.case import Answer
 from dovetail.solve.desk import Desk
 from dovetail.solve.openings import merged
 from dovetail.solve.placing.items import Item
 from dovetail.solve.placing.policy import Policy, fuller, others
 from dovetail.solve.plan import Plan, Unschedulable
-from dovetail.solve.search import Answer, Search, by_pod
+from dovetail.solve.rearrange import followed, rearranged
+from dovetail.solve.search import Search, by_pod
 from dovetail.solve.work import Stop, Work, never
 
 _NEAR = 0.001  # gap that is not worth another way to pick domains
@@ -42,29 +44,38 @@ def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never)
 def _best(desk: Desk) -> Plan:
     """The best plan of several ways to pick domains, which share one budget."""
     work = desk.world.work
-    best, items = _settled(desk, Policy())
+    policy = Policy()
+    best, items = _settled(desk, policy)
     each = work.used - desk.between.spent
-    left = desk.stranded(best.plan.unschedulable)
+    left = desk.stranded(best.plan.left)
     enough = work.used + max(_CHEAP, work.rest // 2)
-    for policy in fuller(desk.world, left) if left else ():
+    for other in fuller(desk.world, left) if left else ():
         if work.late or work.used + each > enough:
             break
-        answer, _ = _settled(desk, policy)
-        best = min(best, answer, key=lambda one: one.rank)
-        if not desk.stranded(best.plan.unschedulable):
+        answer, _ = _settled(desk, other)
+        if answer.rank < best.rank:
+            best, policy = answer, other
+        if not desk.stranded(best.plan.left):
             break
+    if desk.stranded(best.plan.left):
+        best = rearranged(desk, best)
+    best = best.proved()
     if desk.between.berths and best.plan.cost.gap >= _NEAR and work.left:
-        followed = Search(desk, {}, Policy()).follow(desk.between.berths)
-        best = min(best, followed or best, key=lambda one: one.rank)
+        best = _better(best, followed(desk, desk.between.berths))
     if desk.between.targets and best.plan.cost.gap >= _NEAR and work.left:
-        answer, _ = _settled(desk, Policy(targets=desk.between.targets))
-        best = min(best, answer, key=lambda one: one.rank)
+        best = _better(best, _settled(desk, replace(policy, targets=desk.between.targets))[0])
+    if desk.hurried and best.plan.cost.gap >= _NEAR and work.left:
+        best = _better(best, _settled(desk, policy)[0])
     for policy in others(desk.world, items):
         if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
             break
-        answer, _ = _settled(desk, policy)
-        best = min(best, answer, key=lambda one: one.rank)
-    return best.plan
+        best = _better(best, _settled(desk, policy)[0])
+    return rearranged(desk, best).plan
+
+
+def _better(best: Answer, other: Answer) -> Answer:
+    """The better one, with what is proven of it."""
+    return other.proved() if other.rank < best.rank else best
 
 
 def _settled(desk: Desk, policy: Policy) -> tuple[Answer, list[Item]]:

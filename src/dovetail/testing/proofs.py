@@ -16,7 +16,7 @@ from dovetail.api.core import Pod
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import port_error
-from dovetail.model.problem import Problem
+from dovetail.model.problem import Pool, Problem
 from dovetail.solve.plan import BETWEEN_PODS, WHOLE_NUMBERS, Plan
 from dovetail.testing.between import Program
 from dovetail.testing.exhaustive import market_of, promised
@@ -53,7 +53,7 @@ class _Check:
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem, self.plan, self.proof = problem, plan, plan.proof
         asked, least, soft = promised(problem, plan)
-        if any(pool.limits for pool in problem.pools):
+        if any(_refuses(pool, plan) for pool in problem.pools):
             # Limits decide who gets what: no pool is promised there, nor preferences unless all are kept.
             least = {}
             if any(word != _OTHER_TERM for words in plan.relaxed.values() for word in words):
@@ -125,18 +125,21 @@ class _Check:
         pairs = [(a, b) for a in range(len(kinds)) for b in range(a, len(kinds))]
         far = repulsion(self.market)
         clash = [(a, b) for a, b in pairs if HOSTNAME in far[a, b] or _ports(kinds[a], kinds[b])]
-        caps: list[tuple[tuple[int, ...], int]] = [((a,), 1) for a, b in clash if a == b]
-        for rule in dict.fromkeys(rule for kind in kinds for rule in kind.facts.spread):
-            if rule.key == HOSTNAME:
-                bound = [n for n, kind in enumerate(kinds) if rule in kind.facts.spread and rule.selects_self]
-                caps.append((tuple(bound), rule.max_skew))
         return Load(
             worth=self.worth,
             needs=self.market.needs,
             count=[len(kind.pods) for kind in kinds],
-            caps=tuple(caps),
+            caps=(*(((a,), 1) for a, b in clash if a == b), *self._spreads()),
             apart=tuple((a, b) for a, b in clash if a != b),
         )
+
+    def _spreads(self) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Per spread over hosts the kinds that it binds, and how many of them a node takes."""
+        kinds = self.market.kinds
+        for rule in dict.fromkeys(rule for kind in kinds for rule in kind.facts.spread):
+            if rule.key == HOSTNAME:
+                bound = [n for n, kind in enumerate(kinds) if rule in kind.facts.spread and rule.selects_self]
+                yield tuple(bound), rule.max_skew
 
     def _bought(self) -> Iterator[str]:
         """No node holds more than it costs. Nodes that are no better than others are not asked about."""
@@ -171,6 +174,21 @@ class _Check:
             known = self.proof.absorbed.get(node.name, 0)
             if holds_more(self.load, [room.get(name, 0) for name in names], allowed, known):
                 yield f"{node.name} takes more than {known}"
+
+
+def _refuses(pool: Pool, plan: Plan) -> bool:
+    """True iff after the plan the pool's limits refuse a type that they allowed before."""
+    if pool.limits is None:
+        return False
+    rest = {name: most - pool.usage.get(name, 0) for name, most in pool.limits.items()}
+    sizes = {kind.name: {**kind.capacity, "nodes": 1} for kind in pool.instance_types}
+    bought = [claim.instance_types for claim in plan.claims if claim.pool == pool.name]
+    took = {name: sum(max(sizes[kind].get(name, 0) for kind in kinds) for kinds in bought) for name in rest}
+    return any(
+        all(size.get(name, 0) <= before for name, before in rest.items())
+        and any(size.get(name, 0) > before - took[name] for name, before in rest.items())
+        for size in sizes.values()
+    )
 
 
 def _ports(a: Kind, b: Kind) -> bool:

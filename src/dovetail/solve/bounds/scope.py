@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
@@ -19,6 +19,9 @@ from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.limits import NODES
 from dovetail.solve.supply.world import World
+
+# (shape, level, tier) -> pods: what of a plan is promised to whom.
+Kinds = Mapping[tuple[int, int, int], list[str]]
 
 
 class Placement(NamedTuple):
@@ -87,18 +90,14 @@ class Scope:
         return Market(every, room, self.price, takes, *what, own, *limits)
 
 
-def scope_of(
-    world: World, columns: Columns, free: Amounts, placed: Iterable[Placement], *, binding: bool
-) -> Scope:
+def scope_of(world: World, columns: Columns, free: Amounts, kinds: Kinds) -> Scope:
     """The scope of a plan: all plans that keep at least its promises.
 
     That is: no pod gives up more preferences than it does there, and for none a node is bought from a pool of
     less weight. `free` (nodes, R) is the room on existing nodes before anything was placed. Reserved capacity
-    is paid for already: as much of it as there is counts as free. `binding`: whether pools' limits refuse
-    what they allowed before the plan.
+    is paid for already: as much of it as there is counts as free.
     """
     limited = any(table.pool.limits is not None for table in world.tables)
-    kinds = kinds_placed(world, placed, binding=binding)
     sites = sites_of(world, columns, asked_by(world, kinds))
     reach = reach_of(world, columns, sites, kinds)
     own = reach.own & ~columns.reserved[sites.column]
@@ -140,11 +139,10 @@ def scope_of(
     )
 
 
-def kinds_placed(
-    world: World, placed: Iterable[Placement], *, binding: bool
-) -> dict[tuple[int, int, int], list[str]]:
+def kinds_placed(world: World, placed: Iterable[Placement], *, binding: bool) -> Kinds:
     """(shape, level, tier) -> pods. The tier is the last whose pools count, -1 where that is not known yet.
 
+    `binding`: whether pools' limits refuse what they allowed before the plan.
     Where limits refuse something, who gets the better pool is anybody's guess, and so is who gives up
     preferences where anybody does: then nothing is promised.
     """
@@ -153,13 +151,14 @@ def kinds_placed(
     lossless = not any(shapes[each.shape].levels[each.level].lost for each in placed)
     tier_of = {pool: index for index, tier in enumerate(world.tiers) for pool in tier}
     found: dict[tuple[int, int, int], list[str]] = {}
+    unknown = 0 if len(world.tiers) == 1 else -1
     alike: dict[tuple[int, int], int] = {}  # (shape, level) -> the level that counts
     for each in placed:
         if (level := alike.get(each[:2], -1)) < 0:
             shape = shapes[each.shape]
             level = _last_alike(shape, each.level) if lossless or not binding else len(shape.levels) - 1
             alike[each[:2]] = level
-        tier = len(world.tiers) if binding else tier_of[each.pools[0]] if each.pools else -1
+        tier = len(world.tiers) if binding else tier_of[each.pools[0]] if each.pools else unknown
         found.setdefault((each.shape, level, tier), []).extend(each.pods)
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 

@@ -69,9 +69,9 @@ class WholeNumbers:
         """By what the nodes of one offering hold as one large node; in whole pods too if `pods`."""
         if len(self._open) > _GROUPS:
             free = grouped(self._usable, self._free)
-            return whole_nodes(self._goods, self._work, free, pods=pods).bound
+            return whole_nodes(self._goods, self._work, free, pods=pods, limit=self.price).bound
         free = Free(self._usable[:, self._open], self._free[self._open])
-        found = whole_nodes(self._goods, self._work, free, pods=pods)
+        found = whole_nodes(self._goods, self._work, free, pods=pods, limit=self.price)
         self._keep(found.plan)
         return found.bound
 

@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.packing.integer import minimum
 from dovetail.solve.packing.market import Market
-from dovetail.solve.packing.whole import Load, Whole
+from dovetail.solve.packing.whole import LESS, Load, Whole
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
@@ -28,9 +28,17 @@ class Free:
     room: Amounts
 
 
-def whole_nodes(goods: Market, work: Work, free: Free | None = None, *, pods: bool = False) -> Whole:
+def whole_nodes(
+    goods: Market,
+    work: Work,
+    free: Free | None = None,
+    *,
+    pods: bool = False,
+    limit: float = float("inf"),
+) -> Whole:
     """What the demand costs at least in whole nodes, and pods if `pods`; 0 where the market is too large.
 
+    Plans that do not cost less than `limit`, in nano-dollars per hour, are not looked for.
     What nodes of one offering hold together is what their room is in sum: sharp where a plan has few nodes.
     Where pods are whole and no two nodes are of one offering, it is a plan indeed.
     """
@@ -57,7 +65,7 @@ def whole_nodes(goods: Market, work: Work, free: Free | None = None, *, pods: bo
     )
     whole, parts = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
     model.integrality_ = [whole if pods else parts] * (model.num_col_ - len(most)) + [whole] * len(most)
-    answer = minimum(model, work)
+    answer = minimum(model, work, below=limit * LESS / NANO_DOLLARS)
     bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
     if answer.values is None or not pods:
         return Whole(bound)

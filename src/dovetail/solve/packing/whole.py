@@ -27,6 +27,7 @@ _FIND = 0.2  # of the work left, for finding patterns
 _SOLVE = 0.6  # of the work left, for choosing among them
 _PATTERN = 10  # units of work for each pattern
 _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
+LESS = 1 - 2e-7  # share of the limit: plans that save less are not looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def whole(
     if not len(every.price):
         return Whole(bound)
     work.spend(len(every.price) * _PATTERN)
-    return _solved(every, goods, np.where(worth > 0, goods.demand, 0), (known, bound), work)
+    return _solved(every, goods, np.where(worth > 0, goods.demand, 0), (known, bound, limit), work)
 
 
 def _joined(parts: list[_Patterns]) -> _Patterns:
@@ -159,12 +160,15 @@ def _enumerated(
     return result, least
 
 
-def _solved(every: _Patterns, goods: Market, demand: Amounts, proven: tuple[int, int], work: Work) -> Whole:
+def _solved(
+    every: _Patterns, goods: Market, demand: Amounts, proven: tuple[int, int, int], work: Work
+) -> Whole:
     """The integer program over the patterns: cover the demand, use each free room once, keep the limits.
 
-    Proven are a bound on all plans, and one on those that use other patterns.
+    Proven are a bound on all plans, and one on those that use other patterns; a plan must cost less than the
+    last of the three.
     """
-    known, others = proven
+    known, others, limit = proven
     rooms = np.unique(every.column[every.free])
     counts = np.minimum(every.counts, demand)
     taken = every.free[:, None] & (every.column[:, None] == rooms[None, :])
@@ -185,7 +189,7 @@ def _solved(every: _Patterns, goods: Market, demand: Amounts, proven: tuple[int,
     model.a_matrix_.start_ = np.searchsorted(pattern, np.arange(size + 1)).astype(np.int32)
     model.a_matrix_.index_ = row.astype(np.int32)
     model.a_matrix_.value_ = matrix[pattern, row]
-    answer = minimum(model, work, share=_SOLVE)
+    answer = minimum(model, work, share=_SOLVE, below=limit * LESS / NANO_DOLLARS)
     bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - _SLACK), known), others))
     if answer.values is None:
         return Whole(bound)

@@ -37,6 +37,18 @@ class Policy:
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape; followed if legal
 
 
+def turns(world: World, policy: Policy) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """(shape, pod) pairs: those who come first, and those whom the targets know no place for."""
+    first: list[tuple[int, str]] = []
+    last: list[tuple[int, str]] = []
+    for shape in world.shapes:
+        targets = policy.targets.get(shape.index)
+        known = sum(target.pods for target in targets) if targets else len(shape.pods)
+        first += [(shape.index, name) for name in shape.pods[:known]]
+        last += [(shape.index, name) for name in shape.pods[known:]]
+    return first, last
+
+
 def fuller(world: World, left: tuple[int, ...]) -> Iterator[Policy]:
     """What is worth a try where pods of these shapes were left over that could be placed alone."""
     yield Policy(first=left)

@@ -29,6 +29,8 @@ def apart(world: World, rows: Rows, index: int) -> None:
             for number in matched:
                 rows.close(number, sites)
     if group.id.key == HOSTNAME:
+        if strict:
+            _on_nodes(rows, owners, matched)
         return
     clash = np.zeros((len(terrain.kinds), len(terrain.kinds)), dtype=np.bool_)
     for number in owners:
@@ -46,6 +48,39 @@ def apart(world: World, rows: Rows, index: int) -> None:
             if rows.count((one,), sites) and rows.count((other,), sites):
                 flags = [rows.present(number, group.id.key, domain) for number in (one, other)]
                 rows.at_most(dict.fromkeys(flags, 1.0), 1)
+
+
+def _on_nodes(rows: Rows, owners: Sequence[int], matched: Sequence[int]) -> None:
+    """On each node that exists: those who repel others, or those others, or one of those who do both.
+
+    On new nodes it is a rule about what one node holds.
+    """
+    groups = [
+        [kind for kind in owners if kind not in matched],
+        [kind for kind in matched if kind not in owners],
+        [kind for kind in owners if kind in matched],
+    ]
+    terrain = rows.terrain
+    for site in range(terrain.bought, len(terrain.price)):
+        there = [[kind for kind in group if site in rows.pods[kind]] for group in groups]
+        if sum(bool(some) for some in there) < 2:
+            continue
+        flags = [_gated(rows, site, some) for some in there if some]
+        rows.at_most(dict.fromkeys(flags, 1.0), 1)
+
+
+def _gated(rows: Rows, site: int, kinds: Sequence[int]) -> int:
+    """Yes if there are any pods of the kinds on a node that exists."""
+    flag, terrain = rows.flag(), rows.terrain
+    for kind in kinds:
+        rows.at_most({rows.pods[kind][site]: 1.0, flag: -float(rows.copies[kind, site])}, 0)
+    for resource in np.flatnonzero(terrain.room[site] > 0).tolist():
+        room = float(terrain.room[site, resource])
+        used = {rows.pods[kind][site]: terrain.vectors[kind, resource] / room for kind in kinds}
+        used = {pods: share for pods, share in used.items() if share > 0}
+        if len(used) > 1:
+            rows.at_most({**used, flag: -1.0}, 0)
+    return flag
 
 
 def together(world: World, rows: Rows, index: int) -> None:

@@ -14,22 +14,25 @@ from dovetail.solve.bounds.between.loads import Enumeration, Loads, Program
 from dovetail.solve.bounds.between.rows import Rows
 from dovetail.solve.bounds.between.spreads import Spreads
 from dovetail.solve.bounds.between.terrain import Terrain, terrain_of
-from dovetail.solve.bounds.scope import Placement
+from dovetail.solve.bounds.scope import Kinds
 from dovetail.solve.demand.topology import AFFINITY, SPREAD
 from dovetail.solve.packing.integer import minimum
 from dovetail.solve.placing.policy import Target
 from dovetail.solve.supply.columns import Columns, Floats
-from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import Pins, World
 
 _SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
 _MOST_CELLS = 2_500  # kinds times sites where they may be; larger programs take too long
+_MOST_FEASIBLE = 4_000  # shapes times offerings where they may be
 _MOST_SIZE = 40_000  # shapes times offerings
 _MOST_LOADS = 500  # with more, a program takes too long
 _CLOSE = 0.999  # share of the price: a bound that near is not worth another search
+_LESS = 1 - 2e-7  # share of the price: plans that save less are not looked for
 _UNITS = 4  # of work per factor of a program, to write it down
-_FEWEST = 500  # units of work between two questions of the solver: as many as factors, but no fewer
-_SHARE = 0.4  # of the work left, for solving one
+# Units of work between two questions of the solver: measured, 0.5 to 2 times that.
+_FEWEST, _PER_FACTOR = 400, 0.6
+_SHARE = 0.7  # of the work left, for solving one
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,11 @@ class Ruled:
     settled: bool = False  # True iff they were
 
 
+def small(feasible: Mask) -> bool:
+    """True iff a program for these shapes (S, C) might be small enough; much of it is dominated."""
+    return feasible.size <= _MOST_SIZE and int(np.count_nonzero(feasible)) <= _MOST_FEASIBLE
+
+
 class Between:
     """Solves the programs of one solve's plans. Plans that place as many pods alike share one."""
 
@@ -64,26 +72,26 @@ class Between:
         self.targets: Mapping[int, tuple[Target, ...]] = {}
         self.berths: tuple[Berth, ...] = ()  # the nodes of the best answer, where they are known one by one
 
-    def bound(self, free: Amounts, placed: Sequence[Placement], price: int, *, binding: bool) -> int:
+    def bound(self, free: Amounts, found: Kinds, price: int) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
 
         `free` (nodes, R) is the room before them.
         """
         work = self._world.work
-        shapes = [self._world.shapes[index] for index in sorted({each.shape for each in placed})]
+        shapes = [self._world.shapes[index] for index in sorted({shape for shape, *_ in found})]
         size = len(shapes) * len(self._columns.price)
-        if size > _MOST_SIZE or not work.left or not any(shape.involved for shape in shapes):
+        if size > _MOST_SIZE or not any(shape.involved for shape in shapes):
             return 0
-        begun = work.used
-        terrain = terrain_of(self._world, self._columns, free, placed, binding=binding)
-        key = tuple((kind.shape, kind.level, kind.tier, len(kind.pods)) for kind in terrain.kinds)
-        work.spend(terrain.feasible.size)
-        if key not in self._known:
-            self._known[key] = found = self._solved(terrain, price)
-            self.targets = found.targets or self.targets
-            self.berths = found.berths or self.berths
-        self.spent += work.used - begun
-        return self._known[key].bound
+        key = tuple((*kind, len(pods)) for kind, pods in found.items())
+        if key not in self._known and work.left:
+            begun = work.used
+            terrain = terrain_of(self._world, self._columns, free, found)
+            work.spend(terrain.feasible.size)
+            self._known[key] = ruled = self._solved(terrain, price)
+            self.targets = ruled.targets or self.targets
+            self.berths = ruled.berths or self.berths
+            self.spent += work.used - begun
+        return self._known.get(key, Ruled()).bound
 
     def _solved(self, terrain: Terrain, price: int) -> Ruled:
         work = self._world.work
@@ -97,7 +105,8 @@ class Between:
         known = Ruled() if loads is None else self._by_loads(rows, loads, price)
         if known.bound >= price * _CLOSE or known.settled or not work.left:
             return known
-        answer = minimum(rows.model(), work, check=max(_FEWEST, rows.size), share=_SHARE)
+        below = price / NANO_DOLLARS * _LESS
+        answer = minimum(rows.model(), work, check=_check(rows.size), share=_SHARE, below=below)
         targets = {} if answer.values is None else _targets(rows, answer.values)
         return Ruled(max(known.bound, _in_nano(answer.bound)), targets)
 
@@ -110,7 +119,8 @@ class Between:
         if bound >= price * _CLOSE or many > _MOST_LOADS or not work.left:
             return Ruled(max(0, bound))
         model = whole.model(kept)
-        answer = minimum(model, work, check=max(_FEWEST, len(model.a_matrix_.value_)), share=_SHARE)
+        check, below = _check(len(model.a_matrix_.value_)), price / NANO_DOLLARS * _LESS
+        answer = minimum(model, work, check=check, share=_SHARE, below=below)
         bound = max(bound, min(price, _in_nano(answer.bound)))
         if answer.values is None:
             return Ruled(bound, settled=True)
@@ -141,6 +151,10 @@ class Between:
             domains = tuple((key, some[site]) for key, some in terrain.domains.items() if some[site])
             pool = int(self._columns.pool[terrain.column[site]])
             yield Berth(taken(load), pool=pool, domains=domains)
+
+
+def _check(factors: int) -> int:
+    return max(_FEWEST, int(factors * _PER_FACTOR))
 
 
 def _in_nano(bound: float) -> int:

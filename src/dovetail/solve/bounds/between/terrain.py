@@ -11,7 +11,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bounds.node_rules import node_rules, owned_by
 from dovetail.solve.bounds.reach import reach_of
-from dovetail.solve.bounds.scope import Placement, asked_by, kinds_placed
+from dovetail.solve.bounds.scope import Kinds, asked_by
 from dovetail.solve.bounds.sites import State, sites_of
 from dovetail.solve.demand.topology import SPREAD
 from dovetail.solve.packing.market import cliques
@@ -100,14 +100,11 @@ class Terrain:
         return found
 
 
-def terrain_of(
-    world: World, columns: Columns, free: Amounts, placed: Iterable[Placement], *, binding: bool
-) -> Terrain:
-    """The terrain of a plan; `free` (nodes, R) is the room on existing nodes before anything was placed.
+def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> Terrain:
+    """The terrain of a plan: of the pods that it places, by (shape, level, tier).
 
-    `binding`: whether limits refuse what they allowed before the plan.
+    `free` (nodes, R) is the room on existing nodes before anything was placed.
     """
-    found = kinds_placed(world, placed, binding=binding)
     kinds = tuple(_kind(world, place, pods) for place, pods in found.items())
     concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
     land = _Land(world, columns, found, concerned)

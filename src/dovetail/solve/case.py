@@ -1,0 +1,103 @@
+"""Plans with what can be proven of them, at once or when one turns out to be the one that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from dovetail.solve.bounds.between.program import Berth
+from dovetail.solve.bounds.prove import Prover, prove
+from dovetail.solve.bounds.scope import Kinds, Placement, kinds_placed, scope_of
+from dovetail.solve.demand.relax_preferences import OTHER_TERM
+from dovetail.solve.desk import Desk
+from dovetail.solve.openings import Opened
+from dovetail.solve.packing.generate import Told
+from dovetail.solve.plan import Plan, Proof
+from dovetail.solve.recast import Recast, recast
+from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A plan as far as proofs look at it."""
+
+    desk: Desk
+    free: Amounts  # (nodes, R): the room before anything was placed
+    placed: tuple[Placement, ...]
+    binding: bool  # limits refuse what they allowed before the plan
+    worth: Mapping[int, float]  # of a pod per shape, where packing found it out
+    told: Told | None  # what the last packing proved
+    same: bool  # the worths are about these pods and no others, whatever their domains
+    tied: bool  # rules tie pods together
+
+    def proof(self, hourly: int, *, quick: bool = False) -> tuple[Proof, Recast | None]:
+        """The best proof for a cost in nano-dollars per hour, and a cheaper plan if one was come upon.
+
+        `quick`: only what takes next to no time. What was proven for the same promises to the same pods is
+        not proven again.
+        """
+        promised = kinds_placed(self.desk.world, self.placed, binding=self.binding)
+        key = tuple((kind, tuple(pods)) for kind, pods in promised.items())
+        if key in self.desk.proofs:
+            return self.desk.proofs[key], None
+        proof, better = self._proof(promised, hourly, quick=quick)
+        if not quick:
+            self.desk.proofs[key] = proof
+        return proof, better
+
+    def _proof(self, promised: Kinds, hourly: int, *, quick: bool) -> tuple[Proof, Recast | None]:
+        world, columns = self.desk.world, self.desk.columns
+        scope = scope_of(world, columns, self.free, promised)
+        worth = np.array([self.worth.get(index, world.shapes[index].value) for index in scope.shapes])
+        same = self.same and len(self.worth) == len(scope.shapes)
+        prover = Prover(scope, world.work, self.desk.early, self.told)
+        if quick:
+            return max(prover.relaxation(), prover.dearest(), key=lambda proof: proof.bound), None
+        known = worth if self.worth else None
+        ruled = partial(self.desk.between.bound, self.free, promised, hourly)
+        proof = prove(prover, known, hourly, same=same, tied=self.tied, ruled=ruled)
+        if not prover.better:
+            return proof, None
+        return proof, recast((world, columns, Limits(world, columns)), scope, prover.better, hourly)
+
+
+def sacrifices(given_up: Sequence[str]) -> int:
+    """How many preferences these are; a required term in place of another is none."""
+    return sum(word != OTHER_TERM for word in given_up)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A plan, and the domains that it opens although it breaks a spread by that."""
+
+    plan: Plan
+    surprises: Opened
+    case: Case
+    proven: bool  # False iff not all was tried to prove something, since pods are left that might find places
+    berths: tuple[Berth, ...]  # the nodes with their pods
+    left: tuple[tuple[int, str], ...]  # (shape, pod) pairs without a place
+
+    def proved(self) -> Answer:
+        """The same with the best proof."""
+        plan = self.plan
+        if self.proven or not plan.cost.hourly:
+            return self
+        proof, _ = self.case.proof(plan.cost.hourly)
+        cost = replace(plan.cost, lower_bound=min(plan.cost.hourly, proof.bound))
+        return replace(self, plan=replace(plan, cost=cost, proof=proof), proven=True)
+
+    @property
+    def standing(self) -> tuple[int, int, int, int]:
+        """Without what other nodes open; as a move is judged before its plan is written."""
+        return self.rank[1:]
+
+    @property
+    def rank(self) -> tuple[int, int, int, int, int]:
+        """The lower, the better: no preference is given up to save money; at equal cost fewer nodes win."""
+        plan = self.plan
+        given_up = sum(map(sacrifices, plan.relaxed.values()))
+        return len(self.surprises), len(plan.unschedulable), given_up, plan.cost.hourly, len(plan.claims)
