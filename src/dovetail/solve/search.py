@@ -17,6 +17,7 @@ from dovetail.solve.openings import Opened, Openings, merged
 from dovetail.solve.packing.choose import choose
 from dovetail.solve.packing.generate import Told
 from dovetail.solve.packing.pack import Packing
+from dovetail.solve.packing.refine import MANY_NODES
 from dovetail.solve.placing.assign import Assigner
 from dovetail.solve.placing.even import surplus
 from dovetail.solve.placing.items import Assignment, Item, Unit
@@ -285,7 +286,7 @@ class Search:
             worth=self.worth,
             told=self._told,
             same=not self.grown and len(self.worth) == len(self.items),
-            tied=self._tied,
+            tied=self._tied or len(self.bought) > MANY_NODES,
         )
 
 

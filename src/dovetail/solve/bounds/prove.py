@@ -204,8 +204,8 @@ def prove(
     """The best proof for a plan of that price.
 
     `found` (S,) are worths from column generation, if there was any; `same` is True iff it was about the
-    scope's kinds and not about pods whose domains had been decided. `tied` is True iff there are rules
-    between pods, and `ruled` tells a bound that knows them.
+    scope's kinds and not about pods whose domains had been decided. `tied` is True iff whole nodes with parts
+    of pods prove little, as where there are rules between pods; `ruled` tells a bound that knows those.
     """
     dearest, best = prover.dearest(), prover.relaxation()
     if prover.hurried:

@@ -28,6 +28,8 @@ _PIVOT = 20  # units of work per iteration of the simplex method
 _DIVE_ROWS = 500
 _DIVE_NEW = 50
 _DIVE_ROUNDS = 3
+_MANY = 300  # items; with more a round takes so long that one must do
+_DIVE = 0.75  # of the work left: for a dive; the rest is for packing what it did not come to
 _NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
 _PATIENCE = 40  # rounds in a row that may gain nothing
 _WHOLE = 1e-6
@@ -166,19 +168,21 @@ class Generator:
         """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""
         rest = self._goods.demand.copy()
         bought: list[Purchase] = []
+        part = self._work.part(_DIVE)
+        rounds = _DIVE_ROUNDS if len(rest) <= _MANY else 1
         while rest.any():
             before = int(rest.sum())
             for pattern, number in self._whole(now):
                 rest = self._buy(np.minimum(self._master.counts[pattern], rest), number, rest, bought)
-            if not self._work.left or int(rest.sum()) == before:
+            if not part.left or int(rest.sum()) == before:
                 break
             self._master.demand(rest)
             now = self._solve()
-            for _ in range(_DIVE_ROUNDS):
+            for _ in range(rounds):
                 used = np.flatnonzero(now.nodes > _WHOLE)
                 added = self._master.add(np.minimum(self._master.counts[used], rest))
                 added += self._exchanged(now, rest, _DIVE_ROWS, _DIVE_NEW)
-                if not added or not self._work.left:
+                if not added or not part.left:
                     break
                 now = self._solve()
         return bought

@@ -107,6 +107,8 @@ class Improver:
         alive = np.ones(len(bins), dtype=np.bool_)
         order = sorted(range(len(bins)), key=lambda index: -bins[index].price)
         for index in order[:_FEW]:
+            if packer.world.work.late:
+                break
             alive[index] = False
             moved = self._moved(counts[index], columns, counts, room, alive)
             if moved is None:
@@ -133,10 +135,10 @@ class Improver:
             need = packer.vectors[item]
             asked = need > 0
             todo = int(load[item])
-            barred = ((counts + moved)[:, packer.conflict[item]] > 0).any(axis=1)
-            hosts = (
-                alive & packer.guests[item, columns] & ~barred & np.all(left[:, asked] >= need[asked], axis=1)
-            )
+            hosts = alive & packer.guests[item, columns] & np.all(left[:, asked] >= need[asked], axis=1)
+            if packer.conflict[item].any():
+                clashing = packer.conflict[item]
+                hosts &= ~((counts[:, clashing] + moved[:, clashing]) > 0).any(axis=1)
             tightness = np.where(hosts, (left[:, asked] / need[asked]).min(axis=1), np.inf)
             for row in np.argsort(tightness, kind="stable").tolist():
                 if not hosts[row] or not todo:

@@ -73,12 +73,18 @@ def lots(world: World, items: Sequence[Item]) -> Lots:
     """The items, those that packing cannot tell apart as one."""
     even, apart = _rules(world, items)
     known: dict[Kind, int] = {}
+    alike: dict[tuple[object, ...], int] = {}  # what a kind is made of -> its number
     guests: dict[tuple[object, ...], tuple[int, ...]] = {}
     found: dict[tuple[int, bytes], list[int]] = {}
     for index, item in enumerate(items):
-        kind = _kind(world, item, (even, apart), guests)
-        key = (known.setdefault(kind, len(known)), item.vector.tobytes())
-        found.setdefault(key, []).append(index)
+        shapes = [(world.shapes[shape], level) for shape, level in item.kinds]
+        ladders = tuple([(shape.ladder, level, shape.matching) for shape, level in shapes])
+        memo = (item.wanted, item.pins, item.pools, item.ports, ladders)
+        number = alike.get(memo)
+        if number is None:
+            kind = _kind(world, item, (even, apart), guests)
+            number = alike[memo] = known.setdefault(kind, len(known))
+        found.setdefault((number, item.vector.tobytes()), []).append(index)
     members = list(found.values())
     merged = [
         items[same[0]]
@@ -89,8 +95,8 @@ def lots(world: World, items: Sequence[Item]) -> Lots:
     kinds = list(known)
     conflict = _conflicts(kinds)
     takes, has = _rows(world, kinds, sorted(even), conflict)
-    number = np.array([kind for kind, _ in found], dtype=np.int64)
-    return Lots(merged, members, [len(item.bundles) for item in items], number, kinds, conflict, takes, has)
+    numbers = np.array([kind for kind, _ in found], dtype=np.int64)
+    return Lots(merged, members, [len(item.bundles) for item in items], numbers, kinds, conflict, takes, has)
 
 
 def _rules(world: World, items: Sequence[Item]) -> tuple[frozenset[int], frozenset[int]]:

@@ -28,8 +28,8 @@ _FEW = 400  # bundles left; one node is bought at a time
 _TRIES = 24  # of the best fillings, how many are looked at
 _AS_GOOD = 1.01  # times the best cost per worth: such fillings are taken in the same step
 # Where items can stand in for others many loads are as good, and a step takes them all.
-_FEW_TWINS = 100
-_AS_GOOD_TWINS = 1.03
+_FEW_TWINS = 60
+_AS_GOOD_TWINS = 1.08
 _LOSS = 0.03  # of a node's price, that a load with others in it may be worth less
 _FILLING = 300  # units of work of one step of filling, however small
 

@@ -9,6 +9,8 @@ from dovetail.solve.supply.encode import Amounts, Mask
 
 STRATEGIES = 3
 _ENOUGH = 0.8  # share of nodes, or of items, that is worked on as a whole
+_ENDLESS = 1e9  # copies
+_SMALL = 1_500  # nodes times items; of fewer, leaving some out takes longer than it saves
 
 
 def fill(
@@ -62,21 +64,25 @@ class _Filling:
         active: Mask = np.logical_or.reduce(self._open, axis=1)
         if not active.any():
             return False
-        active = self._narrowed(active)
+        if self._open.size > _SMALL:
+            active = self._narrowed(active)
         first, last = self._first, self._last
         scores = self._scores(first, last)
         scores[~self._open] = -1.0
         pick = scores.argmax(axis=1)
         item, needs = self._items[pick], self._needs[pick]
         most = _copies(needs, self._left)
-        some = np.maximum(1, most // 3)
+        some = most // 3
+        np.maximum(some, 1, out=some)
         some[first:last] = most[first:last]
         before = self.counts[self._rows, item]
         rest = self._demand[item] - before
-        some = np.minimum(some, rest)
-        some[self._lonely[item]] = 1
+        np.minimum(some, rest, out=some)
+        if self._friends is not None:
+            some[self._lonely[item]] = 1
         some *= active
-        self.counts[self._rows, item] = before + some
+        before += some
+        self.counts[self._rows, item] = before
         self._left -= needs * some[:, None]
         here = np.arange(len(pick))
         self._open[here, pick] &= some < rest
@@ -87,11 +93,11 @@ class _Filling:
     def _scores(self, first: int, last: int) -> Floats:
         """What each node should take next has most, (N, M)."""
         score = np.empty(self._open.shape)
-        share = (1.0 / np.maximum(self._left[:first], 1e-6)) @ self._needs.T
+        share = (1.0 / np.maximum(self._left[:first], 1e-6)) @ self._asked
         np.divide(self._weight, np.maximum(share, 1e-12, out=share), out=score[:first])
         score[first:last] = self._large
         scale = self._scale[last:]
-        np.multiply((self._left[last:] * scale * scale) @ self._needs.T, self._root, out=score[last:])
+        np.multiply((self._left[last:] * scale * scale) @ self._asked, self._root, out=score[last:])
         return score
 
     def _narrowed(self, active: Mask) -> Mask:
@@ -125,8 +131,9 @@ def _sizes(needs: Floats, scale: Floats) -> Floats:
 
 def _copies(needs: Floats, left: Floats) -> Amounts:
     """How many copies of each row's item its room holds, shape (K,)."""
-    ratio = np.where(needs > 0, left / np.maximum(needs, 1e-9), np.inf)
-    whole: Amounts = np.minimum(np.minimum.reduce(ratio, axis=1), 1e9).astype(np.int64)
+    ratio = left / np.maximum(needs, 1e-9)
+    ratio[needs <= 0] = _ENDLESS
+    whole: Amounts = np.minimum.reduce(ratio, axis=1, initial=_ENDLESS).astype(np.int64)
     return whole
 
 

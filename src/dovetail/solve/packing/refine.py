@@ -16,6 +16,7 @@ from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
 
 _FEW = 64  # items; with more there are too many patterns to try them all
+MANY_NODES = 100  # of so many, whole ones cost about what parts of nodes do
 _PODS = 150  # bundles; with fewer the search for a proof goes through all loads
 _LITTLE = 0.05  # of all bundles: packing them takes next to no time
 _OPTIMAL = 1.0005  # times what any packing costs: near enough
@@ -51,7 +52,8 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
         return Refined(start, np.zeros(len(packer.items)), 0.0)
     # Where rules tie pods together, whole nodes prove little: they are looked at last.
     tied = packer.visitors or any(shape.involved for shape in packer.world.shapes)
-    told = Told(goods, 0 if tied else whole_nodes(goods, packer.world.work).bound)
+    idle = tied or len(start.bins) > MANY_NODES
+    told = Told(goods, 0 if idle else whole_nodes(goods, packer.world.work).bound)
     if start.price <= told.rooms * _OPTIMAL and not start.left.any():
         return Refined(start, np.zeros(len(packer.items)), told.rooms, told)
     generator = Generator(goods, packer.world.work)

@@ -76,8 +76,7 @@ class Assigner:
         shapes = [self.world.shapes[index] for index in sorted(by_shape)]
         shapes.sort(
             key=lambda shape: (
-                # Whoever has to follow others cannot go before them.
-                shape.index not in self._policy.first or shape.index in depth,
+                shape.index not in self._policy.first or (shape.index in depth and not self._policy.ahead),
                 not shape.involved,
                 depth.get(shape.index, 0),
                 shape.index not in self._policy.first,

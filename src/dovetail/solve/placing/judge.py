@@ -51,6 +51,7 @@ class Judge:
         )
         # By ladder, level, demands on labels and ports: the pools that are open to such pods, per tier.
         self._open: dict[tuple[int, int, Requirements, tuple[HostPort, ...]], list[tuple[int, ...]]] = {}
+        self._grounds: dict[tuple[int, Requirements, Pins], Ground] = {}
         self._stances: dict[tuple[tuple[int, ...], tuple[int, ...]], Stance] = {}
 
     def stance(self, shape: Shape, number: int) -> Stance:
@@ -149,8 +150,12 @@ class Judge:
 
     def ground(self, pools: Sequence[int], wanted: Requirements, pins: Pins) -> Ground:
         """A new node, as a spread that may or may not count it sees it."""
-        table = self._world.tables[pools[0]]
-        return table.base.add(*wanted, *pinned(pins)), table.pool.taints
+        memo = (pools[0], wanted, pins)
+        known = self._grounds.get(memo)
+        if known is None:
+            table = self._world.tables[pools[0]]
+            known = self._grounds[memo] = (table.base.add(*wanted, *pinned(pins)), table.pool.taints)
+        return known
 
     def node_ground(self, row: int) -> Ground:
         """An existing node, likewise."""

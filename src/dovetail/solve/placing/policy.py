@@ -33,7 +33,8 @@ class Policy:
     roomy: bool = False  # nodes that exist take whom others must be near only if these fit there as well
     apart: bool = False  # pods that others must be near go to different hosts as long as there are any
     plain: bool = False  # all preferences are given up from the start
-    first: tuple[int, ...] = ()  # shapes whose turn comes before all others
+    first: tuple[int, ...] = ()  # shapes whose turn comes before all others but those that they must be near
+    ahead: bool = False  # before those as well
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape; followed if legal
 
 
@@ -51,8 +52,11 @@ def turns(world: World, policy: Policy) -> tuple[list[tuple[int, str]], list[tup
 
 def fuller(world: World, left: tuple[int, ...]) -> Iterator[Policy]:
     """What is worth a try where pods of these shapes were left over that could be placed alone."""
+    groups = world.topology.groups
     yield Policy(first=left)
-    tied = any(group.id.kind == AFFINITY and group.id.key == HOSTNAME for group in world.topology.groups)
+    if any(groups[group].id.kind == AFFINITY for index in left for group in _owned(world, index)):
+        yield Policy(first=left, ahead=True)
+    tied = any(group.id.kind == AFFINITY and group.id.key == HOSTNAME for group in groups)
     soft = any(level.lost for shape in world.shapes for level in shape.levels)
     if tied:
         yield Policy(roomy=True)
@@ -69,6 +73,10 @@ def fuller(world: World, left: tuple[int, ...]) -> Iterator[Policy]:
         for value in sorted(values - {""})[:_FAVOURED]:
             yield Policy(favoured=value)
             yield Policy(favoured=value, first=left)
+
+
+def _owned(world: World, shape: int) -> tuple[int, ...]:
+    return tuple(group for level in world.shapes[shape].levels[:1] for group in level.owned)
 
 
 def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:

@@ -75,6 +75,7 @@ class World:
             np.clip(np.max(self._total / np.maximum(table.room, 1), axis=1, initial=0.0), 1e-12, 1.0)
             for table in self.tables
         ]
+        self._reached: dict[tuple[object, ...], list[str]] = {}
         self._places: dict[tuple[object, ...], list[Place]] = {}
         self._counting: dict[NodeFilter, list[bool]] = {}
         self.uniform: frozenset[int] = (
@@ -215,7 +216,14 @@ class World:
             group.universe.update(alike[what])
 
     def _reachable(self, shape: Shape, key: str) -> list[str]:
-        return sorted({place.pins[0][1] for place in self._new_nodes(shape, (key,))} - {""})
+        last = shape.levels[-1].rules
+        rules = last.tolerations, last.soft_taints, last.needed()
+        memo = (key, shape.required, shape.vector.tobytes(), *rules)
+        known = self._reached.get(memo)
+        if known is None:
+            known = sorted({place.pins[0][1] for place in self._new_nodes(shape, (key,))} - {""})
+            self._reached[memo] = known
+        return known
 
     def _buyable(self, shape: Shape) -> bool:
         return any(True for _ in self._new_nodes(shape, ()))
