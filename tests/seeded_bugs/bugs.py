@@ -71,8 +71,8 @@ BUGS = (
     Bug(
         "double-launch",
         _CLAIM + "launch",
-        "await self._adopt(claim)\n        if known is not None:",
-        "await self._adopt(claim)\n        if known is not None and not known:",
+        "if adopted is not None:",
+        "if adopted is not None and not adopted:",
     ),
     Bug(
         "no-adoption",

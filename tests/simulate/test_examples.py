@@ -77,7 +77,8 @@ def test_half_of_the_pods_go_and_nodes_become_smaller() -> None:
     assert summary.violations == []
     assert list(summary.disruptions.by_reason) == ["underutilized"]
     assert summary.disruptions.saved_hourly > 0.25
-    assert summary.nodes.launched - summary.nodes.terminated <= 3
+    # A large node and two small ones cost as much as four small ones.
+    assert summary.nodes.launched - summary.nodes.terminated <= 4
 
 
 def test_a_cluster_is_packed_anew_at_once_and_no_pod_moves_twice(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from dovetail.model.labels import SPOT
 from dovetail.solve.bounds.between.program import Berth
 from dovetail.solve.case import Answer
 from dovetail.solve.desk import Desk
@@ -55,7 +56,7 @@ def _improved(desk: Desk, best: Answer, enough: int) -> Answer | None:
         moved = Search(desk, {}, Policy()).move(move)
         if moved.rank < best.standing:
             written = moved.written()
-            if written.rank < best.rank and _fair(best, written):
+            if written.rank < best.rank and _fair(best, written) and (lost or _as_free(desk, best, written)):
                 return written.proved()
     return None
 
@@ -63,6 +64,20 @@ def _improved(desk: Desk, best: Answer, enough: int) -> Answer | None:
 def _fair(before: Answer, after: Answer) -> bool:
     """True iff no pod loses its place to others; who is left over of a shape does not matter."""
     return Counter(shape for shape, _ in after.left) <= Counter(shape for shape, _ in before.left)
+
+
+def _as_free(desk: Desk, before: Answer, after: Answer) -> bool:
+    """True iff the cloud has as many types to choose from on spot nodes, as far as spot diversity asks."""
+    most = desk.world.problem.options.spot_diversity
+    then, now = (
+        sorted(
+            min(most, len(claim.instance_types))
+            for claim in answer.plan.claims
+            if claim.capacity_type == SPOT
+        )
+        for answer in (before, after)
+    )
+    return all(few >= fewest for fewest, few in zip(then, now, strict=False))
 
 
 def _moves(berths: Sequence[Berth], waiting: _Pods) -> Iterator[Move]:

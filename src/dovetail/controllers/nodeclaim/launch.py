@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.meta import Condition, is_true
 from dovetail.api.scheme import NODE_CLASSES
 from dovetail.base.errors import CloudError, CreateFailed, InsufficientCapacity, NodeClassNotReady, NotFound
@@ -64,17 +65,27 @@ class Launcher:
         return claim
 
     async def _instance(self, claim: NodeClaim) -> Instance:
-        known = self._launched.get(claim.metadata.uid) or await self._adopt(claim)
+        known = self._launched.get(claim.metadata.uid)
         if known is not None:
             return known
-        reference = claim.spec.node_class_ref
-        try:
-            kind = NODE_CLASSES[reference.group, reference.kind]
-            node_class = await self._context.client.get(kind, reference.name)
-        except NotFound as error:
-            raise InsufficientCapacity(f"resolving node class, {error}") from error
+        node_class = await self._node_class(claim)
+        # Nothing that takes time may come between the look for an instance and the purchase of one: a process
+        # that led before this one may still be answered in between.
+        adopted = await self._adopt(claim)
+        if adopted is not None:
+            return adopted
+        if isinstance(node_class, NotFound):
+            raise InsufficientCapacity(f"resolving node class, {node_class}") from node_class
         self._untried.discard(claim.metadata.uid)
         return await self._context.provider.create(claim, node_class)
+
+    async def _node_class(self, claim: NodeClaim) -> NodeClass | NotFound:
+        reference = claim.spec.node_class_ref
+        kind = NODE_CLASSES[reference.group, reference.kind]
+        try:
+            return await self._context.client.get(kind, reference.name)
+        except NotFound as error:
+            return error
 
     async def _adopt(self, claim: NodeClaim) -> Instance | None:
         """An instance that was launched for this claim before anybody could write so."""
