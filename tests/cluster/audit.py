@@ -23,7 +23,8 @@ def asked(plane: ControlPlane, user: str) -> set[Asked]:
     for line in plane.audit.read_text().splitlines():
         event = json.loads(line)
         target = event.get("objectRef")
-        if event["user"]["username"] != user or target is None:
+        # Whoever could not say who they are have no name.
+        if event["user"].get("username") != user or target is None:
             continue
         parts = (target.get("apiGroup", ""), target["resource"], target.get("subresource", ""))
         code = event.get("responseStatus", {}).get("code", 0)

@@ -21,6 +21,7 @@ ACCOUNT_SPACE = "account"  # where the chart is installed whose account the cont
 POOLS = "/apis/karpenter.sh/v1/nodepools"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 NODES = "/api/v1/nodes"
+CLASSES = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"
 CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass"}
 
 
@@ -114,6 +115,9 @@ class World:
         for path in (POOLS, CLAIMS, NODES):
             for one in self._listed(path):
                 self._remove(f"{path}/{one['metadata']['name']}")
+        for one in self.read(CLASSES, "")["items"]:
+            if one["metadata"]["name"].startswith(self.name):
+                self._remove(f"{CLASSES}/{one['metadata']['name']}")
 
     def _remove(self, path: str) -> None:
         try:
