@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster import intake, scale
-from benchmarks.cluster.load import define
 from benchmarks.machine import facts
 from dovetail.kube.http.kubeconfig import Kubeconfig
 from dovetail.simulate.live.compare import compare
@@ -19,6 +18,7 @@ from dovetail.simulate.live.play import play_live
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario import load
 from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.start import ControlPlane
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"

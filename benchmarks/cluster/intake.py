@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.cluster.load import NODES, PODS, create, define, nodes, pods
+from benchmarks.cluster.load import NODES, PODS, create, nodes, pods
 from benchmarks.cluster.meter import resident_mib
 from dovetail.api.core import Pod
 from dovetail.cloud.kwok import KwokCloud
@@ -28,6 +28,7 @@ from dovetail.kube.http.kubeconfig import Kubeconfig
 from dovetail.kube.informer import Informer
 from dovetail.runtime.process.clock import WallClock
 from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.start import ControlPlane
 
 _QPS = 1e6

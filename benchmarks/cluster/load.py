@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dovetail.kube.http.client import HttpClient
 from dovetail.kube.http.transport import Request
-from tests.cluster.controlplane.start import ControlPlane
 
 _AT_ONCE = 48
 PODS = "/api/v1/namespaces/default/pods"
@@ -50,14 +47,6 @@ def pods(count: int, nodes: int) -> Iterator[dict[str, Any]]:
                 "containers": [{"name": "main", **container}, {"name": "sidecar", **container}],
             },
         }
-
-
-def define(plane: ControlPlane) -> None:
-    """Give it Dovetail's kinds."""
-    command = (sys.executable, "-m", "dovetail", "crds")
-    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    plane.run("kubectl", "apply", "--server-side", "-f", "-", stdin=crds)
-    plane.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
 
 
 async def create(client: HttpClient, path: str, documents: Iterable[dict[str, Any]]) -> None:

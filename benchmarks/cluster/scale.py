@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.cluster.load import define
 from benchmarks.cluster.meter import cpu_seconds, family, resident_mib
 from dovetail.api.core import Node, Pod
 from dovetail.kube.client import EventType
@@ -17,6 +16,7 @@ from dovetail.kube.http.client import HttpClient, connect
 from dovetail.kube.http.kubeconfig import Kubeconfig
 from dovetail.kube.informer import Informer
 from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually
 

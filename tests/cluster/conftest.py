@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.cluster.audit import account_of, denied
 from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import write
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.helm import CHARTS
@@ -36,10 +35,7 @@ def cluster() -> Iterator[ControlPlane]:
 @pytest.fixture
 def prepared(cluster: ControlPlane) -> ControlPlane:
     """With the definitions of NodePools and all else."""
-    command = (sys.executable, "-m", "dovetail", "crds")
-    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    cluster.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
-    cluster.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    define(cluster)
     return cluster
 
 

@@ -6,8 +6,6 @@ moto starts no machines, so nodes never join; what is bought, tagged and ended i
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 
 from dovetail.cloud.aws import images
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import StartError
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually
@@ -83,10 +82,7 @@ def running() -> list[Any]:
 def test_a_pod_gets_an_instance_and_its_end_is_the_instances(
     api_server: ControlPlane, account: dict[str, str], tmp_path: Path
 ) -> None:
-    command = (sys.executable, "-m", "dovetail", "crds")
-    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    api_server.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
-    api_server.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    define(api_server)
     api_server.run("kubectl", "apply", "-f", "-", stdin=CLASS)
     unschedulable = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
     patch = json.dumps({"status": {"conditions": unschedulable}})
@@ -119,10 +115,7 @@ def test_a_mistyped_tag_stands_in_the_condition_and_mending_it_helps(
     api_server: ControlPlane, account: dict[str, str], tmp_path: Path
 ) -> None:
     """Role and profile together are refused, the misspelled key is named, the status has what is selected."""
-    command = (sys.executable, "-m", "dovetail", "crds")
-    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    api_server.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
-    api_server.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    define(api_server)
     written, _, _ = CLASS.replace("name: default", "name: mistyped").split("---")
     both = written.replace("  role:", "  instanceProfile: mine\n  role:")
     with pytest.raises(StartError, match=r"must specify exactly one of \['role', 'instanceProfile'\]"):

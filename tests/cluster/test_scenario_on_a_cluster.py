@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.start import ControlPlane
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -35,10 +36,7 @@ def simulate(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProces
 def empty() -> Any:
     """A cluster of its own: it must be empty, and other tests leave nodes and pools in theirs meanwhile."""
     with ControlPlane(build()) as plane:
-        command = (sys.executable, "-m", "dovetail", "crds")
-        crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        plane.run("kubectl", "apply", "--server-side", "-f", "-", stdin=crds)
-        plane.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        define(plane)
         yield plane
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import write
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually, said
@@ -54,10 +53,7 @@ def test_refused_credentials_are_not_told(
 
 
 def test_a_token_that_is_good_is_in_no_line(api_server: ControlPlane, tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "dovetail", "crds")
-    crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    api_server.run("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
-    api_server.run("kubectl", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    define(api_server)
     flags = ("--log-level", "debug", "--leader-election-name", "secrets")
     with Controller(api_server, tmp_path, *flags) as controller:
         eventually(lambda: controller.lines("leading"), bool)

@@ -14,12 +14,13 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, PlacementGroupSele
 from dovetail.api.meta import Condition
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.launch import Stage
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
 from dovetail.cloud.aws.memory.gate import GateOptions
 from dovetail.cloud.aws.nodeclass import profiles, selectors
 from dovetail.cloud.aws.nodeclass import resolver as resolving
 from dovetail.cloud.aws.nodeclass.memo import Memo
-from dovetail.cloud.aws.nodeclass.rehearsal import NO_PROFILE, RUN_REFUSED, Stage, meaning
+from dovetail.cloud.aws.nodeclass.rehearsal import NO_PROFILE, RUN_REFUSED, meaning
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
 from dovetail.cloud.aws.shapes import CapacityReservation, InstanceProfile, PlacementGroup, Subnet
 from dovetail.cloud.aws.userdata import Cluster

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.cloud.interruption import Impairment
+from dovetail.cloud.provider import NodeClassResolution
 
 
 class Inert:
-    """Part of providers that make nothing for a class, learn nothing of machines and never leave a zone."""
+    """Part of providers for which a class resolves to nothing, and that neither write nor hear anything more.
+
+    Each gives what it does know of these its own answer.
+    """
+
+    async def drifted(self, claim: NodeClaim, node_class: Any) -> str:  # noqa: ARG002 - no difference is known
+        """See Provider."""
+        return ""
+
+    async def resolve(self, node_class: Any) -> NodeClassResolution:  # noqa: ARG002 - no selectors
+        """See Provider."""
+        return NodeClassResolution()
 
     async def release(self, node_class: Any) -> None:
         """See Provider."""
@@ -15,9 +30,20 @@ class Inert:
     async def tidy(self, in_use: frozenset[str]) -> None:
         """See Provider."""
 
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
+        """See Provider."""
+        return {}
+
+    async def impairments(self) -> Sequence[Impairment]:
+        """See Provider."""
+        return ()
+
     def shifted_zones(self) -> Mapping[str, str]:
         """See Provider."""
         return {}
 
     def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """See Provider."""
+
+    def out_of_capacity(self, claim: NodeClaim) -> None:
         """See Provider."""

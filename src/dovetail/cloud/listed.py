@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -10,8 +10,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound
 from dovetail.cloud import catalog
 from dovetail.cloud.inert import Inert
-from dovetail.cloud.interruption import Impairment
-from dovetail.cloud.provider import Instance, NodeClassResolution
+from dovetail.cloud.provider import Instance
 from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.model.offering import InstanceType
 
@@ -63,25 +62,6 @@ class ListedCloud(Inert):
     async def list(self) -> Sequence[Instance]:
         """See Provider: none is known."""
         return ()
-
-    async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:  # noqa: ARG002 - not known
-        """See Provider."""
-        return ""
-
-    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:  # noqa: ARG002 - not known
-        """See Provider."""
-        return NodeClassResolution()
-
-    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
-        """See Provider: who only looks writes nothing."""
-        return {}
-
-    async def impairments(self) -> Sequence[Impairment]:
-        """See Provider."""
-        return ()
-
-    def out_of_capacity(self, claim: NodeClaim) -> None:
-        """See Provider."""
 
     def _types(self, node_class: EC2NodeClass) -> tuple[InstanceType, ...]:
         region = _region(node_class)

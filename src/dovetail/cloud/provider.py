@@ -171,7 +171,7 @@ class Provider(Protocol):
     async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
         """Write on the claim's instance whose it is and which node; answers annotations that say so.
 
-        None where there is nothing to write. Raises InstanceNotFound.
+        Empty where there is nothing to write. Raises InstanceNotFound.
         """
 
     async def impairments(self) -> Sequence[Impairment]:

@@ -19,10 +19,9 @@ class Refusal(StrEnum):
     REQUEST = "request"  # anything else is wrong with what was asked
 
 
-_UNAUTHORIZED = frozenset(
+# Codes of credentials that AWS does not take at all: no permission is missing, nobody is there to have it.
+NOBODY = frozenset(
     {
-        "AccessDenied",
-        "AccessDeniedException",
         "AuthFailure",
         "ExpiredToken",
         "ExpiredTokenException",
@@ -30,10 +29,10 @@ _UNAUTHORIZED = frozenset(
         "InvalidIdentityToken",
         "NoCredentials",
         "SignatureDoesNotMatch",
-        "UnauthorizedOperation",
         "UnrecognizedClientException",
     }
 )
+_UNAUTHORIZED = NOBODY | {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
 _THROTTLED = frozenset(
     {
         "EC2ThrottledException",

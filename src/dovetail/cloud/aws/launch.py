@@ -9,7 +9,8 @@ from typing import Any
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.cloud.aws.userdata import Cluster
-from dovetail.cloud.provider import ResolvedImage
+from dovetail.cloud.catalog.store import TypeRecord
+from dovetail.cloud.provider import NodeClassResolution, ResolvedImage
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources, amounts
 
@@ -42,6 +43,46 @@ class Launch:
         spec = self.claim.spec
         object.__setattr__(self, "requirements", Requirements.read(spec.requirements))
         object.__setattr__(self, "requests", amounts(spec.resources.requests))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a launch needs to know of the cluster and the region, whatever its class."""
+
+    cluster: Cluster
+    region: str
+    records: Mapping[str, TypeRecord]
+    reserved_enis: int = 0
+    expressions: bool = True
+
+
+def launch_from(
+    claim: NodeClaim,
+    node_class: EC2NodeClass,
+    found: NodeClassResolution,
+    stage: Stage,
+    *,
+    pool: str,
+    capacity_type: str,
+    reserved_capacity: bool = True,
+) -> Launch:
+    """The launch of a claim from a class that resolves to `found`; `pool` is told in its tags."""
+    group = found.placement_group
+    return Launch(
+        claim=claim,
+        node_class=node_class,
+        cluster=stage.cluster,
+        capacity_type=capacity_type,
+        region=stage.region,
+        tags=cluster_tags(stage.cluster.name, pool, node_class.metadata.name, node_class.spec.tags),
+        images=found.images,
+        security_groups=tuple(item.id for item in found.security_groups),
+        instance_profile=found.instance_profile,
+        placement_group=group.id if group else "",
+        reserved_enis=stage.reserved_enis,
+        reserved_capacity=reserved_capacity,
+        expressions=stage.expressions,
+    )
 
 
 def cluster_tags(cluster: str, node_pool: str, node_class: str, own: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from dovetail.api.core import Node
@@ -13,9 +13,8 @@ from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import AlreadyExists, ApiError, CreateFailed, InstanceNotFound, NotFound
 from dovetail.cloud.choice import Request, choose
 from dovetail.cloud.inert import Inert
-from dovetail.cloud.interruption import Impairment
 from dovetail.cloud.kwok import machine
-from dovetail.cloud.provider import Instance, NodeClassResolution
+from dovetail.cloud.provider import Instance
 from dovetail.cloud.readiness import check_ready
 from dovetail.cloud.repair import RepairPolicy
 from dovetail.model.offering import InstanceType
@@ -114,25 +113,6 @@ class KwokCloud(Inert):
             if (made := machine.read(node)) is not None
         }
         return [*there.values(), *(made for key, (made, _) in self._joining.items() if key not in there)]
-
-    async def drifted(self, claim: NodeClaim, node_class: KWOKNodeClass) -> str:  # noqa: ARG002 - nodes cannot differ
-        """See Provider: a class says nothing that nodes could differ in."""
-        return ""
-
-    async def resolve(self, node_class: KWOKNodeClass) -> NodeClassResolution:  # noqa: ARG002 - no selectors
-        """See Provider: a class has no selectors."""
-        return NodeClassResolution()
-
-    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
-        """See Provider: Node objects say it all."""
-        return {}
-
-    async def impairments(self) -> Sequence[Impairment]:
-        """See Provider: nothing checks what is not there."""
-        return ()
-
-    def out_of_capacity(self, claim: NodeClaim) -> None:
-        """See Provider: there is always capacity."""
 
     async def _join(self, node: Node, delay: int) -> None:
         await self._clock.sleep(delay)

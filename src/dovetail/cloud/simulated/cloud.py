@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -202,10 +202,6 @@ class SimulatedCloud(Inert):
         kind = kinds.get(machine.instance.instance_type)
         image = image_for(kind, now.images) if kind is not None else ""
         return drift(claim, node_class, machine.made, now, image)
-
-    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:  # noqa: ARG002 - nothing to write
-        """See Provider: instances know whose they are."""
-        return {}
 
     async def impairments(self) -> Sequence[Impairment]:
         """See the port."""

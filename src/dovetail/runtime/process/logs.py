@@ -31,6 +31,17 @@ def shortened(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {rest} other(s)" if rest > 0 else "")
 
 
+def _disrupted(one: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of nodes that go, whoever takes them."""
+    return {
+        "reason": one["reason"],
+        "decision": one["decision"],
+        "disrupted-node-count": len(one["nodes"]),
+        "replacement-node-count": len(one["replacements"]),
+        "disrupted-nodes": shortened(one["nodes"]),
+    }
+
+
 def _dollars(nanos: Any) -> float:
     return round(int(nanos) / 1e9, 6)
 
@@ -63,11 +74,7 @@ _LINES: dict[str, Line] = {
         "disruption",
         "disrupting node(s)",
         lambda one: {
-            "reason": one["reason"],
-            "decision": one["decision"],
-            "disrupted-node-count": len(one["nodes"]),
-            "replacement-node-count": len(one["replacements"]),
-            "disrupted-nodes": shortened(one["nodes"]),
+            **_disrupted(one),
             "replacement-nodes": shortened(one["replacements"]),
         },
     ),
@@ -94,11 +101,7 @@ _LINES: dict[str, Line] = {
         "observer",
         "would have disrupted node(s)",
         lambda one: {
-            "reason": one["reason"],
-            "decision": one["decision"],
-            "disrupted-node-count": len(one["nodes"]),
-            "replacement-node-count": len(one["replacements"]),
-            "disrupted-nodes": shortened(one["nodes"]),
+            **_disrupted(one),
             "replacement-types": shortened(one["replacements"]),
             "pods-moved": one["pods"],
             "hourly-saving": _dollars(one["savings"]),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -14,12 +13,10 @@ from dovetail.cloud import catalog
 from dovetail.cloud.aws.api import Ec2
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.fleet import fleet_request
-from dovetail.cloud.aws.launch import Document, Launch, cluster_tags, tagged
+from dovetail.cloud.aws.launch import Document, Launch, Stage, launch_from, tagged
 from dovetail.cloud.aws.templates import Template, templates
-from dovetail.cloud.aws.userdata import Cluster
 from dovetail.cloud.aws.validation import Fault
 from dovetail.cloud.catalog.settings import NodeSettings
-from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Choice
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.model import labels
@@ -30,17 +27,6 @@ RUN_REFUSED = "RunInstancesAuthCheckFailed"
 NO_PROFILE = "InstanceProfileNotFound"
 # What stands in the tag karpenter.sh/nodepool of dry runs, and of the launch template that they need.
 POOL = "validation"
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What a dry run needs to know besides the class."""
-
-    cluster: Cluster
-    region: str
-    records: Mapping[str, TypeRecord]
-    reserved_enis: int = 0
-    expressions: bool = True
 
 
 def rehearsed(node_class: EC2NodeClass, found: NodeClassResolution, stage: Stage) -> tuple[Launch, Choice]:
@@ -115,24 +101,9 @@ async def _tried(call: Awaitable[object], reason: str) -> Fault | None:
 
 def _launch(node_class: EC2NodeClass, found: NodeClassResolution, stage: Stage) -> Launch:
     name = node_class.metadata.name
-    group = found.placement_group
     reference = {"group": node_class.API_VERSION.partition("/")[0], "kind": node_class.KIND, "name": name}
-    return Launch(
-        claim=decode(
-            {"metadata": {"name": f"{name}-{POOL}"}, "spec": {"nodeClassRef": reference}}, NodeClaim
-        ),
-        node_class=node_class,
-        cluster=stage.cluster,
-        capacity_type=labels.ON_DEMAND,
-        region=stage.region,
-        tags=cluster_tags(stage.cluster.name, POOL, name, node_class.spec.tags),
-        images=found.images,
-        security_groups=tuple(item.id for item in found.security_groups),
-        instance_profile=found.instance_profile,
-        placement_group=group.id if group else "",
-        reserved_enis=stage.reserved_enis,
-        expressions=stage.expressions,
-    )
+    claim = decode({"metadata": {"name": f"{name}-{POOL}"}, "spec": {"nodeClassRef": reference}}, NodeClaim)
+    return launch_from(claim, node_class, found, stage, pool=POOL, capacity_type=labels.ON_DEMAND)
 
 
 def _run(launch: Launch, template: Template, choice: Choice, subnet: str) -> Document:

@@ -16,10 +16,11 @@ from dovetail.base.errors import CreateFailed
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.images import Filter
+from dovetail.cloud.aws.launch import Stage
 from dovetail.cloud.aws.nodeclass import checks, profiles, selectors
 from dovetail.cloud.aws.nodeclass.amis import DESCRIBED, Found, Images
 from dovetail.cloud.aws.nodeclass.memo import Memo
-from dovetail.cloud.aws.nodeclass.rehearsal import Stage, rehearse
+from dovetail.cloud.aws.nodeclass.rehearsal import rehearse
 from dovetail.cloud.aws.permissions import action_of
 from dovetail.cloud.aws.shapes import SecurityGroup, Subnet
 from dovetail.cloud.aws.validation import Fault, Validator

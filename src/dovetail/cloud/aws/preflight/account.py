@@ -12,7 +12,8 @@ from dovetail.base.clock import HOUR, Clock
 from dovetail.base.errors import CreateFailed
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError, Refusal
-from dovetail.cloud.aws.nodeclass.rehearsal import Stage, rehearse
+from dovetail.cloud.aws.launch import Stage
+from dovetail.cloud.aws.nodeclass.rehearsal import rehearse
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Options, Surroundings
 from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, PROFILES, QUEUE, QUOTAS, SHIFTS, Permission
 from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, Finding, Verdict, nobody, of_error

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dovetail.cloud.aws.errors import AwsError, Refusal
+from dovetail.cloud.aws.errors import NOBODY, AwsError, Refusal
 
 
 class Verdict(StrEnum):
@@ -38,19 +38,6 @@ def failed(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(item for item in findings if item.verdict in FAILED)
 
 
-# Codes of credentials that AWS does not take at all: no permission is missing, nobody is there to have it.
-_NOBODY = frozenset(
-    {
-        "AuthFailure",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidClientTokenId",
-        "InvalidIdentityToken",
-        "NoCredentials",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
-)
 NO_IDENTITY = (
     "in a pod: associate a role with the service account (EKS Pod Identity), or annotate it with "
     "eks.amazonaws.com/role-arn (IRSA); elsewhere: AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
@@ -60,7 +47,7 @@ NO_IDENTITY = (
 
 def nobody(error: AwsError) -> bool:
     """True iff the call had no credentials, or none that AWS takes."""
-    return error.code in _NOBODY
+    return error.code in NOBODY
 
 
 def of_error(action: str, purpose: str, error: AwsError) -> Finding:

@@ -12,8 +12,7 @@ from dovetail.base.errors import CreateFailed, InputError
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.fleet import fleet_request
 from dovetail.cloud.aws.fleet_errors import FleetError, failure, refusals
-from dovetail.cloud.aws.launch import Launch, cluster_tags
-from dovetail.cloud.aws.nodeclass.rehearsal import Stage
+from dovetail.cloud.aws.launch import Launch, Stage, launch_from
 from dovetail.cloud.aws.provider.fleets import Fleets, Share
 from dovetail.cloud.aws.provider.market import Sold
 from dovetail.cloud.aws.provider.subnets import SubnetBook
@@ -24,7 +23,8 @@ from dovetail.cloud.provider import NodeClassResolution
 from dovetail.cloud.unavailable import UnavailableOfferings
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
-from dovetail.model.resources import PODS
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import PODS, amounts
 
 _NO_TEMPLATE = "InvalidLaunchTemplateName.NotFoundException"
 
@@ -53,7 +53,7 @@ class Launched:
 
 
 class Launcher:
-    """`gates` are the feature gates ReservedCapacity and NodeClassCEL."""
+    """`reserved_capacity` is the feature gate."""
 
     def __init__(
         self,
@@ -94,9 +94,18 @@ class Launcher:
         return Launched(share.instance, kind, offering, given.image, given.subnet, profile)
 
     def _prepare(self, order: Order) -> tuple[Launch, Choice, tuple[Template, ...]]:
-        launch = self._launch(order, "")
-        choice = choose(order.types, Request(launch.requirements, launch.requests))
-        launch = self._launch(order, choice.capacity_type)
+        spec = order.claim.spec
+        request = Request(Requirements.read(spec.requirements), amounts(spec.resources.requests))
+        choice = choose(order.types, request)
+        launch = launch_from(
+            order.claim,
+            order.node_class,
+            order.resolution,
+            order.stage,
+            pool=order.claim.metadata.labels.get(labels.NODEPOOL, ""),
+            capacity_type=choice.capacity_type,
+            reserved_capacity=self._reserved_capacity,
+        )
         try:
             return launch, choice, templates(launch, choice, self._sold().records)
         except InputError as error:
@@ -131,26 +140,6 @@ class Launcher:
         ]
         self._unavailable.mark((*found.pools, *everywhere), self._clock.now())
         self._subnets.full(found.subnets)
-
-    def _launch(self, order: Order, capacity_type: str) -> Launch:
-        claim, node_class, found, stage = order.claim, order.node_class, order.resolution, order.stage
-        pool = claim.metadata.labels.get(labels.NODEPOOL, "")
-        group = found.placement_group
-        return Launch(
-            claim=claim,
-            node_class=node_class,
-            cluster=stage.cluster,
-            capacity_type=capacity_type,
-            region=stage.region,
-            tags=cluster_tags(stage.cluster.name, pool, node_class.metadata.name, node_class.spec.tags),
-            images=found.images,
-            security_groups=tuple(item.id for item in found.security_groups),
-            instance_profile=found.instance_profile,
-            placement_group=group.id if group else "",
-            reserved_enis=stage.reserved_enis,
-            reserved_capacity=self._reserved_capacity,
-            expressions=stage.expressions,
-        )
 
 
 def _templates_missing(share: Share) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dovetail.base.clock import MINUTE, Clock
 from dovetail.cloud.aws.api import Eks
 from dovetail.cloud.aws.errors import AwsError, Refusal
-from dovetail.cloud.aws.nodeclass.rehearsal import Stage
+from dovetail.cloud.aws.launch import Stage
 from dovetail.cloud.aws.nodeclass.resolver import Surroundings
 from dovetail.cloud.aws.provider.market import Market
 from dovetail.cloud.aws.shapes import EksCluster
