@@ -9,7 +9,7 @@ import pytest
 from operated import Operated, node_class, play, pod, pool, replicas
 from stories import apart, inflate, scale
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cli.main import run
@@ -33,6 +33,25 @@ def test_pods_that_go_where_they_were_planned() -> None:
     (decision,) = world.records("decision")
     assert decision["lowerBound"] <= decision["hourly"] == decision["claims"][0]["price"]
     assert [one["instanceType"] for one in decision["claims"][0]["alternatives"]] == ["m5.xlarge"]
+
+
+def test_pods_of_one_owner_may_change_places() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), inflate(6, affinity=apart()))
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    (realised,) = world.records("plan.realised")
+    assert realised["pods"] == {"here": 6, "elsewhere": 0, "replanned": 0, "gone": 0}
+    promised = {
+        pod: claim["claim"] for claim in world.records("decision")[0]["claims"] for pod in claim["pods"]
+    }
+    nodes = {node.metadata.name: world.state.claim_of(node) for node in world.state.all(Node)}
+    on = {
+        pod.key: claim.metadata.name for pod in world.state.all(Pod) if (claim := nodes[pod.spec.node_name])
+    }
+    assert on.keys() == promised.keys()
+    assert on != promised  # the scheduler did change some
 
 
 def test_pods_that_are_deleted_or_go_elsewhere() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, is_true
@@ -43,7 +43,7 @@ ALL = (PODS, NODES, COST)
 class PodOutcome(StrEnum):
     """What became of a pod that was promised a new node."""
 
-    HERE = "here"  # it runs on that node
+    HERE = "here"  # it runs on that node, or changed places with a pod of the same owner
     ELSEWHERE = "elsewhere"  # on another one
     REPLANNED = "replanned"  # a later plan gave it another place
     GONE = "gone"  # it was deleted before it ran anywhere
@@ -68,14 +68,25 @@ class _Account:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    claim: str
+    account: _Account
+    owner: str  # what manages the pod, by uid; empty: nothing
+
+
 class Realised:
-    """Follows the claims and pods of every plan to their outcomes. A restart forgets plans that are open."""
+    """Follows the claims and pods of every plan to their outcomes. A restart forgets plans that are open.
+
+    Pods of one owner are alike: one that takes the place of another of the same plan leaves it its own.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._prices = Prices()
         self._by_claim: dict[str, _Account] = {}
-        self._by_pod: dict[str, tuple[str, _Account]] = {}  # pod -> the claim it was promised
+        self._by_pod: dict[str, _Promise] = {}
+        self._alike: dict[tuple[str, str], dict[str, None]] = {}  # claim, owner -> pods with that promise
         context.state.subscribe(self._notice)
 
     def bought(self, plan: str, claims: Sequence[tuple[str, PlannedClaim]]) -> None:
@@ -87,7 +98,26 @@ class Realised:
             self._by_claim[name] = account
             for pod in one.pods:
                 self._settle_pod(pod, PodOutcome.REPLANNED)
-                self._by_pod[pod] = (name, account)
+                self._promise(pod, _Promise(name, account, self._owner(pod)))
+
+    def _owner(self, key: str) -> str:
+        pod = self._context.state.get(Pod, key)
+        owner = pod.metadata.controller() if pod is not None else None
+        return owner.uid if owner is not None else ""
+
+    def _promise(self, pod: str, promise: _Promise) -> None:
+        self._by_pod[pod] = promise
+        if promise.owner:
+            self._alike.setdefault((promise.claim, promise.owner), {})[pod] = None
+
+    def _forget(self, pod: str) -> _Promise | None:
+        promise = self._by_pod.pop(pod, None)
+        alike = self._alike.get((promise.claim, promise.owner)) if promise is not None else None
+        if promise is not None and alike is not None:
+            del alike[pod]
+            if not alike:
+                del self._alike[promise.claim, promise.owner]
+        return promise
 
     def _notice(
         self, _kind: type[Object], change: ChangeType, old: Object | None, new: Object | None
@@ -116,14 +146,26 @@ class Realised:
             self._settle_claim(claim.metadata.name, NodeOutcome.JOINED)
 
     def _bound(self, pod: Pod) -> None:
-        known = self._by_pod.get(pod.key)
-        if known is None:
+        promise = self._by_pod.get(pod.key)
+        if promise is None:
             return
-        name, _ = known
-        claim = self._context.state.get(NodeClaim, name)
-        node = self._context.state.node_of(claim) if claim is not None else None
-        here = node is not None and node.metadata.name == pod.spec.node_name
+        node = self._context.state.get(Node, pod.spec.node_name)
+        claim = self._context.state.claim_of(node) if node is not None else None
+        name = claim.metadata.name if claim is not None else ""
+        here = name == promise.claim or self._trade(pod.key, name)
         self._settle_pod(pod.key, PodOutcome.HERE if here else PodOutcome.ELSEWHERE)
+
+    def _trade(self, pod: str, claim: str) -> bool:
+        """Change places with a pod of the same owner and plan that is promised this claim; False: none."""
+        mine = self._by_pod[pod]
+        for other in self._alike.get((claim, mine.owner), ()):
+            theirs = self._by_pod[other]
+            if theirs.account is mine.account:
+                for key, promise in ((pod, theirs), (other, mine)):
+                    self._forget(key)
+                    self._promise(key, promise)
+                return True
+        return False
 
     def _settle_claim(self, name: str, outcome: NodeOutcome) -> None:
         account = self._by_claim.pop(name, None)
@@ -134,13 +176,12 @@ class Realised:
             self._close(account)
 
     def _settle_pod(self, key: str, outcome: PodOutcome) -> None:
-        known = self._by_pod.pop(key, None)
-        if known is not None:
-            _, account = known
+        promise = self._forget(key)
+        if promise is not None:
             self._context.metrics.add(PODS, outcome=outcome)
-            account.outcomes[outcome] += 1
-            account.pods.discard(key)
-            self._close(account)
+            promise.account.outcomes[outcome] += 1
+            promise.account.pods.discard(key)
+            self._close(promise.account)
 
     def _close(self, account: _Account) -> None:
         if account.claims or account.pods:
