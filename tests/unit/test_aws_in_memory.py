@@ -20,6 +20,7 @@ from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer
 from dovetail.cloud.eventbridge import parse
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.simulated import Limit, Uniform
+from dovetail.model import labels
 from dovetail.simulate.clock import VirtualClock, run_virtual
 
 REGION = "us-east-1"
@@ -241,19 +242,34 @@ def test_spot_is_taken_back_after_a_warning() -> None:
 
 
 def test_pools_that_become_shallow_name_the_youngest() -> None:
-    limits = (Limit(1, since=START + HOUR, instance_types=("m5.large",)),)
-
     async def body(aws: MemoryAws, clock: VirtualClock) -> None:
-        first = await aws.ec2.create_fleet(fleet({"m5.large": (A,)}, kind="spot"))
-        await clock.sleep(MINUTE)
-        second = await aws.ec2.create_fleet(fleet({"m5.large": (A,)}, kind="spot"))
-        await clock.sleep(MINUTE)
+        def depth(name: str, later: int) -> int:
+            return aws.market.depth((labels.SPOT, name, A), clock.now() + later)
+
+        names = ("m5.24xlarge", "c5.24xlarge", "r5.24xlarge", "m6i.24xlarge", "c6i.24xlarge", "r6i.24xlarge")
+        name = next(name for name in names if 1 < depth(name, STEP) < depth(name, 0))
+        before = depth(name, 0)
+        first = await aws.ec2.create_fleet(fleet({name: (A,)}, before - 1, kind="spot"))
+        second = await aws.ec2.create_fleet(fleet({name: (A,)}, kind="spot"))
         assert not aws.shallow()
-        await clock.sleep(HOUR)
-        assert [machine.instance.id for machine in aws.shallow()] == [*second.instances[0].ids]
+        await clock.sleep(STEP)
+        taken = [machine.instance.id for machine in aws.shallow()]
+        assert len(taken) == before - depth(name, 0) and taken[:1] == [*second.instances[0].ids]
         aws.impair(first.instances[0].ids[0], "system_status")
         (check,) = await aws.ec2.describe_instance_status()
         assert check.category == "system_status"
+
+    within(body)
+
+
+def test_a_shortage_takes_nothing_back() -> None:
+    limits = (Limit(0, since=START + HOUR, instance_types=("m5.large",)),)
+
+    async def body(aws: MemoryAws, clock: VirtualClock) -> None:
+        await aws.ec2.create_fleet(fleet({"m5.large": (A,)}, kind="spot"))
+        await clock.sleep(2 * HOUR)
+        refused = await aws.ec2.create_fleet(fleet({"m5.large": (A,)}, kind="spot"))
+        assert not refused.instances and not aws.shallow()
 
     within(body, Options(market=MarketOptions(limits=limits)))
 

@@ -117,13 +117,12 @@ class Market:
         self._vcpus[_family(pool)] += count * self.records[pool[1]].vcpus
 
     def excess(self, pools: Iterable[Pool], now: int) -> dict[Pool, int]:
-        """Of those spot pools the ones that hold fewer than run in them, and by how many."""
-        found = {pool: self._running[pool] - self._cap(pool, now) for pool in pools}
-        return {pool: count for pool, count in found.items() if count > 0}
+        """Of those spot pools the ones that hold fewer than run in them, and by how many.
 
-    def _cap(self, pool: Pool, now: int) -> int:
-        caps = [limit.capacity for limit in self._options.limits if limit.concerns(pool, now)]
-        return min([*caps, self.depth(pool, now)])
+        Limits count for launches only: what runs already stays.
+        """
+        found = {pool: self._running[pool] - self.depth(pool, now) for pool in pools}
+        return {pool: count for pool, count in found.items() if count > 0}
 
     def _wave(self, pool: Pool, purpose: str, now: int) -> float:
         """From -1 to 1: a line between draws, the same whenever it is asked for."""
