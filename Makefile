@@ -28,7 +28,7 @@ test: $(STAMP) ## Run the tests (under 10 minutes, no network)
 
 test-cluster: $(STAMP) ## Run the tests on a real Kubernetes control plane (needs Go; the first time builds it, 7 minutes)
 	$(BIN)/python tests/cluster/controlplane/build.py
-	$(BIN)/pytest -n0 tests/cluster
+	$(BIN)/pytest -n2 --dist loadfile tests/cluster
 
 control-plane: $(STAMP) ## Start that control plane and leave it running until Ctrl-C
 	$(BIN)/python tests/cluster/controlplane/start.py

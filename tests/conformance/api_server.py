@@ -63,6 +63,19 @@ def owned(name: str, owner: Object, *, blocks: bool = True) -> Pod:
     return pod(name, owner_references=(reference,))
 
 
+async def caught_up(plane: Plane) -> None:
+    """Return once the garbage collector knows the pods that are there: it learns of them in their order."""
+    owner = await plane.client.create(Node(metadata=Meta(name="former-owner")))
+    await plane.client.create(owned("last-child", owner))
+    await plane.client.delete(Node, "former-owner", propagation="Background")
+
+    async def collected() -> None:
+        with pytest.raises(NotFound):
+            await plane.client.get(Pod, "last-child", "default")
+
+    await plane.eventually(collected)
+
+
 async def next_events(watch: Any, count: int) -> list[WatchEvent[Any]]:
     found: list[WatchEvent[Any]] = []
     while len(found) < count:
@@ -473,6 +486,7 @@ class ApiServerSuite:
             client = plane.client
             owner = await client.create(Node(metadata=Meta(name="owner")))
             await client.create(owned("child", owner))
+            await caught_up(plane)
             await client.delete(Node, "owner", propagation=propagation)
             if propagation == "Foreground":
                 held = await client.get(Node, "owner")
