@@ -64,6 +64,20 @@ def test_what_is_more_than_the_rate_may_happen_alone() -> None:
     assert window.allows(100, MINUTE)
 
 
+def test_what_did_not_happen_is_given_back_from_the_latest_on() -> None:
+    window = Window(Rate(3, 10 * MINUTE))
+    window.take(1, 0)
+    window.take(2, MINUTE)
+    window.give_back(1)
+    assert window.allows(1, MINUTE)
+    window.give_back(1)
+    window.take(2, 2 * MINUTE)
+    assert not window.allows(1, 10 * MINUTE - 1)
+    assert window.allows(1, 10 * MINUTE)
+    window.give_back(9)
+    assert window.allows(3, 10 * MINUTE)
+
+
 def test_without_a_rate_everything_may_happen() -> None:
     window = Window(None)
     window.take(1_000, 0)

@@ -225,8 +225,8 @@ class State:
                 callback(kind, "ADDED", None, item)
 
     def expect(self, claim: NodeClaim) -> None:
-        """Take in a claim that we just created, so that nothing buys it twice before the watch shows it."""
-        if self.get(NodeClaim, claim.key) is None:
+        """Take in a claim that was just created, so that nothing buys it twice before the watch shows it."""
+        if self.get(NodeClaim, claim.key) is None and not self._foreign(claim):
             self._expected[claim.metadata.name] = Expectation(claim.metadata.name, self._clock.now())
             self._store("ADDED", claim)
 

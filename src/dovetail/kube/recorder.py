@@ -7,7 +7,7 @@ from typing import Literal
 from dovetail.api.core import Event, EventSource, ObjectReference
 from dovetail.api.meta import Meta, Object
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.base.errors import AlreadyExists, NotFound
+from dovetail.base.errors import AlreadyExists, ApiError, NotFound
 from dovetail.kube.client import Client
 from dovetail.units.timestamp import to_rfc3339
 
@@ -43,6 +43,8 @@ class Recorder:
     ) -> None:
         """Write the event, unless one of that reason and dedupe values (default: the object's uid) was
         written less than `ttl` nanoseconds ago, or the reason's rate is used up.
+
+        Raises nothing: what an event tells of goes on, whether it is written or not.
         """
         now = self._clock.now()
         key = (reason.lower(), *(dedupe or (obj.metadata.uid,)))
@@ -52,9 +54,13 @@ class Recorder:
         self._forget(now)
         message = message[:1].upper() + message[1:]
         same = (obj.metadata.uid, type, reason, message)
-        if same in self._written and await self._count_up(obj, same, now):
-            return
-        await self._create(obj, same, now)
+        try:
+            if same not in self._written or not await self._count_up(obj, same, now):
+                await self._create(obj, same, now)
+        except NotFound:  # the namespace is gone, and its readers with it
+            pass
+        except ApiError:
+            self._silent.pop(key, None)  # it is told again when it is told the next time
 
     async def _count_up(self, obj: Object, same: _Same, now: int) -> bool:
         name, count, _ = self._written[same]
@@ -93,8 +99,6 @@ class Recorder:
             except AlreadyExists:  # another event of this object at the same instant
                 stamp += 1
                 continue
-            except NotFound:  # the namespace is gone, and its readers with it
-                return
             self._written[same] = (name, 1, now)
             return
 

@@ -62,8 +62,12 @@ class Brakes:
         return f"the limit of launches, {self._launches.rate}, is reached"
 
     def launched(self, count: int) -> None:
-        """So many claims were created."""
+        """So many claims are created."""
         self._launches.take(count, self._clock.now())
+
+    def not_launched(self, count: int) -> None:
+        """So many of those did not come to be."""
+        self._launches.give_back(count)
 
     def move_refused(self, pods: int) -> str:
         """Why so many more pods may not be moved voluntarily now, or ""."""

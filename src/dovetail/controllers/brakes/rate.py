@@ -49,3 +49,11 @@ class Window:
         """It happens."""
         if self.rate is not None and count > 0:
             self._taken.append((now, count))
+
+    def give_back(self, count: int) -> None:
+        """So much of what was taken last did not happen."""
+        while count > 0 and self._taken:
+            instant, there = self._taken.pop()
+            if there > count:
+                self._taken.append((instant, there - count))
+            count -= there

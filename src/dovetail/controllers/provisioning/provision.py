@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from dovetail.api.core import Node, Pod
-from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, PlannerFailed
-from dovetail.cluster.usage import exceeded, usage_by_pool
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher, Window
-from dovetail.controllers.provisioning.claims import node_claim
+from dovetail.controllers.provisioning.buy import Buyer
 from dovetail.controllers.provisioning.decision import launch_decision
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
@@ -23,11 +21,10 @@ from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.pods import opted_out
 from dovetail.controllers.provisioning.realised import Realised
 from dovetail.controllers.provisioning.repeat import Leftover
+from dovetail.controllers.provisioning.tell import failed, nominate
 from dovetail.model.problem import Options, Pool, Problem
-from dovetail.model.resources import Resources, amounts
 from dovetail.solve.plan import Plan, PlannedClaim
 
-FAILED_SCHEDULING_TTL = 5 * MINUTE
 NO_TYPES_TTL = MINUTE
 # Conditions of a node class that tell what its selectors did not find.
 RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
@@ -57,6 +54,7 @@ class Provisioner:
         self._leftover = Leftover()
         self._metrics = ProvisioningMetrics(context.metrics)
         self._realised = Realised(context)
+        self._buyer = Buyer(context, self._metrics)
 
     async def run(self) -> None:
         """Provision for ever."""
@@ -99,6 +97,7 @@ class Provisioner:
 
     async def _synced(self) -> None:
         state = self._context.state
+        await self._buyer.look()
         while not state.synced():
             await self._context.clock.sleep(SECOND)
             await state.settle()
@@ -111,7 +110,7 @@ class Provisioner:
         pending, left_out = self._intake.waiting(places)
         for pod, reason in left_out:
             if not opted_out(pod):
-                await self._failed(pod, reason)
+                await failed(self._context, pod, reason)
         return (*pending, *self._intake.moving()), len(left_out)
 
     async def _check_offers(self, pool: Pool) -> None:
@@ -152,25 +151,19 @@ class Provisioner:
 
     async def _act(self, problem: Problem, plan: Plan, snapshot: str) -> None:
         for name in sorted(plan.existing):
-            await self._nominate(plan.existing[name], name)
-        state = self._context.state
-        usage: dict[str, dict[str, int]] = {}
-        if plan.claims:
-            usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
+            await nominate(self._context, plan.existing[name], name)
         bought: list[tuple[str, PlannedClaim]] = []
         try:
-            for planned in plan.claims:
-                name = await self._buy(planned, usage.get(planned.pool, {}))
-                if name:
-                    bought.append((name, planned))
+            if plan.claims:
+                await self._buyer.buy(plan.claims, bought)
         finally:
             if bought:
                 self._remember(problem, plan, snapshot, bought)
         for left in plan.unschedulable:
-            pod = state.get(Pod, left.pod)
+            pod = self._context.state.get(Pod, left.pod)
             if pod is not None:
                 # Without any pool that took part, what keeps the pools from it is the reason.
-                await self._failed(pod, left.reason if left.pools else left.reason + self._unready())
+                await failed(self._context, pod, left.reason if left.pools else left.reason + self._unready())
 
     def _unready(self) -> str:
         """ " (POOL: why it is not ready; ...)", or "" where all pools are."""
@@ -193,69 +186,3 @@ class Provisioner:
     ) -> None:
         self._context.log.record("decision", **launch_decision(problem, plan, snapshot, bought))
         self._realised.bought(snapshot, bought)
-
-    async def _buy(self, planned: PlannedClaim, usage: Resources) -> str:
-        """Create the claim, unless its pool went away or is over its limits by now; its name, or ""."""
-        state = self._context.state
-        pool = state.get(NodePool, planned.pool)
-        if pool is None or pool.deleting:
-            return ""
-        over = _over_limits(pool, usage) or self._context.brakes.launch_refused(1)
-        if over:
-            await self._all_failed(planned, over)
-            return ""
-        claim = await self._context.client.create(node_claim(planned, pool))
-        self._metrics.created(planned)
-        self._context.brakes.launched(1)
-        state.expect(claim)
-        await self._nominate(planned.pods, claim.metadata.name)
-        return claim.metadata.name
-
-    async def _nominate(self, pods: tuple[str, ...], name: str) -> None:
-        """Tell the pods where to expect to run; `name` is a node's or, before it comes up, a claim's."""
-        state = self._context.state
-        state.nominate(name)
-        node = state.get(Node, name)
-        claim = state.claim_of(node) if node is not None else state.get(NodeClaim, name)
-        places = []
-        if claim is not None:
-            places.append(f"nodeclaim/{claim.metadata.name}")
-        if node is not None:
-            places.append(f"node/{node.metadata.name}")
-        for key in pods:
-            self._context.log.record(
-                "nominated",
-                pod=key,
-                claim=claim.metadata.name if claim else "",
-                node=node.metadata.name if node else "",
-            )
-            pod = state.get(Pod, key)
-            if pod is not None:
-                if not pod.spec.node_name:
-                    state.promise(pod, name)
-                message = f"Pod should schedule on: {', '.join(places)}"
-                await self._context.recorder.publish(pod, "Normal", "Nominated", message)
-
-    async def _all_failed(self, planned: PlannedClaim, reason: str) -> None:
-        for key in planned.pods:
-            pod = self._context.state.get(Pod, key)
-            if pod is not None:
-                await self._failed(pod, reason)
-
-    async def _failed(self, pod: Pod, reason: str) -> None:
-        await self._context.recorder.publish(
-            pod,
-            "Warning",
-            "FailedScheduling",
-            f"Failed to schedule pod, {reason}",
-            ttl=FAILED_SCHEDULING_TTL,
-        )
-
-
-def _over_limits(pool: NodePool, usage: Resources) -> str:
-    """Why the pool may buy nothing more, or "": its use is above its limits. Being equal is fine."""
-    found = exceeded(usage, amounts(pool.spec.limits))
-    if found is None:
-        return ""
-    name, used, limit = found
-    return f"resource usage exceeds limit (Resource={name}, Usage={used}, Limit={limit})"
