@@ -11,14 +11,18 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud.aws import shapes
+from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.memory import MemoryAws
+from dovetail.cloud.aws.memory.machines import Machine
 from dovetail.cloud.aws.provider import Around, AwsCloud, Options, SqsQueue, Told
 from dovetail.cloud.aws.provider.instances import provider_id
 from dovetail.cloud.interruption import InterruptionKind, InterruptionQueue, instance_id
 from dovetail.cloud.provider import Instance
-from dovetail.simulate.clouds import Part
+from dovetail.simulate.clouds import Connection, Part
 
 _DNS = "10.100.0.10"
+# Whom an instance was launched for while nobody has heard of it.
+UNHEARD = "a launch that nobody has heard of"
 
 
 class _Heard(AwsCloud):
@@ -36,30 +40,44 @@ class _Heard(AwsCloud):
 
 
 class CloudOnAws:
-    """Implements `clouds.Cloud`. `aws` is the account, `provider` what the controllers see."""
+    """Implements `clouds.Cloud`. `aws` is the account, `provider` what controllers that never crash see."""
 
     def __init__(
         self, aws: MemoryAws, clock: Clock, log: EventLog, *, cluster: str, version: str, queue: str
     ) -> None:
-        async def told_version() -> str:
-            return version
-
-        async def told_dns() -> str:
-            return _DNS
-
-        around = Around(aws.eks, clock, aws.region, Told(cluster), version=told_version, dns_ip=told_dns)
         self.aws = aws
-        self.provider = _Heard(aws, clock, log, around, Options(cluster))
-        self.provider.asked = self._ask
-        self.provider.started = self._begin
-        self.queue: InterruptionQueue = SqsQueue(aws.sqs, clock, queue)
+        self._cluster = cluster
+        self._version = version
+        self._queue = queue
         self._log = log
-        self._there: dict[str, Instance] = {}  # those that were launched for a claim, by instance id
+        self._heard: set[str] = set()  # ids of all instances that were launched for a claim
+        self._there: dict[str, Instance] = {}  # those of them that there are, by id
         self._ends: set[asyncio.Task[None]] = set()
         self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
         self._started: list[Callable[[Instance, NodeClaim], None]] = []
         self._terminated: list[Callable[[Instance], None]] = []
         aws.machines.on_ended.append(self._end)
+        self.provider = self._provider(aws, clock, log)
+        self.queue: InterruptionQueue = SqsQueue(aws.sqs, clock, queue)
+
+    def connect(self, aws: Aws, clock: Clock, log: EventLog) -> Connection:
+        """What one process has of the account that it sees through that port; it remembers nothing yet."""
+        provider = self._provider(aws, clock, log)
+        return Connection(provider, SqsQueue(aws.sqs, clock, self._queue), provider.start, provider.run)
+
+    def _provider(self, aws: Aws, clock: Clock, log: EventLog) -> _Heard:
+        async def version() -> str:
+            return self._version
+
+        async def dns() -> str:
+            return _DNS
+
+        around = Around(aws.eks, clock, aws.region, Told(self._cluster), version=version, dns_ip=dns)
+        once = _Once(log, lambda place: instance_id(place) in self._heard)
+        made = _Heard(aws, clock, once, around, Options(self._cluster))
+        made.asked = self._ask
+        made.started = self._begin
+        return made
 
     def on_asked(self, callback: Callable[[str, Sequence[Instance]], object]) -> None:
         """See Cloud."""
@@ -80,6 +98,9 @@ class CloudOnAws:
     def parts(self) -> Iterable[Part]:
         """See Cloud."""
         yield "aws: spot pools", self.aws.run()
+
+    def upkeep(self) -> Iterable[Part]:
+        """See Cloud."""
         yield "aws: provider", self.provider.run()
 
     async def list(self) -> Sequence[Instance]:
@@ -105,11 +126,25 @@ class CloudOnAws:
         self.aws.impair(instance_id(provider_id), category)
 
     def _all(self) -> Sequence[Instance]:
-        return [self._now(key, instance) for key, instance in self._there.items()]
+        return [self._now(machine) for machine in self.aws.machines.running()]
 
-    def _now(self, identifier: str, instance: Instance) -> Instance:
-        machine = self.aws.machines.there(identifier)
-        return replace(instance, terminating=machine is None or machine.ending)
+    def _now(self, machine: Machine) -> Instance:
+        """As AWS has it: one that was launched and not heard of is there, and paid, as well."""
+        found = machine.instance
+        known = self._there.get(found.id)
+        if known is not None:
+            return replace(known, terminating=machine.ending)
+        return Instance(
+            provider_id=provider_id(found.zone, found.id),
+            instance_type=found.instance_type,
+            zone=found.zone,
+            capacity_type=machine.pool[0],
+            price=0,
+            image_id=found.image,
+            created=found.launched,
+            claim=UNHEARD,
+            terminating=machine.ending,
+        )
 
     def _ask(self, claim: str) -> None:
         for tell in self._asked:
@@ -117,16 +152,34 @@ class CloudOnAws:
 
     def _begin(self, instance: Instance, claim: NodeClaim) -> None:
         identifier = instance_id(instance.provider_id)
-        if identifier in self._there:
-            return  # an answer that was lost once, and heard now
+        if identifier in self._heard:
+            return  # answered twice: to a process that was made anew, or to two at once
+        self._heard.add(identifier)
         self._there[identifier] = instance
         for tell in self._started:
             tell(instance, claim)
+        if self.aws.machines.there(identifier) is None:
+            self._ended(identifier)  # before anybody heard of it
 
     def _end(self, found: shapes.Instance) -> None:
-        instance = self._there.pop(found.id, None)
-        if instance is None:
-            return
-        self._log.record("instance.terminated", instance=provider_id(found.zone, found.id))
+        if found.id in self._there:
+            self._ended(found.id)
+
+    def _ended(self, identifier: str) -> None:
+        instance = self._there.pop(identifier)
+        self._log.record("instance.terminated", instance=instance.provider_id)
         for tell in self._terminated:
             tell(instance)
+
+
+class _Once:
+    """A log that hears of the start of each instance once; `heard` is asked by its provider id."""
+
+    def __init__(self, log: EventLog, heard: Callable[[str], bool]) -> None:
+        self._log = log
+        self._heard = heard
+
+    def record(self, kind: str, /, **fields: object) -> None:
+        """See EventLog."""
+        if kind != "instance.started" or not self._heard(str(fields["instance"])):
+            self._log.record(kind, **fields)

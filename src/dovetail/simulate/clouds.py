@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -10,6 +11,16 @@ from dovetail.cloud.interruption import InterruptionKind, InterruptionQueue
 from dovetail.cloud.provider import Instance, Provider
 
 Part = tuple[str, Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What one process of the controllers has of a cloud. `start` comes first, `run` goes on beside it."""
+
+    provider: Provider
+    queue: InterruptionQueue
+    start: Callable[[], Awaitable[None]]
+    run: Callable[[], Coroutine[Any, Any, None]]
 
 
 class Cloud(Protocol):
@@ -34,7 +45,10 @@ class Cloud(Protocol):
         """Before anything else happens."""
 
     def parts(self) -> Iterable[Part]:
-        """What has to run beside the cluster."""
+        """What happens in the cloud."""
+
+    def upkeep(self) -> Iterable[Part]:
+        """What has to run beside whoever uses `provider`."""
 
     async def list(self) -> Sequence[Instance]:
         """What there really is, in order of launch."""

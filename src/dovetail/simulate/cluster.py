@@ -123,11 +123,17 @@ class Cluster:
         ports = Ports(client, self.cloud.provider, self._clock, self._log, planner, MemoryMetrics(), queue)
         if self._dice is None:
             yield "dovetail", Operator(ports, settings).run()
+            yield from self.cloud.upkeep()
             return
         self._trouble = Trouble(
-            self._dice, ports, self.server, lambda made: Operator(made, settings), self._process_ended
+            self._dice,
+            self.cloud,
+            ports,
+            self.server,
+            lambda made: Operator(made, settings),
+            ended=self._process_ended,
         )
-        yield from self._trouble.parts(self.cloud, self._kubelets, file.region)
+        yield from self._trouble.parts(self._kubelets, file.region)
 
     def _process_ended(self, why: str) -> None:
         self._report((Violation("process", "dovetail", f"ended with {why}"),))

@@ -28,6 +28,7 @@ NOBODY = frozenset(
         "InvalidClientTokenId",
         "InvalidIdentityToken",
         "NoCredentials",
+        "RequestExpired",
         "SignatureDoesNotMatch",
         "UnrecognizedClientException",
     }

@@ -107,6 +107,10 @@ class SimulatedCloud(Inert):
         """Nothing has to run beside it."""
         return ()
 
+    def upkeep(self) -> tuple[()]:
+        """It keeps nothing that grows old."""
+        return ()
+
     def on_asked(self, callback: Callable[[str, Sequence[Instance]], object]) -> None:
         """Called with the claim's name and all instances that there are when a launch is asked for."""
         self._asked.append(callback)

@@ -8,6 +8,8 @@ epoch      one process of the controllers: after its crash every call of it come
 client     the API server's port, with faults
 watching   the events of one watch, with faults
 past       what the API server held a moment ago, for stale reads
+aws        the AWS port, with faults
+account    what goes wrong in AWS itself, whoever asks
 provider   the cloud's port, with faults
 clock      a clock that is wrong for a while
 processes  the controllers' processes: crashes, restarts, changes of leader

@@ -17,6 +17,7 @@ class Kind:
     lasts: int | None = None  # the default in nanoseconds; None where the field says nothing
     share: float | None = None  # likewise
     zones: bool = False  # whether zones may be named
+    aws: bool = False  # True iff it happens between the AWS provider and AWS, or in AWS
 
     def fields(self) -> tuple[str, ...]:
         """The fields that a section of this kind may have."""
@@ -46,6 +47,16 @@ ZONE_SHORTAGE = "zoneShortage"
 SPOT_STORM = "spotStorm"
 NEVER_JOINS = "neverJoins"
 KUBELET_DEATH = "kubeletDeath"
+AWS_THROTTLE = "awsThrottle"
+AWS_ERROR = "awsError"
+AWS_TIMEOUT = "awsTimeout"
+CREDENTIALS_EXPIRE = "credentialsExpire"
+FLEET_SHORTAGE = "fleetShortage"
+FLEET_PARTIAL = "fleetPartial"
+LAUNCH_DEATH = "launchDeath"
+DESCRIBE_LAG = "describeLag"
+TAGS_LOST = "tagsLost"
+QUEUE_DUPLICATE = "queueDuplicate"
 
 _ALL = (
     Kind(API_CONFLICT, "rate"),
@@ -69,5 +80,15 @@ _ALL = (
     Kind(SPOT_STORM, "times", share=0.3),
     Kind(NEVER_JOINS, "rate"),
     Kind(KUBELET_DEATH, "times", lasts=10 * MINUTE),
+    Kind(AWS_THROTTLE, "rate", aws=True),
+    Kind(AWS_ERROR, "rate", aws=True),
+    Kind(AWS_TIMEOUT, "rate", aws=True),
+    Kind(CREDENTIALS_EXPIRE, "times", lasts=2 * MINUTE, aws=True),
+    Kind(FLEET_SHORTAGE, "rate", aws=True),
+    Kind(FLEET_PARTIAL, "rate", aws=True),
+    Kind(LAUNCH_DEATH, "rate", lasts=20 * SECOND, aws=True),
+    Kind(DESCRIBE_LAG, "rate", lasts=30 * SECOND, aws=True),
+    Kind(TAGS_LOST, "rate", aws=True),
+    Kind(QUEUE_DUPLICATE, "rate", lasts=MINUTE, aws=True),
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

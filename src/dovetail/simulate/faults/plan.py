@@ -79,6 +79,10 @@ def _fault(document: Document, number: int, section: FaultSection, scenario: Sce
     if kind is None:
         guess = suggest(section.kind, tuple(KINDS))
         raise document.error(f"unknown kind of fault {section.kind!r}{guess}", f"{path}.kind")
+    if kind.aws and scenario.file.settings.provider != "aws":
+        remedy = "say `provider: aws` under the scenario's `settings`"
+        text = f"a fault of kind {kind.name} happens to the AWS provider, which this scenario does not play"
+        raise document.error(text, f"{path}.kind", remedy=remedy)
     _check_fields(document, path, kind)
     since = _length(document, f"{path}.from", section.from_)
     until = _length(document, f"{path}.until", section.until) if section.until else scenario.duration

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable
+from typing import Protocol
 
 from dovetail.base.clock import SECOND, Clock
-from dovetail.runtime.operator import Operator
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch
@@ -16,6 +16,14 @@ from dovetail.simulate.faults.plan import occurrences
 _RESTART = 10 * SECOND  # after the process ended by itself
 _STEPS = 300  # within how many calls of the process a crash comes, once it is due
 _TOLD = 3  # lines of a traceback
+
+
+class Process(Protocol):
+    """Something that runs until it ends with an error."""
+
+    async def run(self) -> None:
+        """For ever."""
+
 
 # Told when a process ended with an error of its own; the text says which.
 Ended = Callable[[str], None]
@@ -27,7 +35,7 @@ class Processes:
     Invariant: `_leader` is the epoch that was started last; others act only for the rest of their time.
     """
 
-    def __init__(self, make: Callable[[Epoch], Operator], dice: Dice, clock: Clock, ended: Ended) -> None:
+    def __init__(self, make: Callable[[Epoch], Process], dice: Dice, clock: Clock, ended: Ended) -> None:
         self._make = make
         self._dice = dice
         self._clock = clock

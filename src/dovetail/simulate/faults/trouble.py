@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,15 +11,18 @@ from dovetail.cloud.provider import Instance
 from dovetail.cloud.simulated import Limit
 from dovetail.kube.memory import MemoryServer
 from dovetail.runtime.operator import Operator, Ports
-from dovetail.simulate.clouds import Cloud
+from dovetail.simulate.aws import CloudOnAws
+from dovetail.simulate.clouds import Cloud, Connection
 from dovetail.simulate.faults import kinds
+from dovetail.simulate.faults.account import AccountFaults
 from dovetail.simulate.faults.actors import Actors, shortages
+from dovetail.simulate.faults.aws import FaultyAws
 from dovetail.simulate.faults.client import FaultyClient
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch, EpochClock, EpochLog, Skew
 from dovetail.simulate.faults.past import Past
 from dovetail.simulate.faults.plan import Faults
-from dovetail.simulate.faults.processes import Ended, Processes
+from dovetail.simulate.faults.processes import Ended, Process, Processes
 from dovetail.simulate.faults.provider import FaultyProvider, FaultyQueue
 from dovetail.simulate.kubelet.kubelets import Kubelets
 
@@ -34,40 +38,74 @@ def limits(faults: Faults, region: str, seed: int) -> tuple[Limit, ...]:
 class Trouble:
     """Lets the faults happen. `parts` runs beside the cluster, in place of the controllers alone."""
 
-    def __init__(self, dice: Dice, ports: Ports, server: MemoryServer, make: Make, ended: Ended) -> None:
+    def __init__(
+        self, dice: Dice, cloud: Cloud, ports: Ports, server: MemoryServer, make: Make, *, ended: Ended
+    ) -> None:
         """`ports` are the good ones; `make` may be called often."""
         self._ports = ports
+        self._cloud = cloud
+        self._account: AccountFaults | None = None
+        if isinstance(cloud, CloudOnAws):
+            self._account = AccountFaults(dice, ports.clock, cloud.aws)
         self._dice = dice
         self._make = make
         self._skew = Skew()
         self._past = Past(server)
-        self._processes = Processes(self._operator, dice, ports.clock, ended)
+        self._processes = Processes(self._process, dice, ports.clock, ended)
 
     @property
     def several(self) -> bool:
         """True iff more than one process acts: each may do what the other does as well."""
         return self._processes.several
 
-    def parts(
-        self, cloud: Cloud, kubelets: Kubelets, region: str
-    ) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+    def parts(self, kubelets: Kubelets, region: str) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Everything that must run, by name."""
         yield "processes", self._processes.run()
-        actors = Actors(self._dice, self._ports.clock, cloud, kubelets, self._skew)
+        actors = Actors(self._dice, self._ports.clock, self._cloud, kubelets, self._skew)
         yield from actors.parts(region)
+        if self._account is not None:
+            yield from self._account.parts()
 
-    def _operator(self, epoch: Epoch) -> Operator:
-        good, dice, queue = self._ports, self._dice, self._ports.interruptions
-        return self._make(
+    def _process(self, epoch: Epoch) -> Process:
+        good, dice = self._ports, self._dice
+        clock, log = EpochClock(good.clock, epoch, self._skew), EpochLog(good.log, epoch)
+        connection = self._connection(epoch, clock, log)
+        provider, queue = good.provider, good.interruptions
+        if connection is not None:
+            provider, queue = connection.provider, connection.queue if queue is not None else None
+        operator = self._make(
             replace(
                 good,
                 client=FaultyClient(good.client, dice, epoch, good.clock, self._past),
-                provider=FaultyProvider(good.provider, dice, epoch),
+                provider=FaultyProvider(provider, dice, epoch),
                 interruptions=FaultyQueue(queue, dice, epoch) if queue is not None else None,
-                clock=EpochClock(good.clock, epoch, self._skew),
-                log=EpochLog(good.log, epoch),
+                clock=clock,
+                log=log,
             )
         )
+        return operator if connection is None else _Connected(operator, connection)
+
+    def _connection(self, epoch: Epoch, clock: EpochClock, log: EpochLog) -> Connection | None:
+        """To AWS, for a process that begins; None where the cloud has nothing that a process remembers."""
+        if not isinstance(self._cloud, CloudOnAws) or self._account is None:
+            return None
+        aws = FaultyAws(self._cloud.aws, self._dice, epoch, self._account)
+        return self._cloud.connect(aws, clock, log)
+
+
+class _Connected:
+    """Controllers with a provider of their own."""
+
+    def __init__(self, operator: Operator, connection: Connection) -> None:
+        self._operator = operator
+        self._connection = connection
+
+    async def run(self) -> None:
+        """For ever."""
+        await self._connection.start()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._operator.run(), name="operator")
+            tasks.create_task(self._connection.run(), name="provider")
 
 
 def joins(dice: Dice, instance: Instance) -> bool:

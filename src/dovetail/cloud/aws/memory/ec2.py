@@ -35,7 +35,7 @@ _OWNERS = {"amazon": AMAZON}
 
 
 class MemoryEc2:
-    """Implements `api.Ec2`. `account` may be replaced from outside, `machines` and `market` looked at."""
+    """Implements `api.Ec2`. `account` may be replaced from outside; the rest may be looked at."""
 
     def __init__(
         self, gate: Gate, clock: Clock, seed: int, account: Account, market: Market, machines: Machines
@@ -46,7 +46,7 @@ class MemoryEc2:
         self.account = account
         self.market = market
         self.machines = machines
-        self._launches = Launches(clock, seed, self)
+        self.launches = Launches(clock, seed, self)
 
     async def describe_availability_zones(self) -> Sequence[Zone]:
         """See the port."""
@@ -146,7 +146,7 @@ class MemoryEc2:
         check("DescribeLaunchTemplates", filters, ("launch-template-name",))
         return [
             item
-            for item, _ in self._launches.templates.values()
+            for item, _ in self.launches.templates.values()
             if matches(filters, {"launch-template-name": item.name}, item.tags)
         ]
 
@@ -154,12 +154,12 @@ class MemoryEc2:
         """See the port."""
         await self._enter("CreateLaunchTemplate")
         if not dry_run:
-            self._launches.add_template(request)
+            self.launches.add_template(request)
 
     async def delete_launch_template(self, name: str) -> None:
         """See the port."""
         await self._enter("DeleteLaunchTemplate")
-        self._launches.drop_template(name)
+        self.launches.drop_template(name)
 
     async def create_fleet(self, request: Document, *, token: str = "", dry_run: bool = False) -> FleetAnswer:
         """See the port."""
@@ -169,7 +169,7 @@ class MemoryEc2:
         entity = token or str(self._gate.calls["ec2:CreateFleet"])
         delay = self.machines.options.answer.draw(self._seed, entity, "launch delay")
         await self._clock.sleep(delay)
-        return self._launches.fleet(request, token)
+        return self.launches.fleet(request, token)
 
     async def run_instances(self, request: Document) -> None:
         """See the port."""

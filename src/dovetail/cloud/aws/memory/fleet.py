@@ -132,6 +132,11 @@ class Fulfilment:
             self.errors.append((slot, code, _MESSAGES[code]))
         return None
 
+    def refuse(self) -> None:
+        """No override has any more capacity."""
+        self.errors += [(slot, NO_CAPACITY, _MESSAGES[NO_CAPACITY]) for slot in self._left]
+        self._left.clear()
+
     def _rank(self) -> Callable[[Slot], tuple[Any, ...]]:
         """The least comes first.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Protocol
 
 from dovetail.base.clock import Clock
@@ -38,6 +39,8 @@ class Launches:
         self._place = place
         self._fleets: dict[str, tuple[str, FleetAnswer]] = {}  # by token: the request, its answer
         self._count = 0
+        # Told how many instances a fleet asks for; answers how many it does not get, None for no change.
+        self.withheld: Callable[[int], int | None] = lambda _: None
 
     def add_template(self, request: Document) -> None:
         """Raises AwsError when the name is taken."""
@@ -76,12 +79,15 @@ class Launches:
         offered = slots(request, wanted.capacity_type, templates, by_id(place.account.subnets))
         work = Fulfilment(offered, wanted, place.market, self._free, self._clock.now())
         made: dict[int, tuple[Slot, list[str]]] = {}
-        for number in range(wanted.count):
+        withheld = self.withheld(wanted.count)
+        for number in range(wanted.count - (withheld or 0)):
             slot = work.next()
             if slot is None:
                 break
             ids = made.setdefault(slot.number, (slot, []))[1]
             ids.append(self._start(slot, request, f"{entity}/{number}"))
+        if withheld is not None:
+            work.refuse()
         return FleetAnswer(
             identifier("fleet", place.account.region, entity),
             tuple(_given(slot, ids) for slot, ids in made.values()),

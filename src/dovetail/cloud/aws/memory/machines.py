@@ -88,6 +88,15 @@ class Machines:
         machine = self._all.get(identifier)
         return machine if machine is not None and machine.gone is None else None
 
+    def running(self) -> Iterator[Machine]:
+        """All that are not gone, in order of launch."""
+        return (machine for machine in tuple(self._all.values()) if machine.gone is None)
+
+    def late(self, machine: Machine, nanoseconds: int) -> None:
+        """It and its tags show in Describe calls so much later."""
+        machine.seen_from += nanoseconds
+        machine.settled += nanoseconds
+
     def visible(self) -> Iterator[Machine]:
         """What Describe calls show, in order of launch."""
         return (machine for machine in tuple(self._all.values()) if self._visible(machine))
