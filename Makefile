@@ -4,17 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs check lint types layers format clean
+.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs check lint types layers format upgrade clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Dovetail needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	@echo "Making .venv with everything in it (once; it takes a minute)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
 
 setup: $(STAMP) ## Make .venv with everything in it
@@ -56,6 +56,13 @@ layers: $(STAMP)
 format: $(STAMP) ## Let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+upgrade: $(STAMP) ## Install the newest version of every package and write all of them to constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --upgrade --upgrade-strategy eager --editable '.[dev]'
+	@head -1 constraints.txt >$(VENV)/versions
+	@$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable >>$(VENV)/versions
+	@mv $(VENV)/versions constraints.txt
+	@touch $(STAMP)
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
