@@ -6,7 +6,6 @@ structure is broken, because they rely on it.
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from dovetail.api.rules import Rule
 from dovetail.base.errors import Cause
 
 UNSET: Any = object()
+_NESTED = (dict, list)
 _BLOCKING = frozenset(
     {
         "FieldValueRequired",
@@ -61,12 +61,20 @@ class Schema:
     unique: bool = False  # the array is a set
     rules: tuple[Rule, ...] = ()
     # True iff it or a part of it has rules: most of a document has none, and is not walked for them.
-    ruled: bool = field(init=False)
+    ruled: bool = field(init=False, repr=False, compare=False)
+    # The properties that have a default, few of many.
+    defaulted: tuple[tuple[str, Schema], ...] = field(init=False, repr=False, compare=False)
+    free: bool = field(init=False, repr=False, compare=False)  # any text will do
 
     def __post_init__(self) -> None:
         parts = (*self.properties.values(), self.values, self.items)
         ruled = bool(self.rules) or any(part.ruled for part in parts if part is not None)
         object.__setattr__(self, "ruled", ruled)
+        defaulted = tuple((key, part) for key, part in self.properties.items() if part.default is not UNSET)
+        object.__setattr__(self, "defaulted", defaulted)
+        lengths = (self.min_length, self.max_length)
+        free = self.type == "string" and not (self.enum or self.pattern or any(lengths))
+        object.__setattr__(self, "free", free)
 
     def child(self, key: str) -> Schema | None:
         """The schema of a property, if the key is known."""
@@ -78,33 +86,47 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
     if schema.type == "any":
         return
     if isinstance(value, dict):
+        properties, values = schema.properties, schema.values
         for key, item in value.items():
-            child = schema.child(key)
+            child = properties.get(key, values)
             if child is None:
                 yield join(path, key)
-            else:
+            elif isinstance(item, _NESTED):
                 yield from unknown_fields(child, item, join(path, key))
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
-            yield from unknown_fields(schema.items, item, f"{path}[{index}]")
+            if isinstance(item, _NESTED):
+                yield from unknown_fields(schema.items, item, f"{path}[{index}]")
 
 
 def with_defaults(schema: Schema, value: Any) -> Any:
     """A copy in which nulls are dropped and absent fields have their defaults. The input is left as it is."""
     if schema.type == "any":
-        return copy.deepcopy(value)
+        return _copy(value)
     if isinstance(value, dict):
+        properties, values = schema.properties, schema.values
         result: dict[str, Any] = {}
         for key, item in value.items():
-            child = schema.child(key)
-            if item is not None:
+            if isinstance(item, _NESTED):
+                child = properties.get(key, values)
                 result[key] = item if child is None else with_defaults(child, item)
-        for key, child in schema.properties.items():
-            if key not in result and child.default is not UNSET:
-                result[key] = with_defaults(child, copy.deepcopy(child.default))
+            elif item is not None:
+                result[key] = item
+        for key, child in schema.defaulted:
+            if key not in result:
+                result[key] = with_defaults(child, _copy(child.default))
         return result
     if isinstance(value, list) and schema.items is not None:
         return [with_defaults(schema.items, item) for item in value]
+    return value
+
+
+def _copy(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: _copy(item) if isinstance(item, _NESTED) else item for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
     return value
 
 
@@ -145,7 +167,7 @@ def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[Cause]
         yield Cause(path, message, "FieldValueTooMany")
     for key, item in value.items():
         child = schema.child(key)
-        if child is not None:
+        if child is not None and not (child.free and isinstance(item, str)):
             yield from _structure(child, item, join(path, key))
 
 

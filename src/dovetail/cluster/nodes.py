@@ -54,7 +54,7 @@ class Machine:
 
     @property
     def deleting(self) -> bool:
-        return any(item.deleting for item in (self.node, self.claim) if item)
+        return bool((self.node and self.node.deleting) or (self.claim and self.claim.deleting))
 
     @property
     def initialized(self) -> bool:
@@ -97,20 +97,18 @@ def join(
 
 def capacity(machine: Machine) -> dict[str, int]:
     """The node's capacity; what it does not report yet is taken from the claim."""
-    return _filled(
-        amounts(machine.node.status.capacity) if machine.node else {},
-        amounts(machine.claim.status.capacity) if machine.claim else {},
-        machine.initialized,
-    )
+    reported = amounts(machine.node.status.capacity) if machine.node else {}
+    if machine.initialized or machine.claim is None:
+        return reported
+    return _filled(reported, amounts(machine.claim.status.capacity))
 
 
 def allocatable(machine: Machine) -> dict[str, int]:
     """Likewise for what pods may use."""
-    return _filled(
-        amounts(machine.node.status.allocatable) if machine.node else {},
-        amounts(machine.claim.status.allocatable) if machine.claim else {},
-        machine.initialized,
-    )
+    reported = amounts(machine.node.status.allocatable) if machine.node else {}
+    if machine.initialized or machine.claim is None:
+        return reported
+    return _filled(reported, amounts(machine.claim.status.allocatable))
 
 
 def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mapping[str, int]) -> ExistingNode:
@@ -129,9 +127,7 @@ def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mappin
     )
 
 
-def _filled(reported: dict[str, int], promised: dict[str, int], initialized: bool) -> dict[str, int]:
-    if initialized:
-        return reported
+def _filled(reported: dict[str, int], promised: dict[str, int]) -> dict[str, int]:
     return {**promised, **{name: amount for name, amount in reported.items() if amount}}
 
 

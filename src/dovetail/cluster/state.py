@@ -210,7 +210,7 @@ class State:
 
     def going(self, machine: Machine) -> bool:
         """True iff the machine is being deleted or marked for it."""
-        return machine.deleting or any(name in self._marked for name in machine.names())
+        return machine.deleting or not self._marked.keys().isdisjoint(machine.names())
 
     # Changing -----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
@@ -14,7 +14,7 @@ from dovetail.disrupt.command import Note
 
 def allowances(pools: Iterable[NodePool], views: Sequence[NodeView], reason: str, now: int) -> dict[str, int]:
     """Pool name -> nodes that may be disrupted for the reason at `now`, on top of those that are."""
-    counted, used = _counted(views), consuming(pools, views)
+    counted, used = _counts(views)
     answer = {}
     for pool in pools:
         name = pool.metadata.name
@@ -25,19 +25,19 @@ def allowances(pools: Iterable[NodePool], views: Sequence[NodeView], reason: str
 
 def consuming(pools: Iterable[NodePool], views: Sequence[NodeView]) -> dict[str, int]:
     """Pool name -> nodes that use up its budgets: not ready, or on their way out."""
-    idle = (view for view in _countable(views) if not view.ready or view.going or view.queued)
-    used = Counter(view.pool_name for view in idle)
+    _, used = _counts(views)
     return {pool.metadata.name: used[pool.metadata.name] for pool in pools}
 
 
-def _counted(views: Sequence[NodeView]) -> Counter[str]:
-    return Counter(view.pool_name for view in _countable(views))
-
-
-def _countable(views: Sequence[NodeView]) -> Iterator[NodeView]:
+def _counts(views: Sequence[NodeView]) -> tuple[Counter[str], Counter[str]]:
+    """By pool: nodes that budgets count, and those of them that use the budgets up."""
+    counted: Counter[str] = Counter()
+    used: Counter[str] = Counter()
     for view in views:
         if view.initialized and not is_true(view.claim.status.conditions, "InstanceTerminating"):
-            yield view
+            counted[view.pool_name] += 1
+            used[view.pool_name] += view.going or view.queued or not view.ready
+    return counted, used
 
 
 def within(

@@ -22,7 +22,11 @@ _COST_PER_PRIORITY = 1 / 2**25
 
 def owned_by(pod: Pod, kind: str) -> bool:
     """True iff an owner of that kind (DaemonSet; Node for mirror pods) made the pod."""
-    return any(owner.kind == kind for owner in pod.metadata.owner_references)
+    # A plain loop: asked of every pod at every look; a generator costs more.
+    for owner in pod.metadata.owner_references:  # noqa: SIM110 - see above
+        if owner.kind == kind:
+            return True
+    return False
 
 
 def reschedulable(pod: Pod) -> bool:
@@ -44,7 +48,7 @@ def evictable(pod: Pod) -> bool:
     """True iff draining the node would evict the pod."""
     if pod.terminal or pod.deleting or owned_by(pod, "Node"):
         return False
-    return bool(untolerated((DISRUPTED,), pod.spec.tolerations))
+    return not pod.spec.tolerations or bool(untolerated((DISRUPTED,), pod.spec.tolerations))
 
 
 def do_not_disrupt(pod: Pod, now: int) -> bool:

@@ -65,7 +65,7 @@ def pod_requests(pod: Pod) -> dict[str, int]:
     total = _containers(spec.containers, spec.init_containers, "requests")
     if spec.resources is not None:
         total.update(_nanos(spec.resources.requests))
-    return _whole(_plus(total, _nanos(spec.overhead)))
+    return _whole(_plus(total, _nanos(spec.overhead)) if spec.overhead else total)
 
 
 def pod_limits(pod: Pod) -> dict[str, int]:
@@ -86,6 +86,8 @@ def _containers(running: tuple[Container, ...], first: tuple[Container, ...], ki
         resources = container.resources
         return _nanos(resources.requests if kind == "requests" else resources.limits)
 
+    if len(running) == 1 and not first:  # most pods
+        return wants(running[0])
     total: dict[str, int] = {}
     for container in running:
         total = _plus(total, wants(container))

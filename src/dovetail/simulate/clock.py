@@ -27,8 +27,9 @@ class VirtualClock:
         timer = self._loop.call_at_nanosecond(self.now() + nanoseconds, _wake, woken)
         try:
             await woken
-        finally:
+        except BaseException:  # what has rung needs no cancelling
             timer.cancel()
+            raise
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -33,8 +33,11 @@ class Dice:
 
     def hit(self, kind: str, call: str, subject: str = "") -> Fault | None:
         """The fault of that kind that happens to this call, if one does; `call` names the kind of call."""
+        faults = self._by_kind.get(kind)
+        if faults is None:
+            return None
         now = self._clock.now()
-        for fault in self._by_kind.get(kind, ()):
+        for fault in faults:
             if not fault.since <= now < fault.until:
                 continue
             late = now >= fault.since + (fault.until - fault.since) * 3 // 4
