@@ -62,7 +62,7 @@ variable "ssm_parameter_arns" {
 }
 
 variable "read_quotas" {
-  description = "Let dovetail check aws see the account's vCPU quotas."
+  description = "See the account's vCPU quotas: plans keep to them, and dovetail check aws tells small ones."
   type        = bool
   default     = true
 }

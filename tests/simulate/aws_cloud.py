@@ -19,6 +19,7 @@ from dovetail.cloud.aws.provider.cloud import Options as CloudOptions
 from dovetail.cloud.aws.provider.instances import provider_id
 from dovetail.cloud.aws.provider.queue import SqsQueue
 from dovetail.cloud.aws.provider.surroundings import Around, Told
+from dovetail.cloud.aws.quotas import Quotas
 from dovetail.cloud.interruption import InterruptionKind, instance_id
 from dovetail.cloud.provider import Instance
 from dovetail.cloud.simulated import Limit
@@ -56,9 +57,17 @@ class OnAws(AwsCloud):
     """`aws` is the account."""
 
     def __init__(
-        self, clock: VirtualClock, log: EventLog, region: str, limits: tuple[Limit, ...] = ()
+        self,
+        clock: VirtualClock,
+        log: EventLog,
+        region: str,
+        limits: tuple[Limit, ...] = (),
+        *,
+        known: Account | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
-        self.aws = MemoryAws(clock, 1, account(region), Options(market=MarketOptions(limits=limits)))
+        options = Options(market=MarketOptions(limits=limits, quotas=quotas or {}))
+        self.aws = MemoryAws(clock, 1, known or account(region), options)
 
         async def version() -> str:
             return VERSION
@@ -70,6 +79,7 @@ class OnAws(AwsCloud):
         super().__init__(self.aws, clock, log, around, CloudOptions(CLUSTER, zonal_shift=True))
         self.queue = SqsQueue(self.aws.sqs, clock, CLUSTER)
         self.fleets: list[Document] = []  # every request, in order
+        self.refused: list[str] = []  # the code of every error of an answer
         self._ask = self.aws.ec2.create_fleet
         self.aws.ec2.create_fleet = self._create_fleet  # type: ignore[method-assign]  # to see what is asked
         self._log_of = log
@@ -102,7 +112,9 @@ class OnAws(AwsCloud):
     ) -> shapes.FleetAnswer:
         if not dry_run:
             self.fleets.append(request)
-        return await self._ask(request, token=token, dry_run=dry_run)
+        answer = await self._ask(request, token=token, dry_run=dry_run)
+        self.refused += [error.code for error in answer.errors]
+        return answer
 
     def interrupt(self, place: str, kind: InterruptionKind) -> None:
         """It happens to the instance."""

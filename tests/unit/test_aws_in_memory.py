@@ -15,7 +15,8 @@ from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
 from dovetail.cloud.aws.memory.gate import EC2_BUCKETS, GateOptions
 from dovetail.cloud.aws.memory.machines import LifeOptions
-from dovetail.cloud.aws.memory.market import STEP, Market, MarketOptions, quota_family
+from dovetail.cloud.aws.memory.market import STEP, Market, MarketOptions
+from dovetail.cloud.aws.quotas import family
 from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer
 from dovetail.cloud.eventbridge import parse
 from dovetail.cloud.interruption import InterruptionKind
@@ -286,8 +287,8 @@ def test_spot_prices_move_slowly_and_stay_below_the_list_price() -> None:
 
 def test_quota_families() -> None:
     found = {
-        name: quota_family(name)
+        name: family(name)
         for name in ("m5.large", "g5.xlarge", "p4d.24xlarge", "inf2.xlarge", "trn1.2xlarge", "x2idn.32xlarge")
     }
     assert list(found.values()) == ["standard", "g", "p", "inf", "trn", "x"]
-    assert quota_family("hpc7g.4xlarge") == "hpc" and quota_family("u-6tb1.metal") == "u"
+    assert family("hpc7g.4xlarge") == "hpc" and family("u-6tb1.metal") == "u"

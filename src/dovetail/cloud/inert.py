@@ -42,6 +42,10 @@ class Inert:
         """See Provider."""
         return {}
 
+    def commons(self) -> Mapping[str, int]:
+        """See Provider: nothing is known to end."""
+        return {}
+
     def discovered(self, instance_type: str, image: str, memory: int) -> None:
         """See Provider."""
 

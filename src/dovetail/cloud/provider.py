@@ -42,6 +42,7 @@ class ResolvedSubnet:
     id: str
     zone: str
     zone_id: str
+    free: int | None = field(default=None, compare=False)  # addresses at that moment, where that is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,9 @@ class Provider(Protocol):
 
         None asks for a node without a class. Never raises.
         """
+
+    def commons(self) -> Mapping[str, int]:
+        """What is left of what offerings draw on, by name, as far as it is known now. Never raises."""
 
     async def create(self, claim: NodeClaim, node_class: Any) -> Instance:
         """Launch one instance that meets the claim's requirements, cheapest capacity first.

@@ -54,6 +54,7 @@ def build(
     require_ready: bool = True,
     node_class_kinds: tuple[tuple[str, str], ...] | None = None,
     volume_price: Callable[[NodePool], int] = _free,
+    commons: Mapping[str, int] | None = None,
 ) -> Problem:
     """What to ask the solver about `pending`.
 
@@ -61,8 +62,8 @@ def build(
     `promised` names, per key of a pod without a node, the machine that an earlier plan gave it: its room
     there is taken. `require_ready` False takes pools without conditions as ready. `node_class_kinds` are the
     provider's own (group, kind) pairs; None means that all are. `volume_price` is what the volumes of a node
-    of a pool cost, in nano-dollars per hour. Pods of `pending` are left out of where
-    `objects` has them.
+    of a pool cost, in nano-dollars per hour. `commons` are as the provider knows them. Pods of `pending`
+    are left out of where `objects` has them.
     """
     waiting = {pod.key for pod in pending}
     bound: dict[str, list[Pod]] = {}
@@ -91,6 +92,7 @@ def build(
         namespaces={item.metadata.name: item.metadata.labels for item in objects.namespaces},
         volumes=VolumeIndex.of(objects.volume_claims, objects.volumes, objects.storage_classes),
         options=options,
+        commons=commons or {},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
@@ -37,6 +38,13 @@ class Offering:
     reservation_id: str = ""
     reservation_capacity: int = 0  # instances left in the reservation; 0 where not reserved
     estimated: bool = False  # True iff the price is our estimate, not a published one
+    # What an instance takes of what offerings share, such as the vCPUs of a quota: (name, amount).
+    draws: tuple[tuple[str, int], ...] = ()
+
+
+def affordable(offering: Offering, left: Mapping[str, int]) -> bool:
+    """True iff there is enough left of all that an instance draws on; what is not named has no known end."""
+    return all(amount <= left.get(name, amount) for name, amount in offering.draws)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ class Problem:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # name -> labels
     volumes: VolumeIndex = field(default_factory=VolumeIndex)
     options: Options = field(default_factory=Options)
+    # What is left of what offerings draw on, by name; without an entry it is not known to end.
+    commons: Mapping[str, int] = field(default_factory=dict)
 
     def extra(self, pool: Pool) -> int:
         """Nano-dollars per hour that a node of the pool costs besides its instance."""

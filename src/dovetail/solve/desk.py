@@ -20,8 +20,9 @@ from dovetail.solve.work import Work
 class Desk:
     """A problem, encoded once for all passes."""
 
-    def __init__(self, problem: Problem, work: Work) -> None:
-        self.world = World(problem, work)
+    def __init__(self, problem: Problem, work: Work, *, strict: bool = False) -> None:
+        """`strict` keeps count of all that pools draw on together, however much is left of it."""
+        self.world = World(problem, work, strict=strict)
         self.columns = Columns(self.world)
         # By kinds of pods with what they are promised.
         self.proofs: dict[tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...], Proof] = {}

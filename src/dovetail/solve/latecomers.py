@@ -78,13 +78,13 @@ class Latecomers:
     def shrink(self, site: Site) -> None:
         """Some of a node's pods were taken back: buy what is enough for the others."""
         made, limits = site.purchase.made, self._standing.limits
-        limits.give_back(made.pool, made.types, made.reservation)
+        limits.give_back(made)
         items, counts = _load(site.purchase.parts)
         for column in self._columns_of((made.pool,)):
             smaller = make_bin(self._world, self._columns, limits, items, (column, counts))
             if smaller is not None and smaller.price < site.purchase.made.price:
                 site.purchase = Purchase(smaller, site.purchase.parts)
-        limits.take(made.pool, site.purchase.made.types, site.purchase.made.reservation)
+        limits.take(site.purchase.made)
         self._standing.settle(site)
 
     def _place(self, shape: Shape, pod: str) -> bool:
@@ -139,7 +139,7 @@ class Latecomers:
 
     def _grow(self, attempt: Attempt, site: Site, offer: Offer) -> None:
         limits = self._standing.limits
-        limits.give_back(site.purchase.made.pool, site.purchase.made.types, site.purchase.made.reservation)
+        limits.give_back(site.purchase.made)
         site.purchase = Purchase(offer.made, (*site.purchase.parts, (offer.item, [(attempt.pod,)])))
         self._settle(attempt, site, offer)
 
@@ -157,9 +157,9 @@ class Latecomers:
         if not self._world.free_of_ports(made.pool, shape.ports):
             return None
         limits = self._standing.limits
-        limits.give_back(made.pool, made.types, made.reservation)
+        limits.give_back(made)
         found = self._cheapest(attempt, (made.pool,), (both, site))
-        limits.take(made.pool, made.types, made.reservation)
+        limits.take(made)
         return found
 
     def _on_new(self, attempt: Attempt) -> bool:
@@ -186,7 +186,7 @@ class Latecomers:
     def _settle(self, attempt: Attempt, site: Site, offer: Offer) -> None:
         standing, made = self._standing, offer.made
         site.pins = offer.pins
-        standing.limits.take(made.pool, made.types, made.reservation)
+        standing.limits.take(made)
         standing.add(site, offer.item, Unit(attempt.shape.index, attempt.number, attempt.pod))
         standing.settle(site)
 

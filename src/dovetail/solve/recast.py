@@ -121,7 +121,7 @@ class _Maker:
                 continue
             purchase = self._purchase(node, limits) if node.counts.any() else None
             if purchase is not None:
-                limits.take(purchase.made.pool, purchase.made.types, purchase.made.reservation)
+                limits.take(purchase.made)
                 result.bought.append(purchase)
             elif node.counts.any():
                 return None

@@ -208,7 +208,7 @@ class Search:
                 self.bought.append(kept)
             else:
                 made = purchase.made
-                self.limits.give_back(made.pool, made.types, made.reservation)
+                self.limits.give_back(made)
         return [(seat.unit.shape, seat.unit.pod) for seat in seats if seat.unit.pod in out]
 
     def _answer(self, left: list[tuple[int, str]], openings: Openings) -> Answer:

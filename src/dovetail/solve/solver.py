@@ -14,6 +14,7 @@ from dovetail.solve.placing.policy import Policy, fuller, others
 from dovetail.solve.plan import Plan, Unschedulable
 from dovetail.solve.rearrange import followed, rearranged
 from dovetail.solve.search import Search, by_pod
+from dovetail.solve.supply.commons import overdrawn
 from dovetail.solve.work import Stop, Work, never
 
 _NEAR = 0.001  # gap that is not worth another way to pick domains
@@ -38,7 +39,11 @@ def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never)
         hopeless = [Unschedulable(pod, reason) for pod, reason in broken.items()]
         return replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *hopeless), key=by_pod)))
     work = Work(budget or Budget(), stop)
-    return replace(_best(Desk(problem, work)), work=work.used)
+    desk = Desk(problem, work)
+    plan = _best(desk)
+    if not desk.world.commons.all and overdrawn(problem, plan.claims):
+        plan = _best(Desk(problem, work, strict=True))
+    return replace(plan, work=work.used)
 
 
 def _best(desk: Desk) -> Plan:

@@ -53,7 +53,7 @@ class Standing:
         self._owners = {index: self._owners_of(index) for index, _ in self._spreads}
         # Domains of nodes that count, per spread: they are there, whatever may be bought.
         self._there = {index: dict.fromkeys(self._on_nodes(index)) for index, _ in self._spreads}
-        self._allowed: list[bytes] = []  # types, per pool, at the last look
+        self._allowed: list[bytes] = []  # columns, per pool, at the last look
 
     def count(self, existing: Mapping[int, Sequence[Unit]], bought: Iterable[Purchase]) -> None:
         """Count what has a place, and look what may still be bought."""
@@ -97,7 +97,7 @@ class Standing:
 
     def refresh(self) -> None:
         """Put the universes right. The judge is a new one: rules over hosts may have closed."""
-        allowed = [self.limits.types(table.index).tobytes() for table in self.world.tables]
+        allowed = [self.limits.open(table.index).tobytes() for table in self.world.tables]
         fresh = allowed != self._allowed
         self._allowed = allowed
         for index, group in self._spreads:
@@ -158,11 +158,11 @@ class Standing:
         """Domains that the limits still allow a node in for such a pod; '' where the value is not known."""
         world = self.world
         for table in world.tables if shape.levels else ():
-            kinds = self.limits.types(table.index)
-            for wanted in shape.required if kinds.any() else ():
+            still = self.limits.open(table.index)
+            for wanted in shape.required if still.any() else ():
                 if not world.suits(table.index, wanted, shape.levels[-1].rules):
                     continue
-                mask = world.columns(table.index, wanted, shape.vector) & kinds[table.column_type]
+                mask = world.columns(table.index, wanted, shape.vector) & still
                 codes, values = table.combinations((key,))
                 both = table.base.add(*wanted)
                 for code in np.unique(codes[mask]).tolist():

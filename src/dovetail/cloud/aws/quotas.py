@@ -5,6 +5,7 @@ The codes are those of the console of Service Quotas (Amazon EC2).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -35,10 +36,26 @@ _SPOT = {
     "L-6B0D517C": "trn",
     "L-E3A00192": "x",
 }
+_FAMILIES = (
+    (re.compile(r"dl\d"), "dl"),
+    (re.compile(r"hpc"), "hpc"),
+    (re.compile(r"inf"), "inf"),
+    (re.compile(r"trn"), "trn"),
+    (re.compile(r"(g|gr|vt)\d"), "g"),
+    (re.compile(r"p\d"), "p"),
+    (re.compile(r"f\d"), "f"),
+    (re.compile(r"u"), "u"),
+    (re.compile(r"x"), "x"),
+)
 _CODES = {
     **{code: (labels.ON_DEMAND, family) for code, family in _ON_DEMAND.items()},
     **{code: (labels.SPOT, family) for code, family in _SPOT.items()},
 }
+
+
+def family(instance_type: str) -> str:
+    """By which quota EC2 counts the type's vCPUs."""
+    return next((name for pattern, name in _FAMILIES if pattern.match(instance_type)), STANDARD)
 
 
 def read(answers: Iterable[Mapping[str, Any]]) -> Quotas:

@@ -74,6 +74,7 @@ class Intake:
             promised=places,
             node_class_kinds=state.node_class_kinds,
             volume_price=self._context.volume_price,
+            commons=self._context.provider.commons(),
         )
         paused = {
             pool.metadata.name for pool in state.all(NodePool) if self._context.brakes.launches_paused(pool)

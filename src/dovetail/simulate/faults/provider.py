@@ -38,6 +38,10 @@ class FaultyProvider:
         """See Provider."""
         return self._provider.volume_price(node_class)
 
+    def commons(self) -> Mapping[str, int]:
+        """See Provider."""
+        return self._provider.commons()
+
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See Provider."""
         name = claim.metadata.name

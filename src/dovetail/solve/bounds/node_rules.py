@@ -60,7 +60,7 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
 
 def _endless(world: World, shape: int, level: int) -> bool:
     """True iff one more node can be bought for such a pod whatever else is bought."""
-    free = [table.index for table in world.tables if table.pool.limits is None]
+    free = [table.index for table in world.tables if table.pool.limits is None and not world.commons.any]
     if len(free) == len(world.tables):
         return True
     known, last = world.shapes[shape], world.shapes[shape].levels[level]

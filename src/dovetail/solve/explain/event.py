@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+from dovetail.model.offering import affordable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
 from dovetail.model.taints import taint_text
@@ -50,6 +51,8 @@ class Explainer:
             return f"node limits have been exhausted for nodepool {named}"
         if remaining is not None and not self._limits.types(pool).any():
             return f"all available instance types exceed limits for nodepool {named}"
+        if not table.own.any() and (short := self._short(pool, table.base, None)):
+            return short
         if not table.own.any():
             return "nodepool requirements filtered out all available instance types"
         level = shape.levels[-1]
@@ -86,6 +89,8 @@ class Explainer:
         fits = np.all((table.room >= shape.vector) | (shape.vector == 0), axis=1)
         offered = self._sold(pool, both)
         text = _type_failure(bool(meets.any()), bool(fits.any()), bool(offered.any()))
+        if not (meets & fits & offered).any() and (short := self._short(pool, both, meets & fits)):
+            return short
         if not text:
             text = _pair_failure(meets & fits, fits & offered, meets & offered)
         if not (meets & fits & offered).any():
@@ -99,7 +104,32 @@ class Explainer:
             return f"pod didn’t schedule because NodePool couldn’t meet minValues requirements {named}"
         if pool in self._limits.remaining:
             return f"all available instance types exceed limits for nodepool (NodePool={table.pool.name})"
-        return "no instance type met the requirements/resources/offering tuple"
+        return self._short(pool, both, meets & fits) or (
+            "no instance type met the requirements/resources/offering tuple"
+        )
+
+    def _short(self, pool: int, both: Requirements, types: Mask | None) -> str:
+        """What there is not enough left of for these types, or for any; "" if it is not that."""
+        world, table = self._world, self._world.tables[pool]
+        if not world.problem.commons:
+            return ""
+        left = {**world.problem.commons, **dict(zip(world.commons.names, self._limits.commons, strict=True))}
+        offerings = [
+            offering
+            for number, kind in enumerate(table.types)
+            if types is None or types[number]
+            for offering in kind.offerings
+            if offering.available and not affordable(offering, left)
+        ]
+        meets = {each: not both.intersects(each) for each in {item.requirements for item in offerings}}
+        names = {
+            name
+            for item in offerings
+            if meets[item.requirements]
+            for name, amount in item.draws
+            if left.get(name, amount) < amount
+        }
+        return f"not enough is left of {', '.join(sorted(names))}" if names else ""
 
     def _sold(self, pool: int, both: Requirements) -> Mask:
         """Types of the pool that are offered in a way that meets the requirements, (T,)."""

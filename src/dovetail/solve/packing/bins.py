@@ -8,6 +8,7 @@ import numpy as np
 
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.packing.reach import within_reach
 from dovetail.solve.placing.items import Item
 from dovetail.solve.supply.columns import Columns, Ground
 from dovetail.solve.supply.encode import Amounts, PoolTable
@@ -70,11 +71,14 @@ def make_bin(
         fits &= limits.types(table.index)
     world.work.spend(1 + len(fits) // _TYPES_PER_UNIT)
     ordered = ground.columns[fits[table.column_type[ground.columns]]]
+    requirements = ground.requirements
+    if world.commons.any:
+        open_ = limits.drawable(table.index)[ordered]
+        ordered, extra = within_reach(table, ordered, open_)
+        requirements = requirements.add(*extra)
     if not len(ordered):
         return None
-    return _choose(
-        world, columns, limits, (table, ordered), (ground.requirements, vector, counts, reservation)
-    )
+    return _choose(world, columns, limits, (table, ordered), (requirements, vector, counts, reservation))
 
 
 def _ground(
@@ -133,6 +137,8 @@ def _choose(
     if table.index in limits.remaining and not _minimums(requirements):
         small = limits.no_larger(table.index, int(table.column_type[cheapest]))
         ordered = ordered[small[table.column_type[ordered]]]
+    if world.commons.any and not _minimums(requirements):
+        ordered = limits.no_greedier(table.index, ordered)
     key = (table.index, ordered.tobytes())
     if key not in columns.types:
         columns.types[key] = tuple(dict.fromkeys(table.column_type[ordered].tolist()))[:MOST_TYPES]

@@ -99,7 +99,7 @@ def _improved(
 def _left(start: Limits, packing: Packing) -> Limits:
     limits = start.copy()
     for made in packing.bins:
-        limits.take(made.pool, made.types, made.reservation)
+        limits.take(made)
     return limits
 
 

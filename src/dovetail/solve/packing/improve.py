@@ -85,7 +85,7 @@ class Improver:
     def _limits(self, bins: list[Bin]) -> Limits:
         limits = self._start.copy()
         for made in bins:
-            limits.take(made.pool, made.types, made.reservation)
+            limits.take(made)
         return limits
 
     def _demand(self, bins: list[Bin]) -> Amounts:
@@ -164,6 +164,6 @@ class Improver:
             made = make_bin(packer.world, packer.columns, limits, packer.items, trial)
             if made is None:
                 return None
-            limits.take(made.pool, made.types, made.reservation)
+            limits.take(made)
             bins.append(made)
         return bins

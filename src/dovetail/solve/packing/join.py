@@ -139,6 +139,6 @@ def _allowed(packer: Packer, bins: list[Bin], start: Limits) -> list[Bin]:
         again = packer.made(limits, offsets[made.pool] + made.column, made.counts)
         if again is None:
             return []
-        limits.take(again.pool, again.types, again.reservation)
+        limits.take(again)
         bought.append(again)
     return bought

@@ -207,7 +207,7 @@ class Packer(Stock):
             if made is None:
                 break
             alike = min(number - done, *(int(left[lot]) // count for lot, count in load))
-            alike = limits.times(made.pool, made.types, made.reservation, alike)
+            alike = limits.times(made, alike)
             self.buy(made, alike, left, limits, bins)
             done += alike
         return done > 0

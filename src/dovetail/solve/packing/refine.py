@@ -111,7 +111,7 @@ class _Assembler:
                 copies = purchase.number // times
                 packing.bins.extend([made] * copies)
                 rest -= purchase.counts * copies
-                limits.take(made.pool, made.types, made.reservation)
+                limits.take(made)
         much = rest.sum() > _LITTLE * packer.demand.sum()
         if rest.any() and not (much and packer.world.work.late):
             others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)

@@ -59,7 +59,7 @@ class _Steps:
         limits = self._start.copy()
         for row, other in enumerate(self._bins):
             if other is not None and row not in (giver, taker):
-                limits.take(other.pool, other.types, other.reservation)
+                limits.take(other)
         loads = (self._counts[taker] + moved, self._counts[giver] - moved)
         larger = self._made(loads[0], limits)
         smaller = self._made(loads[1], limits) if loads[1].any() else None
@@ -86,7 +86,7 @@ class _Steps:
         counts = tuple((item, int(load[item])) for item in held)
         made = self._packer.made(limits, int(column[0]), counts) if np.isfinite(price[0]) else None
         if made is not None:
-            limits.take(made.pool, made.types, made.reservation)
+            limits.take(made)
         return made
 
     def _taken_out(self, row: int) -> tuple[Amounts, Floats]:

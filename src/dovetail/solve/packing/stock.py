@@ -50,7 +50,8 @@ class Stock:
         self.room: Amounts = np.concatenate([room, np.tile(lots.has, (len(room), 1))], axis=1)
         self.cells = Cells(self.vectors, lots.kind, self.feasible, self.room)
         limited = [table.index for table in world.tables if table.pool.limits is not None]
-        protected = columns.reserved | np.isin(columns.pool, limited)
+        drawing = world.commons.draws.any(axis=1)
+        protected = columns.reserved | np.isin(columns.pool, limited) | drawing
         self.scarce = bool(protected.any())
         self.offered = undominated(self.cells.feasible, self.room, columns.price, protected)
         self.kept = self.offered
@@ -132,7 +133,7 @@ class Stock:
     @staticmethod
     def buy(made: Bin, number: int, left: Amounts, limits: Limits, bins: list[Bin]) -> None:
         bins.extend([made] * number)
-        limits.take(made.pool, made.types, made.reservation, number)
+        limits.take(made, number)
         for index, count in made.counts:
             left[index] -= number * count
 
@@ -151,6 +152,6 @@ class Stock:
             made = self.made(limits, *trial)
             if made is None:
                 break
-            alike = limits.times(made.pool, made.types, made.reservation, number - len(bins))
+            alike = limits.times(made, number - len(bins))
             self.buy(made, alike, left, limits, bins)
         return bins

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.model import labels
-from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.offering import InstanceType, Offering, affordable
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import Resources
@@ -43,10 +43,13 @@ class PoolTable:
 
     `room` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
     describe the available offerings, as do `reservation` (its id, or "") and `capacity_type`; the price
-    is a whole node's, `extra` of it for all but the instance.
+    is a whole node's, `extra` of it for all but the instance. Offerings that draw more on the problem's
+    `commons` than is left of them are not available.
     """
 
-    def __init__(self, pool: Pool, index: int, axis: Axis, extra: int) -> None:
+    def __init__(
+        self, pool: Pool, index: int, axis: Axis, extra: int, commons: Mapping[str, int] | None = None
+    ) -> None:
         self.pool = pool
         self.index = index
         self.base = pool.requirements.add(*STAMPED)
@@ -59,6 +62,8 @@ class PoolTable:
         for number, item in enumerate(self.types):
             for offering in item.offerings:
                 if offering.available and (offering.capacity_type != labels.RESERVED or _left(offering)):
+                    if commons and not affordable(offering, commons):
+                        continue
                     self.offerings.append(offering)
                     column_type.append(number)
         self.column_type = np.array(column_type, dtype=np.int64)

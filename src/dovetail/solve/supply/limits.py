@@ -1,9 +1,10 @@
-"""What pools' limits and reservations still allow while a plan grows."""
+"""What pools' limits, reservations and what pools draw on together still allow while a plan grows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from typing import Protocol
 
 import numpy as np
 
@@ -15,8 +16,24 @@ NODES = "nodes"
 _MOST = 2**62  # as good as no limit
 
 
+class Bought(Protocol):
+    """A node to buy, as far as it counts here."""
+
+    @property
+    def pool(self) -> int: ...
+    @property
+    def types(self) -> Sequence[int]: ...
+    @property
+    def column(self) -> int: ...
+    @property
+    def reservation(self) -> str: ...
+
+
 class Limits:
-    """Remaining amounts per pool. Invariant: what was taken never exceeds a limit, whatever type comes up."""
+    """Remaining amounts per pool. Invariant: what was taken never exceeds a limit, whatever type comes up.
+
+    `commons` (B,) is what is left of what all pools draw on: what a node is priced by counts there.
+    """
 
     def __init__(self, world: World, columns: Columns) -> None:
         self._world = world
@@ -34,21 +51,25 @@ class Limits:
                 ]
                 self._takes[table.index] = np.array(takes, dtype=np.int64).reshape(-1, len(names))
         self.reservations = dict(columns.left)
+        self.commons: Amounts = world.commons.left.copy()
 
     def copy(self) -> Limits:
         """An independent copy, for a trial."""
         twin = copy(self)
         twin.remaining = {pool: dict(rest) for pool, rest in self.remaining.items()}
         twin.reservations = dict(self.reservations)
+        twin.commons = self.commons.copy()
         return twin
 
     @property
     def any(self) -> bool:
         """True iff something is limited."""
-        return bool(self.remaining) or bool(self.reservations)
+        return bool(self.remaining) or bool(self.reservations) or self._world.commons.any
 
     def refused(self) -> bool:
-        """True iff some type that a pool's limits allowed at first would be refused by now."""
+        """True iff something that limits and commons allowed at first would be refused by now."""
+        if self._world.commons.any and not self._drawable().all():
+            return True  # what there is not enough of for one node is no column
         start = Limits(self._world, self._columns)
         return any(bool((start.types(pool) & ~self.types(pool)).any()) for pool in self.remaining)
 
@@ -60,6 +81,9 @@ class Limits:
             mine = columns.pool == pool
             share = self._takes[pool] / np.maximum(self._rest(pool), 1)
             result[mine] = share.max(axis=1, initial=0.0)[columns.type[mine]]
+        if self._world.commons.any:
+            share = self._world.commons.draws / np.maximum(self.commons, 1)
+            result = np.maximum(result, share.max(axis=1, initial=0.0))
         return result
 
     def allowed(self) -> Mask:
@@ -71,7 +95,28 @@ class Limits:
             result[mine] &= self.types(pool)[columns.type[mine]]
         for index in np.flatnonzero(columns.reserved).tolist():
             result[index] &= self.reservations.get(columns.reservation[index], 0) > 0
+        if self._world.commons.any:
+            result &= self._drawable()
         return result
+
+    def open(self, pool: int) -> Mask:
+        """Columns of a pool's table that its limits and the commons still allow, reservations aside, (C,)."""
+        return self.types(pool)[self._world.tables[pool].column_type] & self.drawable(pool)
+
+    def drawable(self, pool: int) -> Mask:
+        """Columns of a pool's table for which the commons have enough left, (C,)."""
+        start, end = self._world.commons.start[pool : pool + 2]
+        return np.asarray(
+            np.all(self._world.commons.draws[start:end] <= self.commons, axis=1), dtype=np.bool_
+        )
+
+    def no_greedier(self, pool: int, columns: Amounts) -> Amounts:
+        """Those of a pool's columns whose types draw no more on what the first draws on than it does."""
+        draws = self._world.commons.draws[self._world.commons.start[pool] + columns]
+        drawn = draws[0] > 0
+        greedy = np.any(draws[:, drawn] > draws[0][drawn], axis=1)
+        types = self._world.tables[pool].column_type[columns]
+        return columns[~np.isin(types, types[greedy])]
 
     def types(self, pool: int) -> Mask:
         """Types of a pool whose capacity is within what remains, shape (T,)."""
@@ -86,28 +131,43 @@ class Limits:
         within: Mask = np.all(takes <= takes[chosen], axis=1)
         return within
 
-    def times(self, pool: int, types: Sequence[int], reservation: str, most: int) -> int:
-        """How many nodes of these types, at most that many, may be bought if one may: 1 at least."""
-        if pool in self.remaining:
-            each = self._takes[pool][list(types)].max(axis=0)
-            most = min([most, *(self._rest(pool)[each > 0] // each[each > 0]).tolist()])
-        if reservation:
-            most = min(most, self.reservations[reservation])
+    def times(self, made: Bought, most: int) -> int:
+        """How many such nodes, at most that many, may be bought if one may: 1 at least."""
+        if made.pool in self.remaining:
+            each = self._takes[made.pool][list(made.types)].max(axis=0)
+            most = min([most, *(self._rest(made.pool)[each > 0] // each[each > 0]).tolist()])
+        if made.reservation:
+            most = min(most, self.reservations[made.reservation])
+        if self._world.commons.any:
+            each = self._drawn(made)
+            most = min([most, *(self.commons[each > 0] // each[each > 0]).tolist()])
         return max(most, 1)
 
-    def take(self, pool: int, types: Sequence[int], reservation: str, number: int = 1) -> None:
-        """Buy nodes of one of these types: the largest of them is what counts."""
-        remaining = self.remaining.get(pool)
+    def take(self, made: Bought, number: int = 1) -> None:
+        """Buy such nodes: of the pool's limits they take what the largest of their types does."""
+        remaining = self.remaining.get(made.pool)
         if remaining is not None:
-            most = self._takes[pool][list(types)].max(axis=0)
+            most = self._takes[made.pool][list(made.types)].max(axis=0)
             for name, each in zip(remaining, most.tolist(), strict=True):
                 remaining[name] -= number * each
-        if reservation:
-            self.reservations[reservation] -= number
+        if made.reservation:
+            self.reservations[made.reservation] -= number
+        if self._world.commons.any:
+            self.commons -= number * self._drawn(made)
 
-    def give_back(self, pool: int, types: Sequence[int], reservation: str) -> None:
+    def give_back(self, made: Bought) -> None:
         """Undo the purchase of one."""
-        self.take(pool, types, reservation, -1)
+        self.take(made, -1)
+
+    def _drawn(self, made: Bought) -> Amounts:
+        """What such a node takes of the commons, (B,)."""
+        commons = self._world.commons
+        return np.asarray(commons.draws[commons.start[made.pool] + made.column], dtype=np.int64)
+
+    def _drawable(self) -> Mask:
+        """Columns of all pools for which the commons have enough left, (C,)."""
+        commons = self._world.commons
+        return np.asarray(np.all(commons.draws <= self.commons, axis=1), dtype=np.bool_)
 
     def _rest(self, pool: int) -> Amounts:
         rest = [max(-_MOST, min(amount, _MOST)) for amount in self.remaining[pool].values()]

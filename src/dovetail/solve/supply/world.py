@@ -15,6 +15,7 @@ from dovetail.solve.demand.match import ports_conflict, untolerated
 from dovetail.solve.demand.rules import Rules
 from dovetail.solve.demand.shapes import Interner, Shape
 from dovetail.solve.demand.topology import SPREAD, DomainOf, GroupKey, NodeFilter, Topology
+from dovetail.solve.supply.commons import Commons
 from dovetail.solve.supply.daemons import Daemon, reserve
 from dovetail.solve.supply.encode import Amounts, Axis, Mask, PoolTable
 from dovetail.solve.supply.nodes import Nodes
@@ -38,7 +39,7 @@ class Place:
 class World:
     """A problem, encoded."""
 
-    def __init__(self, problem: Problem, work: Work) -> None:
+    def __init__(self, problem: Problem, work: Work, *, strict: bool = False) -> None:
         self.problem = problem
         self.work = work
         self.well_known = problem.options.well_known
@@ -59,7 +60,8 @@ class World:
             self._total += shape.vector * len(shape.pods)
         daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
         self.tables = [
-            PoolTable(pool, index, self.axis, problem.extra(pool)) for index, pool in enumerate(problem.pools)
+            PoolTable(pool, index, self.axis, problem.extra(pool), problem.commons)
+            for index, pool in enumerate(problem.pools)
         ]
         self.overhead: list[Amounts] = []
         self.ports: list[tuple[HostPort, ...]] = []
@@ -68,6 +70,7 @@ class World:
             table.reserve(taken)
             self.overhead.append(taken)
             self.ports.append(ports)
+        self.commons = Commons(problem, self.tables, self.shapes, strict=strict)
         self.tiers = _tiers(problem)
         self.nodes = Nodes(problem, self.axis, daemons)
         # Per pool, which part of each type all pods together fill: a node larger than that is paid for whole.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dovetail.model import labels
 from dovetail.model.filters import PodFacts
@@ -18,7 +18,8 @@ from dovetail.solve.verify.worlds import Catalogue, runs_on
 
 def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
     """Cases beyond doubt only: pods without ties or volumes, pools without limits or minValues."""
-    free = [pool for pool in catalogue.problem.pools if _unbounded(pool)]
+    known = catalogue.problem.commons
+    free = [pool for pool in catalogue.problem.pools if _unbounded(pool) and not _drawing(pool, known)]
     for item in plan.unschedulable:
         for pool in free:
             name = _possible_alone(catalogue, item.pod, pool)
@@ -40,6 +41,13 @@ def _first(catalogue: Catalogue, pod: str, pools: list[Pool]) -> str:
 
 def _unbounded(pool: Pool) -> bool:
     return not pool.limits and not any(item.min_values for item in pool.requirements)
+
+
+def _drawing(pool: Pool, commons: Mapping[str, int]) -> bool:
+    """True iff some offering of the pool draws on what is known to end."""
+    return bool(commons) and any(
+        name in commons for kind in pool.instance_types for item in kind.offerings for name, _ in item.draws
+    )
 
 
 def _plain(facts: PodFacts) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
+from dovetail.model.offering import Offering
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import Resources, add, fits, subtract
@@ -22,7 +23,20 @@ from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import volume_alternatives
 from dovetail.solve.plan import Plan
 from dovetail.solve.verify.violation import Violation
+from dovetail.solve.verify.whole import commons_left
 from dovetail.solve.verify.worlds import Catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What a pool may still buy: types within its limits, offerings within what is left of the commons."""
+
+    types: frozenset[str]
+    commons: Mapping[str, int]
+
+    def has(self, offering: Offering) -> bool:
+        """True iff one more node may be bought of it, as far as the commons go."""
+        return all(amount <= self.commons.get(name, amount) for name, amount in offering.draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +118,13 @@ def _empty(
         labels[key] for name, labels in nodes.items() if key in labels and group.may_count_on(name, labels)
     }
     possible: set[str] = set()
+    commons = commons_left(catalogue.problem, plan)
     for pool in catalogue.problem.pools:
         hard = [item for item in pool.taints if item.effect in HARD_EFFECTS]
         if not untolerated(hard, facts.pod.spec.tolerations):
-            possible |= _reach(catalogue, key, facts, pool, _still_allowed(catalogue, plan, pool))
+            possible |= _reach(
+                catalogue, key, facts, pool, _Rest(_still_allowed(catalogue, plan, pool), commons)
+            )
     return min(possible - used, default="")
 
 
@@ -130,7 +147,7 @@ def _still_allowed(catalogue: Catalogue, plan: Plan, pool: Pool) -> frozenset[st
     )
 
 
-def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, allowed: frozenset[str]) -> set[str]:
+def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, rest: _Rest) -> set[str]:
     """Values of the key that a new node of the pool could have and the pod could run with."""
     found: set[str] = set()
     well_known = catalogue.problem.options.well_known
@@ -138,10 +155,13 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, allowed:
         if pool.requirements.compatible(wanted, well_known):
             continue
         asked = pool.requirements.add(*wanted)
-        offered = catalogue.offerings(pool, asked)
+        offered = {
+            name: [item for item in some if rest.has(item)]
+            for name, some in catalogue.offerings(pool, asked).items()
+        }
         names = asked.get(INSTANCE_TYPE)
         for kind in pool.instance_types:
-            if kind.name not in allowed or not offered.get(kind.name) or not names.has(kind.name):
+            if kind.name not in rest.types or not offered.get(kind.name) or not names.has(kind.name):
                 continue
             if not fits(facts.requests, catalogue.allocatable(kind)):
                 continue

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dovetail.model import labels
+from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Pool, Problem
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.verify.violation import Violation
@@ -17,6 +18,7 @@ def whole_violations(problem: Problem, plan: Plan) -> Iterator[Violation]:
     yield from _names(problem, plan)
     yield from _limits(problem, plan)
     yield from _reservations(problem, plan)
+    yield from _commons(problem, plan)
     yield from _cost(plan)
 
 
@@ -102,6 +104,38 @@ def _reservations(problem: Problem, plan: Plan) -> Iterator[Violation]:
     for name, count in sorted(taken.items()):
         if count > room[name]:
             yield Violation("reservations", name, f"{count} claims share {room[name]} reserved instances")
+
+
+def _commons(problem: Problem, plan: Plan) -> Iterator[Violation]:
+    """The offerings that claims are priced by draw no more on what they share than is left of it."""
+    for name, left in sorted(commons_left(problem, plan).items()):
+        start = problem.commons[name]
+        if left < 0 and left < start:
+            yield Violation("commons", name, f"the claims draw {start - left}, {start} are left")
+
+
+def commons_left(problem: Problem, plan: Plan) -> dict[str, int]:
+    """What the plan's claims leave of the commons."""
+    pools = {pool.name: pool for pool in problem.pools}
+    left = dict(problem.commons)
+    for claim in plan.claims if left else ():
+        for item in pools[claim.pool].instance_types if claim.pool in pools else ():
+            if item.name == claim.instance_type:
+                for name, amount in _drawn(problem.extra(pools[claim.pool]), claim, item).items():
+                    if name in left:
+                        left[name] -= amount
+    return left
+
+
+def _drawn(extra: int, claim: PlannedClaim, kind: InstanceType) -> dict[str, int]:
+    """What a claim's own offering draws: of those that cannot be told apart the one that draws least."""
+    found = [
+        dict(item.draws)
+        for item in kind.offerings
+        if (item.zone, item.capacity_type, item.price + extra)
+        == (claim.zone, claim.capacity_type, claim.price)
+    ]
+    return min(found, key=lambda draws: sum(draws.values()), default={})
 
 
 def _cost(plan: Plan) -> Iterator[Violation]:

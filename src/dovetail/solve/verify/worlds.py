@@ -92,13 +92,15 @@ class Catalogue:
     def offerings(self, pool: Pool, requirements: Requirements) -> Mapping[str, list[Offering]]:
         """Type -> offerings that are available and meet the requirements, instance type aside."""
         asked = _without_type(requirements)
-        key = (pool.name, asked)
+        key, commons = (pool.name, asked), self.problem.commons
         if key not in self._open:
             self._open[key] = {
                 item.name: [
                     offering
                     for offering in item.offerings
-                    if offering.available and not asked.intersects(offering.requirements)
+                    if offering.available
+                    and not asked.intersects(offering.requirements)
+                    and all(amount <= commons.get(name, amount) for name, amount in offering.draws)
                 ]
                 for item in pool.instance_types
                 if not asked.intersects(item.requirements)

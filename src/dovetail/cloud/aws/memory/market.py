@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dovetail.base.clock import HOUR
 from dovetail.base.streams import stream
+from dovetail.cloud.aws.quotas import family
 from dovetail.cloud.catalog import offerings, store
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Pool
@@ -22,18 +22,6 @@ _PRICE_SWING = 0.12  # of the middle price, at most
 _DEPTH_SWING = 0.6
 # vCPUs that a spot pool holds in the middle: evenly spread over the magnitudes between these.
 _DEPTHS = (2_000, 200_000)
-_QUOTA_FAMILIES = (
-    (re.compile(r"dl\d"), "dl"),
-    (re.compile(r"hpc"), "hpc"),
-    (re.compile(r"inf"), "inf"),
-    (re.compile(r"trn"), "trn"),
-    (re.compile(r"(g|gr|vt)\d"), "g"),
-    (re.compile(r"p\d"), "p"),
-    (re.compile(r"f\d"), "f"),
-    (re.compile(r"u"), "u"),
-    (re.compile(r"x"), "x"),
-)
-STANDARD = "standard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +94,15 @@ class Market:
 
     def over_quota(self, pool: Pool) -> bool:
         """True iff one more instance takes more vCPUs than the account may have."""
-        family = _family(pool)
-        quota = self._options.quotas.get(family)
+        group = _group(pool)
+        quota = self._options.quotas.get(group)
         vcpus = self.records[pool[1]].vcpus
-        return quota is not None and self._vcpus[family] + vcpus > quota
+        return quota is not None and self._vcpus[group] + vcpus > quota
 
     def take(self, pool: Pool, count: int = 1) -> None:
         """So many instances more run in the pool; fewer, if negative."""
         self._running[pool] += count
-        self._vcpus[_family(pool)] += count * self.records[pool[1]].vcpus
+        self._vcpus[_group(pool)] += count * self.records[pool[1]].vcpus
 
     def excess(self, pools: Iterable[Pool], now: int) -> dict[Pool, int]:
         """Of those spot pools the ones that hold fewer than run in them, and by how many.
@@ -135,14 +123,14 @@ class Market:
         return before + (after - before) * into / STEP
 
 
-def quota_family(instance_type: str) -> str:
-    """By which quota EC2 counts the type's vCPUs."""
-    return next((name for pattern, name in _QUOTA_FAMILIES if pattern.match(instance_type)), STANDARD)
-
-
 def _family(pool: Pool) -> tuple[str, str]:
     capacity_type = labels.SPOT if pool[0] == labels.SPOT else labels.ON_DEMAND
-    return capacity_type, quota_family(pool[1])
+    return capacity_type, family(pool[1])
+
+
+def _group(pool: Pool) -> tuple[str, str]:
+    capacity_type = labels.SPOT if pool[0] == labels.SPOT else labels.ON_DEMAND
+    return capacity_type, family(pool[1])
 
 
 def _key(pool: Pool) -> str:

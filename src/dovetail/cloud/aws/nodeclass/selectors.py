@@ -52,7 +52,7 @@ def placement_query(selector: PlacementGroupSelector) -> Filters:
 def subnets(found: Iterable[Subnet]) -> tuple[ResolvedSubnet, ...]:
     """Each once; most free addresses first, then by id."""
     ranked = sorted(_once(found), key=lambda item: (-item.free_addresses, item.id))
-    return tuple(ResolvedSubnet(item.id, item.zone, item.zone_id) for item in ranked)
+    return tuple(ResolvedSubnet(item.id, item.zone, item.zone_id, item.free_addresses) for item in ranked)
 
 
 def groups(found: Iterable[SecurityGroup]) -> tuple[ResolvedSecurityGroup, ...]:

@@ -18,6 +18,7 @@ from dovetail.cloud.aws.drift import Made, drift
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.nodeclass import resolver
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
+from dovetail.cloud.aws.provider.commons import Commons
 from dovetail.cloud.aws.provider.fleets import Fleets
 from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, provider_id
 from dovetail.cloud.aws.provider.launcher import Launcher, Order
@@ -85,10 +86,12 @@ class AwsCloud:
         self._instances = Instances(aws.ec2, clock, options.cluster)
         self._unavailable = UnavailableOfferings()
         self._kept = KeptTemplates(aws.ec2, clock, options.cluster)
+        book = SubnetBook(aws.ec2, clock)
+        self._commons = Commons(aws, clock, book, lambda: self._market.sold)
         self._launcher = Launcher(
             Fleets(aws.ec2, clock),
             self._kept,
-            SubnetBook(aws.ec2, clock),
+            book,
             self._unavailable,
             lambda: self._market.sold,
             clock=clock,
@@ -101,11 +104,13 @@ class AwsCloud:
     async def start(self) -> None:
         """Hear types and prices once; what cannot be heard is taken from the packaged catalogue."""
         await self._market.refresh(self._failed, prices_on_demand=not self._options.isolated_vpc)
+        await self._commons.refresh(self._failed)
 
     async def run(self) -> None:
-        """Hear of prices twice a day and of shifted zones, take unused launch templates away, for ever."""
+        """Hear of prices, quotas, addresses and shifted zones, take unused templates away, for ever."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_fresh(), name="aws: prices and launch templates")
+            tasks.create_task(self._commons.run(self._failed), name="aws: quotas and addresses")
             if self._options.zonal_shift:
                 tasks.create_task(self._shifts.run(self._clock, self._failed), name="aws: zonal shifts")
 
@@ -137,7 +142,12 @@ class AwsCloud:
         if node_class is None:
             return self._market.types(Wanted(None), avoided)
         found = self._resolved.get(node_class.metadata.name)
-        return self._market.types(wanted(node_class, found, self._market.sold.zone_ids), avoided)
+        known = wanted(node_class, found, self._market.sold.zone_ids, self._commons.drawn(node_class))
+        return self._market.types(known, avoided)
+
+    def commons(self) -> Mapping[str, int]:
+        """See the port: vCPUs of quotas, addresses of subnets."""
+        return self._commons.left()
 
     def volume_price(self, node_class: EC2NodeClass | None) -> int:
         """See the port."""
@@ -153,7 +163,8 @@ class AwsCloud:
         try:
             resolution = await self.resolve(node_class)
             stage = (await self.surroundings()).stage
-            order = Order(claim, node_class, resolution, stage, self.instance_types(node_class))
+            types = self._commons.reachable(self.instance_types(node_class), claim)
+            order = Order(claim, node_class, resolution, stage, types, self._commons.each(node_class))
             launched = await self._launcher.launch(order)
         except AwsError as error:
             self._not_launched(claim, error.code, str(error))
@@ -164,6 +175,7 @@ class AwsCloud:
         instance = made(launched, claim, node_class, self._aws.region, self.volume_price(node_class))
         instance = replace(instance, created=self._clock.now())
         self._launched[launched.id] = instance
+        self._commons.launched(launched.id, launched.kind.name, launched.offering)
         self._log.record(
             "instance.started",
             instance=instance.provider_id,
@@ -185,6 +197,7 @@ class AwsCloud:
             raise InstanceNotFound(f"there is no instance {provider_id}")
         if found is None or found.state not in ENDING:
             await self._instances.terminate(identifier)
+            self._commons.ended()
 
     async def get(self, provider_id: str) -> Instance:
         """See the port."""
@@ -221,6 +234,7 @@ class AwsCloud:
         found = await self._resolver.resolve(node_class)
         name = node_class.metadata.name
         self._resolved[name], self._classes[name] = found, node_class
+        self._commons.resolved(node_class, found, (await self.surroundings()).stage)
         return found
 
     async def release(self, node_class: EC2NodeClass) -> None:

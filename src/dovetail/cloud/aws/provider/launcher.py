@@ -38,6 +38,7 @@ class Order:
     resolution: NodeClassResolution
     stage: Stage
     types: tuple[InstanceType, ...]
+    each: int = 1  # addresses that the launch takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Launcher:
                 raise
             return Share("", None, (FleetError(error.code, error.message, "", "", ""),))
         finally:
-            self._subnets.settle(chosen, pods, taken, pods)
+            self._subnets.settle(chosen, pods, taken, order.each)
 
     def _learn(self, errors: tuple[FleetError, ...]) -> None:
         """What refused is avoided for a while."""

@@ -11,6 +11,7 @@ from dovetail.base.errors import InputError
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.provider.draws import Addresses, drawing
 from dovetail.cloud.aws.provider.memory import SeenMemory
 from dovetail.cloud.aws.reservations import Reservation, with_reservations
 from dovetail.cloud.catalog import store
@@ -52,6 +53,7 @@ class Wanted:
     zones: Zones | None = None
     reservations: tuple[Reservation, ...] = ()
     images: tuple[ResolvedImage, ...] = ()  # newest first
+    addresses: tuple[Addresses, ...] = ()  # that a node takes, per zone
 
 
 @dataclass(slots=True)
@@ -129,7 +131,8 @@ class Market:
                     price = sold.on_demand.get(name, 0)
                     item = catalog.make(record, settings, region=region, zones=where, on_demand=price)
                     item = self.seen.applied(self._priced(item), wanted.images)
-                    made.append(with_reservations(item, wanted.reservations))
+                    item = with_reservations(item, wanted.reservations)
+                    made.append(drawing(item, record, wanted.addresses))
         except InputError:
             # The class's own conditions say what is wrong with it; it has no types until then.
             return ()

@@ -23,6 +23,7 @@ class SubnetBook:
         self._free: dict[str, int] = {}
         self._asked: dict[str, int] = {}  # per subnet: when
         self._promised: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()  # by launches since
         self._full: dict[str, int] = {}  # subnets that had no address: avoided until then
 
     async def choose(
@@ -41,11 +42,31 @@ class SubnetBook:
         self._promised.update(dict.fromkeys(best.values(), pods))
         return best
 
-    def settle(self, promised: Mapping[str, str], pods: int, taken: str, addresses: int) -> None:
-        """The launch is over: only `addresses` of the subnet `taken` stay promised; "" for none."""
+    def settle(self, promised: Mapping[str, str], pods: int, taken: str, each: int) -> None:
+        """The launch is over: only those of the subnet `taken` stay promised; "" for none.
+
+        The launch itself takes `each` addresses; the rest is for pods.
+        """
         self._promised.subtract(dict.fromkeys(promised.values(), pods))
         if taken:
-            self._promised[taken] += addresses
+            self._promised[taken] += pods
+            self._taken[taken] += each
+
+    def heard(self, subnets: Iterable[ResolvedSubnet]) -> None:
+        """Of subnets that were never asked about, what is known already."""
+        for item in subnets:
+            if item.free is not None:
+                self._free.setdefault(item.id, item.free)
+
+    def free(self, subnet: str) -> int | None:
+        """Addresses that no launch has taken; None where nothing is known of the subnet."""
+        known = self._free.get(subnet)
+        return None if known is None else known - self._taken[subnet]
+
+    async def refresh(self) -> None:
+        """Ask anew about all that are known. Raises AwsError."""
+        if self._free:
+            await self._ask(tuple(sorted(self._free)))
 
     def full(self, subnets: Iterable[str]) -> None:
         """They refused a launch for want of addresses."""
@@ -59,9 +80,13 @@ class SubnetBook:
         due = tuple(
             item.id for item in subnets if item.id not in self._asked or now - self._asked[item.id] >= REFRESH
         )
-        if not due:
-            return
-        self._asked.update(dict.fromkeys(due, now))
-        for found in await self._ec2.describe_subnets((Filter("subnet-id", due),)):
+        if due:
+            await self._ask(due)
+
+    async def _ask(self, subnets: tuple[str, ...]) -> None:
+        self._asked.update(dict.fromkeys(subnets, self._clock.now()))
+        before = self._taken.copy()
+        for found in await self._ec2.describe_subnets((Filter("subnet-id", subnets),)):
             self._free[found.id] = found.free_addresses
             self._promised[found.id] = 0
+            self._taken[found.id] -= before[found.id]

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.cloud.aws.provider.draws import Addresses
 from dovetail.cloud.aws.provider.market import Wanted, Zones
 from dovetail.cloud.aws.reservations import Reservation
 from dovetail.cloud.provider import NodeClassResolution
 
 
 def wanted(
-    node_class: EC2NodeClass, found: NodeClassResolution | None, zone_ids: Mapping[str, str]
+    node_class: EC2NodeClass,
+    found: NodeClassResolution | None,
+    zone_ids: Mapping[str, str],
+    drawn: tuple[Addresses, ...] = (),
 ) -> Wanted:
-    """What the class stands for; None where this process has not looked yet."""
+    """What the class stands for; None where this process has not looked yet. `drawn`: of its subnets."""
     if found is None:
         return Wanted(node_class, _as_found_before(node_class))
     zones = tuple(sorted({(item.zone, item.zone_id) for item in found.subnets}))
-    return Wanted(node_class, zones, _reserved(found, zone_ids), found.images)
+    return Wanted(node_class, zones, _reserved(found, zone_ids), found.images, drawn)
 
 
 def _as_found_before(node_class: EC2NodeClass) -> Zones:

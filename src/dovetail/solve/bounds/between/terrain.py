@@ -140,8 +140,9 @@ def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> T
 
 
 def _endless(world: World) -> Mask:
-    """Per pool: it has no limits."""
-    return np.array([table.pool.limits is None for table in world.tables], dtype=np.bool_)
+    """Per pool: it has no limits, and nothing that it shares with others comes to an end."""
+    endless = not world.commons.any
+    return np.array([endless and table.pool.limits is None for table in world.tables], dtype=np.bool_)
 
 
 def _table(rows: Sequence[Mask], width: int) -> Mask:
