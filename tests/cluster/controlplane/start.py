@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 if not __package__:  # run as a program
@@ -68,6 +69,7 @@ class ControlPlane:
         self.ca = self.folder / "apiserver" / "apiserver.crt"
         self.kubeconfig = self.folder / "admin.kubeconfig"
         self.audit = self.folder / "audit.log"
+        self.coming_up: list[tuple[datetime, datetime]] = []  # when the API server was not ready yet
         self.processes = Processes(self.folder, ready_seconds=_READY_SECONDS)
         self._nodes = nodes
         self._tuned = tuned
@@ -106,9 +108,11 @@ class ControlPlane:
 
     def start_api_server(self) -> None:
         """Start the API server and wait until it is ready; also after `processes.stop("apiserver")`."""
+        begun = datetime.now(UTC)
         self.processes.start("apiserver", self.programs / "kube-apiserver", *self._api_server_arguments())
         token = self.tokens["admin"]
         self.processes.wait("apiserver", f"{self.url}/readyz", token=token, ca=self.ca)
+        self.coming_up.append((begun, datetime.now(UTC)))
 
     def write_kubeconfig(self, user: str, path: Path) -> Path:
         """Credentials of one of USERS."""
