@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cluster import intake, scale
+from benchmarks.cluster import hold, intake, scale
 from benchmarks.machine import facts
 from dovetail.kube.http.kubeconfig import Kubeconfig
 from dovetail.simulate.live.compare import compare
@@ -36,7 +36,14 @@ def main() -> int:
     grown = cases.add_parser("scale", help="from nothing to one node for every ten pods")
     grown.add_argument("--pods", type=int, default=5_000)
     grown.add_argument("--tuned", action="store_true", help="a control plane with settings for many nodes")
+    grown.add_argument("--idle", type=float, default=60, help="seconds in which nothing happens then (60)")
     grown.add_argument("--limit", type=float, default=1_200, help="seconds after which it ends (1200)")
+    held = cases.add_parser("hold", help="memory of a controller while pods come and go, CPU while none does")
+    held.add_argument("--pods", type=int, default=100_000)
+    held.add_argument("--nodes", type=int, default=5_000)
+    held.add_argument("--churn", type=float, default=3_600, help="seconds in which pods are replaced (3600)")
+    held.add_argument("--rate", type=float, default=30, help="of them per second (30)")
+    held.add_argument("--idle", type=float, default=120, help="seconds in which nothing happens (120)")
     both = cases.add_parser("compare", help="scenarios in virtual time and on a cluster")
     both.add_argument("scenarios", nargs="*", default=list(_SCENARIOS))
     arguments = parser.parse_args()
@@ -51,8 +58,15 @@ def _run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], bool]:
     if arguments.case == "intake":
         return [_intake(intake.measure(arguments.pods, arguments.nodes))], True
     if arguments.case == "scale":
-        found = scale.measure(arguments.pods, tuned=arguments.tuned, limit=arguments.limit)
+        found = scale.measure(
+            arguments.pods, tuned=arguments.tuned, limit=arguments.limit, idle=arguments.idle
+        )
         return [_scale(found)], found.bound == found.pods
+    if arguments.case == "hold":
+        held = hold.measure(
+            arguments.pods, arguments.nodes, churn=arguments.churn, rate=arguments.rate, idle=arguments.idle
+        )
+        return [_hold(held)], True
     return _compare(arguments.scenarios)
 
 
@@ -68,6 +82,18 @@ def _scale(found: scale.Scale) -> dict[str, Any]:
     print(f"{found.bound} of {found.pods} pods bound on {found.nodes} nodes after {found.seconds:.1f} s")
     print(f"created to bound   p50 {found.p50:.1f} s   p90 {found.p90:.1f} s   longest {found.longest:.1f} s")
     print(f"controller         {found.cpu:.1f} s of CPU   at most {found.peak_mib:.0f} MiB, solver included")
+    print(f"idle then          {found.idle_cpu:.1%} of a core")
+    return asdict(found)
+
+
+def _hold(found: hold.Hold) -> dict[str, Any]:
+    print(f"{found.pods} pods on {found.nodes} nodes, ready after {found.sync_seconds:.1f} s")
+    print(f"held in      {found.synced_mib:8.0f} MiB")
+    print(f"churn        {found.replaced:8} pods replaced in {found.churn_seconds:.0f} s")
+    print(
+        f"             {found.churn_cpu:8.1%} of a core   at most {found.peak_mib:.0f} MiB, solver included"
+    )
+    print(f"idle         {found.idle_cpu:8.1%} of a core   {found.idle_mib:.0f} MiB")
     return asdict(found)
 
 

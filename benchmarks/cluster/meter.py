@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -27,6 +28,13 @@ def resident_mib(pids: list[int]) -> float:
     """Memory of all of them now; what they share counts once for each."""
     pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     return sum(pages) * _PAGE / 2**20
+
+
+def share(pid: int, seconds: float) -> float:
+    """The part of one core that a process and its children use in that time."""
+    before, begun = cpu_seconds(family(pid)), time.monotonic()
+    time.sleep(seconds)
+    return (cpu_seconds(family(pid)) - before) / (time.monotonic() - begun)
 
 
 def _cpu(pid: int) -> float:

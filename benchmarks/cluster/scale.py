@@ -6,10 +6,10 @@ import asyncio
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.cluster.meter import cpu_seconds, family, resident_mib
+from benchmarks.cluster.meter import cpu_seconds, family, resident_mib, share
 from dovetail.api.core import Node, Pod
 from dovetail.kube.client import EventType
 from dovetail.kube.http.client import HttpClient, connect
@@ -22,6 +22,7 @@ from tests.cluster.running import Controller, eventually
 
 _PER_NODE = 10  # pods that fill a node of 16 CPUs
 _DEPLOYMENTS = 5
+_SETTLE_SECONDS = 30.0  # until nodes and pods that are bound have told so
 # Something to stand on: a scheduler without any node tries its pods by back-off alone.
 _POOL = """
 apiVersion: v1
@@ -77,6 +78,7 @@ class Scale:
     seconds: float  # until the last pod was bound
     cpu: float
     peak_mib: float
+    idle_cpu: float  # share of one core once all pods are bound
 
 
 class _Waits:
@@ -94,15 +96,17 @@ class _Waits:
                 self.bound.setdefault(uid, now - self.created[uid])
 
 
-def measure(pods: int, *, tuned: bool, limit: float) -> Scale:
-    """On a control plane of its own; ends when all pods are bound, or after so many seconds."""
+def measure(pods: int, *, tuned: bool, limit: float, idle: float) -> Scale:
+    """On a control plane of its own; `limit` and `idle`: seconds until all are bound, and after."""
     with ControlPlane(build(), tuned=tuned) as plane, tempfile.TemporaryDirectory() as folder:
         define(plane)
         plane.run("kubectl", "apply", "-f", "-", stdin=_POOL)
         with Controller(plane, Path(folder)) as controller:
             eventually(lambda: controller.asked("/readyz"), lambda found: found == (200, "ok"))
             eventually(lambda: controller.lines("leading"), bool)
-            return asyncio.run(_play(plane, controller.pid, pods, limit))
+            found = asyncio.run(_play(plane, controller.pid, pods, limit))
+            time.sleep(_SETTLE_SECONDS)
+            return replace(found, idle_cpu=share(controller.pid, idle))
 
 
 async def _play(plane: ControlPlane, pid: int, pods: int, limit: float) -> Scale:
@@ -131,6 +135,7 @@ async def _play(plane: ControlPlane, pid: int, pods: int, limit: float) -> Scale
         seconds=seconds,
         cpu=used,
         peak_mib=peak,
+        idle_cpu=0.0,
     )
 
 

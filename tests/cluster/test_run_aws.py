@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from dovetail.cloud.aws import images
+from tests.cluster.aws import on_moto
 from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import StartError
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually
-from tests.conformance.aws_accounts import CLUSTER, REGION, ROLE, moto_table, put_parameter, served, settle
+from tests.conformance.aws_accounts import CLUSTER, ROLE, moto_table
 
 CLASS = f"""
 apiVersion: karpenter.k8s.aws/v1
@@ -52,18 +52,8 @@ spec:
 @pytest.fixture
 def account(api_server: ControlPlane) -> Iterator[dict[str, str]]:
     """The environment of a process that talks to the account."""
-    version = api_server.run("kubectl", "version", "-o", "json")
-    minor = ".".join(json.loads(version)["serverVersion"]["gitVersion"][1:].split(".")[:2])
-    with served() as endpoint:
-        settled = settle()
-        for item in images.parameters("al2023@latest", minor):
-            put_parameter(moto_table("ssm"), item.name, settled.image)
-        yield {
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": "testing",
-            "AWS_SECRET_ACCESS_KEY": "testing",
-        }
+    with on_moto(api_server) as environment:
+        yield environment
 
 
 def get(plane: ControlPlane, *what: str) -> Any:

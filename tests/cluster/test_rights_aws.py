@@ -1,0 +1,65 @@
+"""The chart's rights on AWS against what the API server was asked: nothing is denied, no right is unused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.audit import account_of, asked, denied
+from tests.cluster.aws import joining, on_moto
+from tests.cluster.controlplane.definitions import define
+from tests.cluster.controlplane.start import ControlPlane
+from tests.cluster.helm import CHARTS
+from tests.cluster.rights import SPACE, as_the_charts_account, granted, live_through_everything
+from tests.cluster.running import Controller
+from tests.conformance.aws_accounts import CLUSTER, ROLE
+
+NAME = "rights-aws"
+POOL = f"""
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {{name: rights}}
+spec:
+  role: {ROLE}
+  amiSelectorTerms: [{{alias: al2023@latest}}]
+  subnetSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
+  securityGroupSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: rights}}
+spec:
+  template:
+    spec:
+      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: rights}}
+      terminationGracePeriod: 20s
+      requirements:
+      - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
+      - {{key: kubernetes.io/arch, operator: In, values: [amd64]}}
+  disruption: {{consolidateAfter: 1s, budgets: [{{nodes: "0"}}]}}
+"""
+
+
+def test_the_charts_rights_on_aws_are_enough_and_none_is_too_many(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    define(cluster)
+    where = ("--namespace", SPACE, "--create-namespace")
+    queue = ("--set", f"settings.interruptionQueue={CLUSTER}")
+    settings = ("--set", f"settings.clusterName={CLUSTER}", *queue, "--set", "replicas=0", "--skip-crds")
+    names = ("--set", f"fullnameOverride={NAME}", "--set", f"serviceAccount.name={NAME}")
+    cluster.run("helm", "install", NAME, str(CHARTS / "dovetail"), *where, *settings, *names)
+    cluster.run("kubectl", "apply", "-f", "-", stdin=POOL)
+    config = as_the_charts_account(cluster, tmp_path, NAME)
+    flags = ("--provider", "aws", "--cluster-name", CLUSTER, "--interruption-queue", CLUSTER)
+    with on_moto(cluster) as environment, joining(cluster, "rights"):
+        told = {**environment, "SYSTEM_NAMESPACE": SPACE}
+        with Controller(cluster, tmp_path, *flags, "--kubeconfig", str(config), **told) as controller:
+            live_through_everything(cluster)
+            cluster.run("kubectl", "delete", "ec2nodeclass", "rights", "--timeout=60s")
+            assert controller.stop() == 0
+    account = account_of(SPACE, NAME)
+    assert denied(cluster, account) == []
+    used = {(one.verb, one.resource) for one in asked(cluster, account)}
+    dns = ("role", f"{NAME}-dns", "--namespace", "kube-system")
+    assert sorted(granted(cluster, NAME, dns) - used) == []
+    cluster.run("helm", "uninstall", NAME, "--namespace", SPACE)
