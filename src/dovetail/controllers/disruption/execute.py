@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dovetail.api.codec import encode
@@ -16,6 +16,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.disruption.metrics import count_failure
 from dovetail.controllers.disruption.moves import MoveBook
+from dovetail.controllers.disruption.unfinished import REPLACES, mark, unfinished
 from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
@@ -44,7 +45,8 @@ class Running:
 
 
 class Execution:
-    """Carries commands out. What it remembers is lost in a restart, and `tidy` then undoes what was begun.
+    """Carries commands out. What it remembers is lost in a restart: `tidy` then carries on with what has its
+    replacements, and undoes all else that was begun.
 
     Invariant: `taken` names the claims of all running commands, and those deleted ones that are still there.
     """
@@ -82,7 +84,10 @@ class Execution:
         try:
             for view in command.candidates:
                 await self._prepare(view, command.reason)
-            names = tuple([await self._launch(planned, command) for planned in command.replacements])
+            marks = {REPLACES: mark(command, clock.now())}
+            names = tuple(
+                [await self._launch(planned, command.reason, marks) for planned in command.replacements]
+            )
         except ApiError:
             self._release(command)
             raise
@@ -112,6 +117,7 @@ class Execution:
 
     async def tidy(self) -> None:
         """Undo what a command left behind on nodes that no command has taken, such as after a restart."""
+        await self._resume()
         state = self._context.state
         for claim in state.all(NodeClaim):
             if claim.deleting or claim.metadata.name in self._taken:
@@ -130,6 +136,24 @@ class Execution:
             present = state.get(NodeClaim, name)
             if present is None or present.deleting:
                 del self._taken[name]
+
+    async def _resume(self) -> None:
+        """Replacements that are bought already are waited for, instead of buying them a second time."""
+        context = self._context
+        for found in unfinished(context.state, self._taken, context.clock.now()):
+            command = found.command
+            self._taken.update(dict.fromkeys(_claims(command)))
+            context.state.mark(command.names())
+            for name in (*found.replacements, *command.used):
+                context.state.nominate(name)
+            context.log.record(
+                "disruption.resumed",
+                reason=command.reason,
+                claims=list(_claims(command)),
+                replacements=list(found.replacements),
+            )
+            moves = await self._moves.resume(command, found.begun)
+            self._running.append(Running(command, found.replacements, found.begun, moves))
 
     async def _forgive(self, claim: NodeClaim, node: Node | None, begun: Condition) -> None:
         """Pods of a node that another process was about to empty have not been moved."""
@@ -182,12 +206,12 @@ class Execution:
         for name in _claims(command):
             self._taken.pop(name, None)
 
-    async def _launch(self, planned: PlannedClaim, command: Command) -> str:
+    async def _launch(self, planned: PlannedClaim, reason: str, marks: Mapping[str, str]) -> str:
         """Raises NotFound when the pool is gone."""
         pool = await self._context.client.get(NodePool, planned.pool)
-        claim = await self._context.client.create(node_claim(planned, pool))
+        claim = await self._context.client.create(node_claim(planned, pool, marks))
         self._context.state.expect(claim)
-        text = f"Launching NodeClaim: {command.reason}"
+        text = f"Launching NodeClaim: {reason}"
         await self._context.recorder.publish(claim, "Normal", "DisruptionLaunching", text)
         return claim.metadata.name
 

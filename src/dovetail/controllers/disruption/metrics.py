@@ -155,8 +155,8 @@ def count_timeout(metrics: Metrics, kind: str) -> None:
 
 
 def count_failure(metrics: Metrics, command: Command) -> None:
-    """A command was undone."""
-    metrics.add(QUEUE_FAILURES, **_labels(command))
+    """A command was undone: one with replacements, also where it was resumed and their plan is forgotten."""
+    metrics.add(QUEUE_FAILURES, **{**_labels(command), "decision": "replace"})
 
 
 def _labels(command: Command) -> dict[str, str]:

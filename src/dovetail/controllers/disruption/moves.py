@@ -33,6 +33,10 @@ class MoveBook:
 
         Nothing but consolidation waits for the count: what drifted or is too old has to go in any case.
         """
+        return await self.resume(command, self._context.clock.now())
+
+    async def resume(self, command: Command, since: int) -> tuple[Entry, ...]:
+        """The moves of a command that was begun at `since`; they are counted now where they were not yet."""
         if command.reason not in _MOVING:
             return ()
         self._open()
@@ -40,9 +44,12 @@ class MoveBook:
         for view in command.candidates:
             moved.setdefault(view.pool_name, []).extend(pod for pod in view.pods if reschedulable(pod))
         now = self._context.clock.now()
-        entries = tuple(self._ledger.record(pool, pods, now) for pool, pods in sorted(moved.items()))
+        entries = []
+        for pool, pods in sorted(moved.items()):
+            known = self._ledger.find(pool, pods, since) if since < now else None
+            entries.append(known or self._ledger.record(pool, pods, now))
         await self._write([entry.pool for entry in entries])
-        return entries
+        return tuple(entries)
 
     async def take_back(self, entries: tuple[Entry, ...]) -> None:
         """The command was undone before it moved any pod."""

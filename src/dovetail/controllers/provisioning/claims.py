@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dovetail.api.core import ResourceRequirements
 from dovetail.api.karpenter.fingerprint import HASH_VERSION, pool_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec
@@ -15,8 +17,8 @@ from dovetail.model.resources import quantities
 from dovetail.solve.plan import PlannedClaim
 
 
-def node_claim(planned: PlannedClaim, pool: NodePool) -> NodeClaim:
-    """The object to create; the server gives it a name."""
+def node_claim(planned: PlannedClaim, pool: NodePool, marks: Mapping[str, str] | None = None) -> NodeClaim:
+    """The object to create; the server gives it a name. `marks` are annotations of this one claim."""
     template = pool.spec.template
     return NodeClaim(
         metadata=Meta(
@@ -27,6 +29,7 @@ def node_claim(planned: PlannedClaim, pool: NodePool) -> NodeClaim:
                 labels.NODEPOOL_HASH: pool_hash(pool),
                 labels.NODEPOOL_HASH_VERSION: HASH_VERSION,
                 labels.MIN_VALUES_RELAXED: "true" if planned.min_values_relaxed else "false",
+                **(marks or {}),
             },
             finalizers=(labels.TERMINATION_FINALIZER,),
             owner_references=(

@@ -62,6 +62,12 @@ class Ledger:
         self._entries.append(entry)
         return entry
 
+    def find(self, pool: str, pods: Iterable[Pod], since: int) -> Entry | None:
+        """The record of these very moves, if they were made at `since` or later."""
+        moved = Counter(map(workload, pods))
+        made = (entry for entry in self._entries if entry.pool == pool and entry.at >= since)
+        return next((entry for entry in made if Counter(entry.moved) == moved), None)
+
     def take_back(self, entry: Entry) -> None:
         """They were not moved after all."""
         if entry in self._entries:
