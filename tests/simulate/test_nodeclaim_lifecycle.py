@@ -10,12 +10,14 @@ import pytest
 from aws_cloud import OnAws
 from operated import Operated, node_class, play, pod, pool, replicas
 
+from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.meta import Meta, condition
+from dovetail.api.meta import Condition, Meta, condition
 from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.cloud.provider import Instance
 from dovetail.model import labels
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -263,6 +265,33 @@ def test_an_instance_launched_before_a_crash_is_adopted() -> None:
         ready = condition(adopted.status.conditions, "Ready")
         assert ready is not None and ready.status == "True"
         assert len(await world.cloud.list()) == 2
+
+    play(script)
+
+
+def test_of_two_processes_that_launch_for_one_claim_the_second_ends_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The leader changed in the middle: the old one does not know, and both were answered."""
+
+    async def script(world: Operated) -> None:
+        create, others = world.cloud.create, []
+
+        async def second(claim: NodeClaim, chosen: EC2NodeClass) -> Instance:
+            first, made = await create(claim, chosen), await create(claim, chosen)
+            others.append(made.provider_id)
+            launched = Condition(type="Launched", status="True", last_transition_time="2026-03-02T00:00:00Z")
+            merge = {"status": {"providerID": first.provider_id, "conditions": [encode(launched)]}}
+            await world.client.patch(NodeClaim, claim.metadata.name, merge=merge, status=True)
+            return made
+
+        monkeypatch.setattr(world.cloud, "create", second)
+        world.create(node_class(), lasting_pool(), pod("web"))
+        await world.clock.sleep(20 * SECOND)
+        claim = await one_claim(world)
+        assert len(others) == 1 and claim.status.provider_id not in ("", *others)
+        ending = {item.provider_id: item.terminating for item in await world.cloud.list()}
+        assert ending == {claim.status.provider_id: False, others[0]: True}
 
     play(script)
 

@@ -44,7 +44,7 @@ def machines(world: Operated) -> list[Instance]:
 
 def templates(world: Operated) -> list[dict[str, Any]]:
     """The data of all launch templates that there are."""
-    return [data for _, data in on_aws(world).aws.ec2._launches.templates.values()]
+    return [data for _, data in on_aws(world).aws.ec2.launches.templates.values()]
 
 
 def user_data(world: Operated) -> str:

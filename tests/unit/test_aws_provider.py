@@ -246,6 +246,87 @@ def test_a_call_that_is_not_answered_launches_nothing_twice(lost: int, tries: in
     play(body)
 
 
+@pytest.mark.parametrize("refused", ["RequestLimitExceeded", "RequestExpired", "InternalError"])
+def test_a_call_that_was_done_and_then_refused_launches_nothing_twice(refused: str) -> None:
+    """The answer is lost, EC2 is too busy to repeat it, and the claim comes back later."""
+
+    async def body(world: World) -> None:
+        real, codes = world.aws.ec2.create_fleet, [UNREACHABLE, refused, refused]
+
+        async def unwilling(request: Document, *, token: str = "", dry_run: bool = False) -> FleetAnswer:
+            code = codes.pop(0) if codes else ""
+            answer = FleetAnswer("")
+            if code in ("", UNREACHABLE):
+                answer = await real(request, token=token, dry_run=dry_run)
+            if code:
+                raise AwsError("CreateFleet", code, "no")
+            return answer
+
+        world.aws.ec2.create_fleet = unwilling  # type: ignore[method-assign]  # one bad minute
+        (outcome,) = await world.launch(claim("one"))
+        assert isinstance(outcome, CreateFailed) and outcome.reason == refused
+        await world.clock.sleep(MINUTE)
+        codes.clear()
+        made = await world.launch(claim("one"), claim("two"))
+        assert len({item.provider_id for item in made if isinstance(item, Instance)}) == 2
+        await world.clock.sleep(MINUTE)
+        assert len(await world.aws.ec2.describe_instances()) == 2
+
+    play(body)
+
+
+def test_an_instance_that_does_not_show_yet_is_ended_by_another_process() -> None:
+    async def body(world: World) -> None:
+        made = await world.cloud.create(claim("one"), node_class())
+        other = world.again()
+        (machine,) = world.aws.machines.running()
+        world.aws.machines.late(machine, 10 * MINUTE)
+        await other.delete(made.provider_id)
+        assert machine.ending
+        await world.clock.sleep(2 * MINUTE)
+        with pytest.raises(InstanceNotFound):
+            await other.delete("aws:///us-east-1a/i-0123456789abcdef0")
+        world.aws.machines.late(machine, -10 * MINUTE)
+        with pytest.raises(InstanceNotFound):
+            await other.delete(made.provider_id)
+
+    play(body)
+
+
+def test_what_aws_could_not_tell_at_the_start_is_asked_for_again() -> None:
+    async def body(world: World) -> None:
+        world.aws.gate.options = GateOptions(denied=frozenset({"ec2:DescribeSpotPriceHistory"}))
+        cloud = world.again()
+        await cloud.start()
+        running = asyncio.create_task(cloud.run())
+        await world.clock.sleep(15 * MINUTE)
+        world.aws.gate.options = GateOptions()
+        world.aws.gate.calls.clear()
+        await world.clock.sleep(30 * MINUTE)
+        assert world.aws.gate.calls["ec2:DescribeSpotPriceHistory"] == 1
+        assert world.aws.gate.calls["ec2:DescribeInstanceTypes"] == 0
+        spot = [one for item in cloud.instance_types(node_class()) for one in item.offerings]
+        assert not any(one.estimated for one in spot if one.capacity_type == "spot")
+        running.cancel()
+
+    play(body)
+
+
+def test_a_launch_template_whose_end_is_refused_is_not_forgotten() -> None:
+    async def body(world: World) -> None:
+        await world.cloud.create(claim("one"), node_class())
+        running = asyncio.create_task(world.cloud.run())
+        world.aws.gate.options = GateOptions(denied=frozenset({"ec2:DeleteLaunchTemplate"}))
+        await world.clock.sleep(2 * HOUR)
+        assert await world.aws.ec2.describe_launch_templates([])
+        world.aws.gate.options = GateOptions()
+        await world.clock.sleep(15 * MINUTE)
+        assert not await world.aws.ec2.describe_launch_templates([])
+        running.cancel()
+
+    play(body)
+
+
 def test_throttled_calls_are_made_again() -> None:
     async def body(world: World) -> None:
         world.aws.gate.options = GateOptions(buckets={"ec2:CreateFleet": Bucket(1, 0.5)})

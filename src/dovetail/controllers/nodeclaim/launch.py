@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.meta import Condition, is_true
 from dovetail.api.scheme import NODE_CLASSES
-from dovetail.base.errors import CloudError, CreateFailed, InsufficientCapacity, NodeClassNotReady, NotFound
+from dovetail.base.errors import (
+    CloudError,
+    CreateFailed,
+    InstanceNotFound,
+    InsufficientCapacity,
+    NodeClassNotReady,
+    NotFound,
+)
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import LAUNCHED, cut, write
@@ -49,6 +58,7 @@ class Launcher:
         Raises CreateFailed after writing why: the caller tries again later.
         """
         if is_true(claim.status.conditions, LAUNCHED):
+            await self._end_spare(claim)
             return claim
         try:
             instance = await self._instance(claim)
@@ -63,6 +73,14 @@ class Launcher:
         claim = await self._record(claim, instance)
         self.forget(claim)
         return claim
+
+    async def _end_spare(self, claim: NodeClaim) -> None:
+        """What this process bought while another one wrote its own into the claim is nobody's."""
+        bought = self._launched.get(claim.metadata.uid)
+        if bought is not None and bought.provider_id != claim.status.provider_id:
+            with suppress(InstanceNotFound):
+                await self._context.provider.delete(bought.provider_id)
+        self.forget(claim)
 
     async def _instance(self, claim: NodeClaim) -> Instance:
         known = self._launched.get(claim.metadata.uid)
@@ -107,14 +125,18 @@ class Launcher:
         await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)
 
     async def _record(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
-        """Labels first: whoever sees the provider ID sees them too."""
+        """Labels first: whoever sees the provider ID sees them too.
+
+        Raises Conflict when somebody else wrote to the claim since it was read: it may have an instance now.
+        """
         custom = Requirements.read(claim.spec.requirements).labels(
             labels.AWS_WELL_KNOWN | labels.KWOK_WELL_KNOWN
         )
         wanted = {**instance.labels, **custom, **claim.metadata.labels}
         marks = {**claim.metadata.annotations, **instance.annotations}
         if (wanted, marks) != (claim.metadata.labels, claim.metadata.annotations):
-            merge = {"metadata": {"labels": wanted, "annotations": marks}}
+            version = claim.metadata.resource_version
+            merge = {"metadata": {"resourceVersion": version, "labels": wanted, "annotations": marks}}
             claim = await self._context.client.patch(NodeClaim, claim.metadata.name, merge=merge)
         fields = {
             "providerID": instance.provider_id,

@@ -107,7 +107,10 @@ class AwsCloud:
         await self._commons.refresh(self._failed)
 
     async def run(self) -> None:
-        """Hear of prices, quotas, addresses and shifted zones, take unused templates away, for ever."""
+        """Hear of prices, quotas, addresses and shifted zones, take unused templates away, for ever.
+
+        What AWS could not tell of types and prices is asked for again ten minutes later.
+        """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_fresh(), name="aws: prices and launch templates")
             tasks.create_task(self._commons.run(self._failed), name="aws: quotas and addresses")
@@ -129,6 +132,8 @@ class AwsCloud:
             if self._clock.now() - heard >= PRICES:
                 heard = self._clock.now()
                 await self.start()
+            else:
+                await self._market.retry(self._failed)
 
     async def surroundings(self) -> Surroundings:
         """The cluster that nodes join. Raises AwsError, ApiError."""
@@ -191,12 +196,7 @@ class AwsCloud:
 
     async def delete(self, provider_id: str) -> None:
         """See the port."""
-        identifier = instance_id(provider_id)
-        found = await self._instances.find(identifier)
-        if found is None and self._fresh(identifier) is None:
-            raise InstanceNotFound(f"there is no instance {provider_id}")
-        if found is None or found.state not in ENDING:
-            await self._instances.terminate(identifier)
+        if await self._instances.end(instance_id(provider_id)):
             self._commons.ended()
 
     async def get(self, provider_id: str) -> Instance:

@@ -20,6 +20,9 @@ from dovetail.cloud.aws.shapes import FleetAnswer, FleetInstances
 WINDOW = Window(35 * MILLISECOND, SECOND, 1_000)
 _PAUSES = (SECOND, 2 * SECOND)  # before a call that was not answered is made again
 _RETRIED = (Refusal.UNREACHABLE, Refusal.SERVER, Refusal.THROTTLED)
+# After these a fleet may have been launched all the same.
+_UNSURE = (Refusal.UNREACHABLE, Refusal.SERVER)
+_REFUSED = (Refusal.REQUEST, Refusal.NOT_FOUND, Refusal.EXISTS)
 # For so long a fleet that was never answered is asked for again, before anything is launched in its place.
 _UNANSWERED = 10 * MINUTE
 _REMEMBERED = 20_000  # askers
@@ -41,6 +44,7 @@ class _Batch:
     asked: int
     entities: list[str] = field(default_factory=list)
     token: str = ""
+    unsure: bool = False  # True iff one of its calls may have been done without an answer
     answer: FleetAnswer | None = None
     call: asyncio.Task[FleetAnswer] | None = None
 
@@ -72,7 +76,8 @@ class Fleets:
             # The call is everybody's: one asker that is cancelled leaves it to the others.
             answer = await asyncio.shield(batch.call)
         except AwsError as error:
-            if error.refusal is Refusal.UNREACHABLE:
+            # A call before the last may have been done; one that EC2 looked at and refused was not.
+            if batch.unsure and error.refusal not in _REFUSED:
                 self._unanswered[entity] = batch
             else:
                 self._unanswered.pop(entity, None)
@@ -100,6 +105,7 @@ class Fleets:
                 batch.answer = await self._ec2.create_fleet(batch.request, token=batch.token)
                 return batch.answer
             except AwsError as error:
+                batch.unsure = batch.unsure or error.refusal in _UNSURE
                 if error.code == _OTHER_REQUEST:
                     # An earlier process asked for something else with it.
                     batch.token = self._token(batch)

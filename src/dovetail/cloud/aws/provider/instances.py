@@ -59,10 +59,19 @@ class Instances:
             listing.add_done_callback(self._listed)
         return await asyncio.shield(self._listing)
 
-    async def terminate(self, identifier: str) -> None:
-        """Ask for its end. Raises InstanceNotFound, AwsError."""
-        if await self._terminate.ask(identifier) is not True:
+    async def end(self, identifier: str) -> bool:
+        """Ask for its end; False where it is ending already. Raises AwsError, InstanceNotFound if it is over.
+
+        One that does not show may have been launched just now, by another process: EC2 is told to end it all
+        the same, and alone knows whether it exists.
+        """
+        found = await self._describe.ask(identifier)
+        if found is not None and found.state in ENDING and found.state != "terminated":
+            return False
+        over = found is not None and found.state == "terminated"
+        if over or await self._terminate.ask(identifier) is not True:
             raise InstanceNotFound(f"there is no instance {identifier}")
+        return True
 
     def _listed(self, _: object) -> None:
         self._listing = None

@@ -18,7 +18,7 @@ from dovetail.cloud.aws.provider.market import Sold
 from dovetail.cloud.aws.provider.subnets import SubnetBook
 from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
 from dovetail.cloud.aws.templates import Template, templates
-from dovetail.cloud.choice import Choice, Request, choose
+from dovetail.cloud.choice import Choice, Pool, Request, choose
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.cloud.unavailable import UnavailableOfferings
 from dovetail.model import labels
@@ -88,9 +88,10 @@ class Launcher:
             raise failure(share.errors)
         given = share.given
         capacity_type = labels.SPOT if given.spot else launch.capacity_type
-        zone = given.zone or next(one.zone for one in order.resolution.subnets if one.id == given.subnet)
-        kind = next(item for item in order.types if item.name == given.instance_type)
-        offering = _offering(choice, kind, capacity_type, zone)
+        zone = given.zone or next(
+            (one.zone for one in order.resolution.subnets if one.id == given.subnet), ""
+        )
+        kind, offering = _bought(order.types, choice, (capacity_type, given.instance_type, zone))
         profile = order.resolution.instance_profile
         return Launched(share.instance, kind, offering, given.image, given.subnet, profile)
 
@@ -147,10 +148,13 @@ def _templates_missing(share: Share) -> bool:
     return share.given is None and any(error.code == _NO_TEMPLATE for error in share.errors)
 
 
-def _offering(choice: Choice, kind: InstanceType, capacity_type: str, zone: str) -> Offering:
+def _bought(types: tuple[InstanceType, ...], choice: Choice, pool: Pool) -> tuple[InstanceType, Offering]:
     """What was bought. An answer to an older request may be of something that is not offered any more."""
-    wanted = [one.offering for one in choice.candidates() if one.instance_type.name == kind.name]
-    for offering in (*wanted, *kind.offerings):
-        if (offering.capacity_type, offering.zone) == (capacity_type, zone):
-            return offering
-    raise CreateFailed(f"{kind.name} in {zone} was launched, but is not offered", "LaunchFailed")
+    capacity_type, name, zone = pool
+    wanted = [one.offering for one in choice.candidates() if one.instance_type.name == name]
+    for kind in types:
+        if kind.name == name:
+            for offering in (*wanted, *kind.offerings):
+                if (offering.capacity_type, offering.zone) == (capacity_type, zone):
+                    return kind, offering
+    raise CreateFailed(f"{name} in {zone} was launched, but is not offered", "LaunchFailed")

@@ -73,6 +73,7 @@ class Market:
         self._options = options
         self._known: dict[str, _Known] = {}
         self._named: tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]] = ((), {})
+        self._due: list[Callable[[], Awaitable[Sold]]] = []  # questions that have had no answer
         self.sold = _packaged(aws.region)
         self.seen = SeenMemory(clock)
 
@@ -81,13 +82,19 @@ class Market:
 
         `prices_on_demand` False leaves the Pricing API alone, which isolated VPCs do not reach.
         """
-        steps: list[Callable[[], Awaitable[Sold]]] = [self._types, self._zones, self._offered, self._spot]
+        self._due = [self._types, self._zones, self._offered, self._spot]
         if prices_on_demand:
-            steps.append(self._prices)
+            self._due.append(self._prices)
+        await self.retry(failed)
+
+    async def retry(self, failed: Callable[[AwsError], None]) -> None:
+        """Ask again for what could not be heard the last time."""
+        steps, self._due = self._due, []
         for step in steps:
             try:
                 heard = await step()
             except AwsError as error:
+                self._due.append(step)
                 failed(error)
                 continue
             if heard != self.sold:

@@ -55,11 +55,12 @@ class KeptTemplates:
                     self._used.setdefault(found.name, now)
             self._known_all = True
         for name in [name for name, used in self._used.items() if now - used > UNUSED]:
-            del self._used[name]
+            used = self._used.pop(name)  # first: a launch that needs it now makes it anew
             try:
                 await self._ec2.delete_launch_template(name)
             except AwsError as error:
                 if error.refusal is not Refusal.NOT_FOUND:
+                    self._used.setdefault(name, used)
                     raise
 
     async def _make(self, template: Template, launch: Launch) -> None:
