@@ -16,6 +16,12 @@ from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 ROOT = Path(__file__).parents[2]
 # Karpenter calls them so, and dashboards are made for these names.
 KARPENTERS = (
+    "karpenter_cluster_state_node_count",
+    "karpenter_nodepools_cost_total",
+    *(
+        f"operator_{kind}_status_condition_count"
+        for kind in ("ec2nodeclass", "kwoknodeclass", "node", "nodeclaim", "nodepool")
+    ),
     "karpenter_scheduler_ignored_pods_count",
     "karpenter_scheduler_unschedulable_pods_count",
 )

@@ -75,6 +75,8 @@ class Flags:
         true: act without the lease. Never beside another controller.
     disable_controller_warmup
         false: one that waits for the lease keeps its lists meanwhile, so that it acts at once when it leads.
+    disable_cluster_state_observability
+        true: /metrics leaves out the gauges of single pods, nodes and status conditions.
     leader_election_name
         The lease; Karpenter's own by default, so that both can never act at once.
     leader_election_namespace
@@ -123,6 +125,7 @@ class Flags:
     kube_client_burst: int = 300
     disable_leader_election: Bool = "false"
     disable_controller_warmup: Bool = "true"
+    disable_cluster_state_observability: Bool = "false"
     leader_election_name: str = LEASE
     leader_election_namespace: str = ""
     metrics_port: int = 8080
@@ -186,6 +189,7 @@ class Flags:
                 forceful=self.forceful_budget,
                 confirmed=self.confirm_termination,
             ),
+            cluster_figures=self.disable_cluster_state_observability == "false",
             well_known=labels.AWS_WELL_KNOWN if self.provider == "aws" else labels.KWOK_WELL_KNOWN,
         )
 

@@ -23,8 +23,6 @@ class Inert:
         The name of the metrics service.
     enable_profiling
         Go's profiles.
-    disable_cluster_state_observability
-        Whether the metrics of the cluster's state are left out.
     memory_limit
         The memory that Go's collector aims at.
     cpu_requests
@@ -42,7 +40,6 @@ class Inert:
     eks_control_plane: Bool = "false"
     karpenter_service: str = ""
     enable_profiling: Bool = "false"
-    disable_cluster_state_observability: Bool = "false"
     memory_limit: int = -1
     cpu_requests: int = 1000
     log_output_paths: str = "stdout"

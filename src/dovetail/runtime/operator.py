@@ -30,6 +30,7 @@ from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.controllers.interruption.receive import Interruptions
 from dovetail.controllers.interruption.status import InstanceStatus
+from dovetail.controllers.lifetimes import Lifetimes
 from dovetail.controllers.node.evict import EvictionQueue
 from dovetail.controllers.node.repair import NodeRepair
 from dovetail.controllers.node.terminate import NodeTermination
@@ -57,6 +58,8 @@ from dovetail.controllers.transitions import Transitions
 from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
+from dovetail.runtime.figures.figures import ClusterFigures
+from dovetail.runtime.metered import Metered
 from dovetail.runtime.settings import Settings
 
 
@@ -85,7 +88,8 @@ class Operator:
     """
 
     def __init__(self, ports: Ports, settings: Settings) -> None:
-        client, provider, clock, log = ports.client, ports.provider, ports.clock, ports.log
+        client, clock, log = ports.client, ports.clock, ports.log
+        provider = Metered(ports.provider, clock, ports.metrics)
         self.state = State(
             client,
             clock,
@@ -101,6 +105,7 @@ class Operator:
         self._context = Context(
             client, provider, clock, log, self.state, Recorder(client, clock), ports.metrics, brakes
         )
+        self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)
         self._planner = ports.planner
         self._interruptions = ports.interruptions
         self._settings = settings
@@ -132,6 +137,7 @@ class Operator:
     def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """In the order in which changes reach them."""
         context = self._context
+        Lifetimes(context)
         yield "status", Transitions(context).queue.run()
         yield from self._classes_and_pools()
         yield from self._claims()

@@ -46,6 +46,7 @@ class Settings:
     brakes: BrakeOptions = field(default_factory=BrakeOptions)
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
+    cluster_figures: bool = True  # gauges for every pod, node and status condition
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.
     solve_deadline: int | None = None
     # Called with every problem and its plan before anything is done about it.

@@ -7,11 +7,26 @@ from dataclasses import dataclass
 from dovetail.api.core import Node, Pod
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound, TooManyRequests
+from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler, failure_log
 
+EVICTIONS = Metric(
+    "karpenter_pods_eviction_requests_total",
+    "counter",
+    "Requests to evict a pod, by what the API server answered.",
+    ("code",),
+)
+PODS = Metric(
+    "karpenter_pods_drained_total",
+    "counter",
+    "Pods that were evicted, by why their node goes.",
+    ("reason",),
+)
 FIRST_DELAY = SECOND // 10
 LONGEST_DELAY = 10 * SECOND
+_DONE = 200  # as HTTP has it
+_REMEMBERED = 10_000  # pods that were evicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +45,7 @@ class EvictionQueue:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._wanted: dict[str, Eviction] = {}  # by pod uid
+        self._gone: dict[str, None] = {}  # pods that were evicted, by uid
         self._queue = Reconciler(
             "eviction-queue",
             context.clock,
@@ -63,21 +79,37 @@ class EvictionQueue:
         meta = wanted.pod.metadata
         try:
             await self._context.client.evict(meta.name, meta.namespace, uid=uid)
-        except (NotFound, Conflict):
+        except (NotFound, Conflict) as error:
+            self._count(error.status)
             self._wanted.pop(uid, None)  # it is gone, or another one has its name
             return None
-        except TooManyRequests:
+        except TooManyRequests as error:
+            self._count(error.status)
             return await self._refused(wanted, f"evicting pod violates a PDB (Pod={wanted.pod.key})")
         except ApiError as error:
+            self._count(error.status)
             if error.status != 500:
                 raise
             text = f"eviction does not support multiple PDBs (Pod={wanted.pod.key})"
             return await self._refused(wanted, text)
         self._wanted.pop(uid, None)
+        self._count(_DONE)
+        self._drained(uid, wanted.reason)
         await self._context.recorder.publish(
             wanted.pod, "Normal", "Evicted", f"Evicted pod: {wanted.reason}", dedupe=(uid,)
         )
         return None
+
+    def _drained(self, uid: str, reason: str) -> None:
+        """A pod may be asked for again until the watch shows that it goes; it counts once."""
+        if uid not in self._gone:
+            self._context.metrics.add(PODS, reason=reason)
+            self._gone[uid] = None
+            if len(self._gone) > _REMEMBERED:
+                del self._gone[next(iter(self._gone))]
+
+    def _count(self, code: int) -> None:
+        self._context.metrics.add(EVICTIONS, code=str(code))
 
     async def _refused(self, wanted: Eviction, why: str) -> int:
         uid = wanted.pod.metadata.uid

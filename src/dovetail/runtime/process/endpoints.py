@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -19,7 +19,7 @@ async def serve(
     *,
     metrics_port: int,
     probe_port: int,
-    exposition: Callable[[], bytes],
+    exposition: Callable[[], Awaitable[Sequence[bytes]]],
     ready: Probe,
     observed: Callable[[], str] | None = None,
 ) -> AsyncIterator[None]:
@@ -29,8 +29,15 @@ async def serve(
     Raises InputError for a port that is taken.
     """
 
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        # In parts: a large cluster has many megabytes, and nothing shall wait for them.
+        response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE_LATEST})
+        parts = await exposition()
+        await response.prepare(request)
+        for part in parts:
+            await response.write(part)
+        await response.write_eof()
+        return response
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok")

@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 from dovetail import __version__
@@ -21,6 +21,7 @@ from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
 from dovetail.kube.http.locate import locate
 from dovetail.model.offering import InstanceType
+from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.runtime.observation import Observation
 from dovetail.runtime.operator import Operator, Ports
@@ -51,6 +52,7 @@ class Process:
         self._metrics = PrometheusMetrics()
         self._metrics.set(_BUILD, 1, version=__version__)
         self._running: Operator | Observation | None = None
+        self._figures: ClusterFigures | None = None  # of the one that leads
         self._types: tuple[InstanceType, ...] = ()
         self._obstacle = ""  # what keeps it from leading
         self._stop = asyncio.Event()
@@ -74,7 +76,7 @@ class Process:
                 serve(
                     metrics_port=options.metrics_port,
                     probe_port=options.probe_port,
-                    exposition=self._metrics.exposition,
+                    exposition=self._exposition,
                     ready=self._missing,
                     observed=self._table if options.observe else None,
                 )
@@ -96,6 +98,7 @@ class Process:
                 if not self._stop.is_set():
                     operator, also = ready or await self._composed(client, stack)
                     self._running = operator
+                    self._figures = operator.figures
                     Lines(operator.state, self._log)
                     acting = operator.act() if watching is not None else operator.run()
                     await self._until_stopped(acting, election, *(part() for part in also))
@@ -113,6 +116,10 @@ class Process:
         queue = aws.queue if aws is not None else None
         ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, queue)
         return Operator(ports, self._options.settings), [aws.cloud.run] if aws is not None else []
+
+    async def _exposition(self) -> Sequence[bytes]:
+        own = self._metrics.exposition()
+        return (own,) if self._figures is None else (own, *(await self._figures.text()))
 
     def _cloud(self, client: HttpClient) -> Provider:
         options = self._options

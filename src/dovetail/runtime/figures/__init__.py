@@ -1,0 +1,10 @@
+"""Gauges about the cluster as it is, made when somebody asks for them.
+
+text         Prometheus' text format
+pods         pods and how long they wait
+nodes        nodes, what they have and what is asked of it
+pools        NodePools and the cluster as a whole
+conditions   status conditions of all kinds
+offers       what the provider sells, and what is left of what launches share
+figures      all of them together, a little at a time
+"""

@@ -1,0 +1,122 @@
+"""Gauges about status conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Condition
+from dovetail.api.scheme import NODE_CLASSES
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.metrics import Metric
+from dovetail.cluster.state import State
+from dovetail.runtime.figures.text import header, series
+from dovetail.units.timestamp import parse_rfc3339
+
+_LABELS = ("name", "namespace", "type", "status", "reason")
+
+
+def _count(kind: str) -> Metric:
+    name = f"operator_{kind.lower()}_status_condition_count"
+    return Metric(name, "gauge", f"Every status condition of every {kind}.", _LABELS)
+
+
+def _since(kind: str) -> Metric:
+    name = f"operator_{kind.lower()}_status_condition_current_status_seconds"
+    return Metric(name, "gauge", f"For how long a status condition of a {kind} is as it is.", _LABELS)
+
+
+def _ending(kind: str) -> Metric:
+    name = f"operator_{kind.lower()}_termination_current_time_seconds"
+    return Metric(name, "gauge", f"For how long a {kind} is being deleted.", ("name", "namespace"))
+
+
+CLAIM_COUNT, CLAIM_SINCE, CLAIM_ENDING = _count("NodeClaim"), _since("NodeClaim"), _ending("NodeClaim")
+POOL_COUNT, POOL_SINCE, POOL_ENDING = _count("NodePool"), _since("NodePool"), _ending("NodePool")
+NODE_COUNT, NODE_SINCE, NODE_ENDING = _count("Node"), _since("Node"), _ending("Node")
+EC2_COUNT, EC2_SINCE, EC2_ENDING = _count("EC2NodeClass"), _since("EC2NodeClass"), _ending("EC2NodeClass")
+KWOK_COUNT, KWOK_SINCE = _count("KWOKNodeClass"), _since("KWOKNodeClass")
+KWOK_ENDING = _ending("KWOKNodeClass")
+_OF = {
+    NodeClaim.KIND: (CLAIM_COUNT, CLAIM_SINCE, CLAIM_ENDING),
+    NodePool.KIND: (POOL_COUNT, POOL_SINCE, POOL_ENDING),
+    Node.KIND: (NODE_COUNT, NODE_SINCE, NODE_ENDING),
+    "EC2NodeClass": (EC2_COUNT, EC2_SINCE, EC2_ENDING),
+    "KWOKNodeClass": (KWOK_COUNT, KWOK_SINCE, KWOK_ENDING),
+}
+_Told = NodeClaim | NodePool | Node | NodeClass
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    item: _Told
+    counted: str  # whole lines
+    since: tuple[tuple[str, int], ...]  # lines up to their values, and the instants
+
+
+class ConditionFigures:
+    """Lines of objects that did not change are kept."""
+
+    def __init__(self, state: State, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+        classes = [
+            kind for key, kind in NODE_CLASSES.items() if key in (state.node_class_kinds or NODE_CLASSES)
+        ]
+        self._kinds: tuple[type[_Told], ...] = (NodeClaim, NodePool, Node, *classes)
+        self._known: dict[str, _Known] = {}
+
+    def text(self) -> Iterator[str]:
+        """The lines."""
+        found: dict[str, _Known] = {}
+        for kind in self._kinds:
+            count, since, ending = _OF[kind.KIND]
+            mine: list[_Known] = []
+            for item in self._state.all(kind):
+                key = f"{kind.KIND}/{item.key}"
+                old = self._known.get(key)
+                if old is None or old.item is not item:
+                    old = _look(item, count, since)
+                found[key] = old
+                mine.append(old)
+                yield ""
+            yield header(count)
+            yield from (known.counted for known in mine)
+            now = self._clock.now()
+            yield header(since)
+            for known in mine:
+                yield "".join(f"{start}{max(0, now - at) / SECOND}\n" for start, at in known.since)
+            yield header(ending)
+            yield from (_age(ending, known.item, now) for known in mine if known.item.deleting)
+        self._known = found
+
+
+def _look(item: _Told, count: Metric, since: Metric) -> _Known:
+    counted, ages = [], []
+    for each in item.status.conditions:
+        named = _named(item, each)
+        counted.append(f"{series(count, named)}1\n")
+        if each.last_transition_time:
+            ages.append((series(since, named), parse_rfc3339(each.last_transition_time)))
+    return _Known(item, "".join(counted), tuple(ages))
+
+
+def _named(item: _Told, each: Condition) -> tuple[tuple[str, str], ...]:
+    meta = item.metadata
+    return (
+        ("name", meta.name),
+        ("namespace", meta.namespace),
+        ("type", each.type),
+        ("status", each.status),
+        ("reason", each.reason),
+    )
+
+
+def _age(metric: Metric, item: _Told, now: int) -> str:
+    meta = item.metadata
+    named = series(metric, (("name", meta.name), ("namespace", meta.namespace)))
+    return f"{named}{max(0, now - parse_rfc3339(meta.deletion_timestamp)) / SECOND}\n"

@@ -1,0 +1,152 @@
+"""Gauges about nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dovetail.api.core import Node, Pod
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.metrics import Metric
+from dovetail.cluster.state import State
+from dovetail.model import labels
+from dovetail.model.resources import CPU, Resources, amounts, pod_limits, pod_requests, subtract
+from dovetail.runtime.figures.text import header, series
+from dovetail.units.timestamp import parse_rfc3339
+
+_MARKS = tuple(
+    (key.rpartition("/")[2].replace("-", "_").replace(".", "_"), key) for key in sorted(labels.AWS_WELL_KNOWN)
+)
+_NAMES = ("node_name", "managed", *(name for name, _ in _MARKS))
+_OF = (*_NAMES, "resource_type")
+ALLOCATABLE = Metric("karpenter_nodes_allocatable", "gauge", "What pods may use of a node.", _OF)
+REQUESTS = Metric("karpenter_nodes_total_pod_requests", "gauge", "What the pods of a node request.", _OF)
+LIMITS = Metric("karpenter_nodes_total_pod_limits", "gauge", "The limits of the pods of a node.", _OF)
+DAEMON_REQUESTS = Metric(
+    "karpenter_nodes_total_daemon_requests", "gauge", "What the DaemonSets' pods of a node request.", _OF
+)
+DAEMON_LIMITS = Metric(
+    "karpenter_nodes_total_daemon_limits", "gauge", "The limits of the DaemonSets' pods of a node.", _OF
+)
+OVERHEAD = Metric(
+    "karpenter_nodes_system_overhead", "gauge", "What of a node's capacity pods may not use.", _OF
+)
+LIFETIME = Metric("karpenter_nodes_current_lifetime_seconds", "gauge", "For how long a node exists.", _NAMES)
+UTILIZATION = Metric(
+    "karpenter_cluster_utilization_percent",
+    "gauge",
+    "What all pods request of what all nodes have for them.",
+    ("resource_type",),
+)
+_TOLD = (ALLOCATABLE, REQUESTS, LIMITS, DAEMON_REQUESTS, DAEMON_LIMITS, OVERHEAD)
+_Asked = tuple[Resources, Resources, bool]  # requests, limits, of a DaemonSet
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    node: Node
+    pods: tuple[Pod, ...]
+    told: tuple[str, ...]  # the lines of each metric
+    lifetime: str  # the line up to its value
+    allocatable: Resources
+    requests: Resources
+
+
+class NodeFigures:
+    """Lines of nodes that did not change, and whose pods did not, are kept."""
+
+    def __init__(self, state: State, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+
+    def text(self) -> Iterator[str]:
+        """The lines."""
+        found: dict[str, _Known] = {}
+        for node in self._state.all(Node):
+            name = node.metadata.name
+            pods, old = self._state.pods_on(name), self._known.get(name)
+            same = old is not None and old.node is node and len(old.pods) == len(pods)
+            if (
+                old is None
+                or not same
+                or any(one is not two for one, two in zip(old.pods, pods, strict=True))
+            ):
+                old = self._look(node, pods)
+            found[name] = old
+            yield ""
+        self._known = found
+        for number, metric in enumerate(_TOLD):
+            yield header(metric)
+            yield from (known.told[number] for known in found.values())
+        now = self._clock.now()
+        yield header(LIFETIME)
+        yield from (f"{known.lifetime}{_age(known.node, now)}\n" for known in found.values())
+        yield header(UTILIZATION)
+        yield from _utilization(found.values())
+
+    def _look(self, node: Node, pods: tuple[Pod, ...]) -> _Known:
+        meta, status = node.metadata, node.status
+        allocatable, capacity = amounts(status.allocatable), amounts(status.capacity)
+        asked = [_asked(pod) for pod in pods if not pod.terminal]
+        daemons = [item for item in asked if item[2]]
+        requests = _sum(item[0] for item in asked)
+        values = (
+            allocatable,
+            requests,
+            _sum(item[1] for item in asked),
+            _sum(item[0] for item in daemons),
+            _sum(item[1] for item in daemons),
+            subtract(capacity, allocatable),
+        )
+        managed = "true" if self._state.claim_of(node) is not None else "false"
+        marks = (
+            ("node_name", meta.name),
+            ("managed", managed),
+            *((name, meta.labels.get(key, "")) for name, key in _MARKS),
+        )
+        told = tuple(_lines(metric, marks, each) for metric, each in zip(_TOLD, values, strict=True))
+        return _Known(node, pods, told, series(LIFETIME, marks), allocatable, requests)
+
+
+def _lines(metric: Metric, marks: tuple[tuple[str, str], ...], values: Resources) -> str:
+    """One line per resource."""
+    start = series(metric, marks)[:-2]
+    return "".join(
+        f'{start},resource_type="{name}"}} {_value(name, amount)}\n'
+        for name, amount in sorted(values.items())
+    )
+
+
+def _asked(pod: Pod) -> _Asked:
+    owner = pod.metadata.controller()
+    return pod_requests(pod), pod_limits(pod), owner is not None and owner.kind == "DaemonSet"
+
+
+def _sum(parts: Iterable[Resources]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return total
+
+
+def _utilization(known: Iterable[_Known]) -> Iterator[str]:
+    room: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    for item in known:
+        room.update(item.allocatable)
+        asked.update(item.requests)
+    for name in sorted(room):
+        if room[name] > 0:
+            yield f"{series(UTILIZATION, (('resource_type', name),))}{100 * asked[name] / room[name]}\n"
+
+
+def _age(node: Node, now: int) -> float:
+    created = node.metadata.creation_timestamp
+    return max(0, now - parse_rfc3339(created)) / SECOND if created else 0.0
+
+
+def _value(resource: str, amount: int) -> float:
+    """Cores, bytes, numbers."""
+    return amount / 1000 if resource == CPU else amount

@@ -1,0 +1,103 @@
+"""Gauges about pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.meta import is_true
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.metrics import Metric
+from dovetail.cluster.state import State
+from dovetail.model import labels
+from dovetail.runtime.figures.text import header, series
+from dovetail.units.timestamp import parse_rfc3339
+
+_NAMED = ("name", "namespace")
+STATE = Metric(
+    "karpenter_pods_state",
+    "gauge",
+    "Every pod, and where it is.",
+    (
+        *_NAMED,
+        *("owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type"),
+        *("phase", "ready", "managed"),
+    ),
+)
+UNBOUND = Metric("karpenter_pods_unbound_time_seconds", "gauge", "For how long a pod has no node.", _NAMED)
+UNSTARTED = Metric(
+    "karpenter_pods_unstarted_time_seconds",
+    "gauge",
+    "For how long a pod exists that does not run yet.",
+    _NAMED,
+)
+_Known = tuple[Pod, Node | None, str]
+
+
+class PodFigures:
+    """Lines of pods that did not change are kept."""
+
+    def __init__(self, state: State, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+
+    def text(self) -> Iterator[str]:
+        """The lines."""
+        nodes = {node.metadata.name: node for node in self._state.all(Node)}
+        pods, known = self._state.all(Pod), dict[str, _Known]()
+        yield header(STATE)
+        for pod in pods:
+            node, old = nodes.get(pod.spec.node_name), self._known.get(pod.metadata.uid)
+            if old is None or old[0] is not pod or old[1] is not node:
+                old = pod, node, self._line(pod, node)
+            known[pod.metadata.uid] = old
+            yield old[2]
+        self._known = known
+        now = self._clock.now()
+        waiting = [pod for pod in pods if pod.status.phase == "Pending"]
+        yield header(UNBOUND)
+        yield from (_age(UNBOUND, pod, now) for pod in waiting if not pod.spec.node_name)
+        yield header(UNSTARTED)
+        yield from (_age(UNSTARTED, pod, now) for pod in waiting)
+
+    def _line(self, pod: Pod, node: Node | None) -> str:
+        meta, status = pod.metadata, pod.status
+        marks = node.metadata.labels if node is not None else {}
+        managed = node is not None and self._state.claim_of(node) is not None
+        found = (
+            ("name", meta.name),
+            ("namespace", meta.namespace),
+            ("owner", owner(pod)),
+            ("node", pod.spec.node_name),
+            ("scheduled", _yes(is_true(status.conditions, "PodScheduled") or bool(pod.spec.node_name))),
+            ("nodepool", marks.get(labels.NODEPOOL, "")),
+            ("zone", marks.get(labels.ZONE, "")),
+            ("arch", marks.get(labels.ARCH, "")),
+            ("capacity_type", marks.get(labels.CAPACITY_TYPE, "")),
+            ("instance_type", marks.get(labels.INSTANCE_TYPE, "")),
+            ("phase", status.phase),
+            ("ready", _yes(is_true(status.conditions, "Ready"))),
+            ("managed", _yes(managed)),
+        )
+        return f"{series(STATE, found)}1\n"
+
+
+def owner(pod: Pod) -> str:
+    """The path of what made the pod."""
+    found = pod.metadata.controller()
+    if found is None:
+        return ""
+    place = f"/apis/{found.api_version}/namespaces/{pod.metadata.namespace}"
+    return f"{place}/{found.kind.lower()}s/{found.name}"
+
+
+def _age(metric: Metric, pod: Pod, now: int) -> str:
+    meta = pod.metadata
+    since = parse_rfc3339(meta.creation_timestamp) if meta.creation_timestamp else now
+    named = series(metric, (("name", meta.name), ("namespace", meta.namespace)))
+    return f"{named}{max(0, now - since) / SECOND}\n"
+
+
+def _yes(value: bool) -> str:
+    return "true" if value else "false"
