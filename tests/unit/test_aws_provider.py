@@ -20,13 +20,14 @@ from dovetail.cloud.aws.launch import Document
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
 from dovetail.cloud.aws.memory.gate import EC2_BUCKETS, Bucket, GateOptions
 from dovetail.cloud.aws.memory.market import MarketOptions
-from dovetail.cloud.aws.provider import Around, AwsCloud, SqsQueue, Told
+from dovetail.cloud.aws.provider import Around, AwsCloud, SqsQueue, Told, figures
 from dovetail.cloud.aws.provider import Options as CloudOptions
 from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer, PlacementGroup
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
 from dovetail.cloud.simulated import Limit
 from dovetail.model import labels
+from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.simulate.clock import VirtualClock, run_virtual
 
 REGION, CLUSTER = "us-east-1", "demo"
@@ -114,7 +115,7 @@ class World:
         )
 
 
-def provider(aws: MemoryAws, clock: VirtualClock, log: Log) -> AwsCloud:
+def provider(aws: MemoryAws, clock: VirtualClock, log: Log, metrics: MemoryMetrics | None = None) -> AwsCloud:
     async def version() -> str:
         return "1.33"
 
@@ -122,7 +123,7 @@ def provider(aws: MemoryAws, clock: VirtualClock, log: Log) -> AwsCloud:
         return "10.100.0.10"
 
     around = Around(aws.eks, clock, REGION, Told(CLUSTER), version=version, dns_ip=dns_ip)
-    return AwsCloud(aws, clock, log, around, CloudOptions(CLUSTER))
+    return AwsCloud(aws, clock, log, around, CloudOptions(CLUSTER), metrics)
 
 
 def play(
@@ -600,3 +601,35 @@ def test_five_hundred_nodes_in_one_burst_take_few_calls() -> None:
         assert launches <= 25 and world.aws.gate.calls.total() - launches <= 6
 
     play(body, Options(gate=GateOptions(buckets=EC2_BUCKETS, fastest=50, slowest=400)))
+
+
+def test_what_is_told_of_launches_and_ends() -> None:
+    metrics = MemoryMetrics()
+
+    async def body(world: World) -> None:
+        cloud = provider(world.aws, world.clock, world.log, metrics)
+        await cloud.resolve(node_class())
+        made = await asyncio.gather(
+            *(cloud.create(claim(f"c-{number}", zones=[A]), node_class()) for number in range(4)),
+            return_exceptions=True,
+        )
+        (started, *_) = [item for item in made if isinstance(item, Instance)]
+        await world.clock.sleep(MINUTE)
+        await cloud.list()
+        await cloud.delete(started.provider_id)
+        world.aws.gate.options = GateOptions(denied=frozenset({"ec2:TerminateInstances"}))
+        (other, *_) = [item for item in await cloud.list() if item != started and not item.terminating]
+        with pytest.raises(AwsError):
+            await cloud.delete(other.provider_id)
+
+    play(body, short(3))
+    zone_id = USUAL.subnets[0].zone_id
+    place = {"zone": A, "zone_id": zone_id}
+    code = "InsufficientInstanceCapacity"
+    assert metrics.value(figures.REFUSED, capacity_type="on-demand", reason=code, **place) == 1
+    assert metrics.value(figures.NOT_ENDED, **place) == 1
+    assert metrics.observed(figures.BATCH_SIZE, batcher="create_fleet") == (4.0,)
+    assert metrics.observed(figures.BATCH_SIZE, batcher="terminate_instances") == (1.0, 1.0)
+    (took,) = metrics.observed(figures.BATCH_TIME, batcher="create_fleet")
+    assert 0 < took <= 1
+    assert 500 < (metrics.value(figures.USER_DATA, nodeclass="default") or 0) < 16_384

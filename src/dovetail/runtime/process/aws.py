@@ -13,6 +13,7 @@ import msgspec
 from dovetail.base.clock import Clock
 from dovetail.base.errors import ApiError, Forbidden, InputError, NotFound
 from dovetail.base.eventlog import EventLog
+from dovetail.base.metrics import Metrics
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.nodeclass import resolver
@@ -60,6 +61,7 @@ async def connected(
     log: EventLog,
     environ: Mapping[str, str],
     *,
+    metrics: Metrics,
     reserved_capacity: bool,
 ) -> AsyncIterator[Connected]:
     """Connected within the block. Raises InputError for what the user has to mend."""
@@ -81,7 +83,7 @@ async def connected(
     )
     async with connect(environ) as aws:
         around = Around(aws.eks, clock, aws.region, told, version=facts.version, dns_ip=facts.dns_ip)
-        cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity))
+        cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity), metrics)
         await _greet(aws, options, cloud)
         await cloud.start()
         name = options.interruption_queue

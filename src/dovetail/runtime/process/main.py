@@ -148,6 +148,7 @@ class Process:
             self._clock,
             self._log,
             os.environ,
+            metrics=self._metrics,
             reserved_capacity=gates.reserved_capacity,
         ) as found:
             yield found

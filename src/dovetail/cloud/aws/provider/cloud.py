@@ -11,6 +11,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE, Clock
 from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound, InsufficientCapacity
 from dovetail.base.eventlog import EventLog
+from dovetail.base.metrics import Metrics
 from dovetail.cloud import catalog
 from dovetail.cloud.aws import shapes
 from dovetail.cloud.aws.api import Aws
@@ -19,6 +20,7 @@ from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.nodeclass import resolver
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
 from dovetail.cloud.aws.provider.commons import Commons
+from dovetail.cloud.aws.provider.figures import Figures
 from dovetail.cloud.aws.provider.fleets import Fleets
 from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, provider_id
 from dovetail.cloud.aws.provider.launcher import Launcher, Order
@@ -41,6 +43,7 @@ PRICES = 12 * HOUR
 SWEEP = 10 * MINUTE
 # How long EC2 may fail to show an instance that it has just launched.
 _APPEARS = MINUTE
+_GROUP = EC2NodeClass.API_VERSION.partition("/")[0]
 _CLASS, _CLAIM = "karpenter.k8s.aws/ec2nodeclass", "karpenter.sh/nodeclaim"
 # Annotations of claims: whose instances bear their names, and that of the cluster.
 _TAGGED = "karpenter.k8s.aws/tagged"
@@ -62,9 +65,7 @@ class Options:
 class AwsCloud:
     """Implements `cloud.provider.Provider`. `start` it before the first call; `run` keeps it fresh."""
 
-    node_class_kinds: tuple[tuple[str, str], ...] = (
-        (EC2NodeClass.API_VERSION.partition("/")[0], EC2NodeClass.KIND),
-    )
+    node_class_kinds: tuple[tuple[str, str], ...] = ((_GROUP, EC2NodeClass.KIND),)
     repair_policies: tuple[RepairPolicy, ...] = EKS_POLICIES
 
     def __init__(
@@ -74,6 +75,7 @@ class AwsCloud:
         log: EventLog,
         surroundings: Callable[[Market], Awaitable[Surroundings]],
         options: Options,
+        metrics: Metrics | None = None,
     ) -> None:
         self._aws = aws
         self._clock = clock
@@ -83,18 +85,20 @@ class AwsCloud:
         self._around = surroundings
         self._resolver = ClassResolver(aws, clock, self.surroundings, options.classes)
         self._shifts = Shifts(aws, options.cluster)
-        self._instances = Instances(aws.ec2, clock, options.cluster)
+        figures = Figures(metrics, lambda: self._market.sold.zone_ids)
+        self._instances = Instances(aws.ec2, clock, options.cluster, figures)
         self._unavailable = UnavailableOfferings()
         self._kept = KeptTemplates(aws.ec2, clock, options.cluster)
         book = SubnetBook(aws.ec2, clock)
         self._commons = Commons(aws, clock, book, lambda: self._market.sold)
         self._launcher = Launcher(
-            Fleets(aws.ec2, clock),
+            Fleets(aws.ec2, clock, figures),
             self._kept,
             book,
             self._unavailable,
             lambda: self._market.sold,
             clock=clock,
+            figures=figures,
             reserved_capacity=options.reserved_capacity,
         )
         self._resolved: dict[str, NodeClassResolution] = {}  # by class
@@ -141,9 +145,7 @@ class AwsCloud:
 
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
         """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
-        avoided = self._unavailable.active(self._clock.now())
-        away = self._shifts.pools(self._market.sold)
-        avoided = avoided | away if away else avoided
+        avoided = self._unavailable.active(self._clock.now()) | self._shifts.pools(self._market.sold)
         if node_class is None:
             return self._market.types(Wanted(None), avoided)
         found = self._resolved.get(node_class.metadata.name)
@@ -159,8 +161,7 @@ class AwsCloud:
         try:
             return catalog.volume_price(self._aws.region, node_class)
         except InputError:
-            # Such a class has no types either.
-            return 0
+            return 0  # such a class has no types either
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See the port."""
@@ -293,8 +294,7 @@ class AwsCloud:
         return self._market.named(self.instance_types(node_class)).get(name)
 
     def _not_launched(self, claim: NodeClaim, reason: str, message: str) -> None:
-        name = claim.metadata.name
-        self._log.record("instance.launchFailed", claim=name, reason=reason, message=message)
+        self._log.record("instance.launchFailed", claim=claim.metadata.name, reason=reason, message=message)
 
     def _failed(self, error: AwsError) -> None:
         self._log.record("reconcile.failed", controller="aws", key=error.action, message=str(error))

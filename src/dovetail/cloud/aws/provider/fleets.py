@@ -14,6 +14,7 @@ from dovetail.cloud.aws.api import Ec2
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.fleet_errors import FleetError
 from dovetail.cloud.aws.launch import Document
+from dovetail.cloud.aws.provider.figures import Figures
 from dovetail.cloud.aws.provider.joint import MILLISECOND, Window
 from dovetail.cloud.aws.shapes import FleetAnswer, FleetInstances
 
@@ -56,8 +57,9 @@ class Fleets:
     the next time one of its askers comes, the very same call is made first, which launches nothing twice.
     """
 
-    def __init__(self, ec2: Ec2, clock: Clock, *, window: Window = WINDOW) -> None:
+    def __init__(self, ec2: Ec2, clock: Clock, figures: Figures, *, window: Window = WINDOW) -> None:
         self._ec2 = ec2
+        self._figures = figures
         self._clock = clock
         self._window = window
         self._open: dict[str, _Batch] = {}  # by request
@@ -96,6 +98,7 @@ class Fleets:
     async def _make(self, batch: _Batch) -> FleetAnswer:
         if not batch.token:
             await self._window.close(self._clock, lambda: len(batch.entities))
+            self._figures.batch("create_fleet", len(batch.entities), self._clock.now() - batch.asked)
             self._open = {key: other for key, other in self._open.items() if other is not batch}
             batch.request = copy.deepcopy(batch.request)
             batch.request["TargetCapacitySpecification"]["TotalTargetCapacity"] = len(batch.entities)
@@ -103,6 +106,7 @@ class Fleets:
         for pause in (*_PAUSES, None):
             try:
                 batch.answer = await self._ec2.create_fleet(batch.request, token=batch.token)
+                self._figures.refused(batch.answer.errors)
                 return batch.answer
             except AwsError as error:
                 batch.unsure = batch.unsure or error.refusal in _UNSURE

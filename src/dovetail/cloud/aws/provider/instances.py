@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import InstanceNotFound
 from dovetail.cloud.aws.api import Ec2
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.images import Filter
+from dovetail.cloud.aws.provider.figures import Figures
 from dovetail.cloud.aws.provider.joint import MILLISECOND, Joint, Window
 from dovetail.cloud.aws.shapes import Instance
 
@@ -26,7 +27,7 @@ _NODEPOOL, _NODECLASS = "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass
 class Instances:
     """What was described last is remembered until it is gone."""
 
-    def __init__(self, ec2: Ec2, clock: Clock, cluster: str) -> None:
+    def __init__(self, ec2: Ec2, clock: Clock, cluster: str, figures: Figures) -> None:
         self._ec2 = ec2
         self._clock = clock
         self._filters = (
@@ -35,8 +36,14 @@ class Instances:
             Filter("tag-key", (_NODECLASS,)),
             Filter("instance-state-name", ALIVE),
         )
-        self._describe = Joint(clock, self._described, DESCRIBED)
-        self._terminate = Joint(clock, self._terminated, TERMINATED)
+
+        self._figures = figures
+
+        def told(batcher: str) -> Callable[[int, int], None]:
+            return lambda size, took: figures.batch(batcher, size, took)
+
+        self._describe = Joint(clock, self._described, DESCRIBED, told("describe_instances"))
+        self._terminate = Joint(clock, self._terminated, TERMINATED, told("terminate_instances"))
         self._seen: dict[str, tuple[Instance, int]] = {}
         self._listing: asyncio.Task[Sequence[Instance]] | None = None
 
@@ -69,7 +76,12 @@ class Instances:
         if found is not None and found.state in ENDING and found.state != "terminated":
             return False
         over = found is not None and found.state == "terminated"
-        if over or await self._terminate.ask(identifier) is not True:
+        try:
+            ended = not over and await self._terminate.ask(identifier) is True
+        except AwsError:
+            self._figures.not_ended(found.zone if found is not None else "")
+            raise
+        if not ended:
             raise InstanceNotFound(f"there is no instance {identifier}")
         return True
 

@@ -30,14 +30,22 @@ class Window:
 
 
 class Joint(Generic[T]):
-    """Calls `call` with the keys of all who asked within the window; each gets the answer to its own."""
+    """Calls `call` with the keys of all who asked within the window; each gets the answer to its own.
+
+    `closed` hears of each batch: how many keys it has, and after how many nanoseconds it was closed.
+    """
 
     def __init__(
-        self, clock: Clock, call: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]], window: Window
+        self,
+        clock: Clock,
+        call: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]],
+        window: Window,
+        closed: Callable[[int, int], None] = lambda _, __: None,
     ) -> None:
         self._clock = clock
         self._call = call
         self._window = window
+        self._closed = closed
         self._keys: dict[str, None] = {}
         self._open: asyncio.Task[Mapping[str, T]] | None = None
 
@@ -52,7 +60,9 @@ class Joint(Generic[T]):
         return (await asyncio.shield(self._open)).get(key)
 
     async def _gather(self, keys: dict[str, None]) -> Mapping[str, T]:
+        began = self._clock.now()
         await self._window.close(self._clock, lambda: len(keys))
+        self._closed(len(keys), self._clock.now() - began)
         if self._keys is keys:
             self._open, self._keys = None, {}
         return await self._call(tuple(keys))

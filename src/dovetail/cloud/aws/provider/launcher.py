@@ -13,6 +13,7 @@ from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.fleet import fleet_request
 from dovetail.cloud.aws.fleet_errors import FleetError, failure, refusals
 from dovetail.cloud.aws.launch import Launch, Stage, launch_from
+from dovetail.cloud.aws.provider.figures import Figures
 from dovetail.cloud.aws.provider.fleets import Fleets, Share
 from dovetail.cloud.aws.provider.market import Sold
 from dovetail.cloud.aws.provider.subnets import SubnetBook
@@ -65,6 +66,7 @@ class Launcher:
         sold: Callable[[], Sold],
         *,
         clock: Clock,
+        figures: Figures,
         reserved_capacity: bool = True,
     ) -> None:
         self._fleets = fleets
@@ -73,11 +75,13 @@ class Launcher:
         self._unavailable = unavailable
         self._sold = sold
         self._clock = clock
+        self._figures = figures
         self._reserved_capacity = reserved_capacity
 
     async def launch(self, order: Order) -> Launched:
         """Raises InsufficientCapacity, CreateFailed, AwsError."""
         launch, choice, made = self._prepare(order)
+        self._figures.user_data(order.node_class.metadata.name, made)
         share = await self._ask(order, launch, choice, made)
         if _templates_missing(share):
             # Somebody deleted them since they were made.
