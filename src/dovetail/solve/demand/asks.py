@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Pod, PodSpec
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.resources import Resources, pod_requests
 from dovetail.units.quantity import Quantity
@@ -34,10 +34,11 @@ class Reader:
 
     def read(self, pod: Pod) -> Ask:
         """What the pod asks for."""
-        key = (pod.metadata.namespace, _ENCODER.encode(pod.spec))
+        spec = _without_names(pod.spec)
+        key = (pod.metadata.namespace, _ENCODER.encode(spec))
         known = self._raw.get(key)
         if known is None:
-            fresh = _ask(pod)
+            fresh = _ask(pod, spec)
             known = self._raw[key] = self._asks.setdefault(fresh.fingerprint, fresh)
         return known
 
@@ -46,8 +47,16 @@ class Reader:
         return self._asks.values()
 
 
-def _ask(pod: Pod) -> Ask:
-    spec = pod.spec
+def _without_names(spec: PodSpec) -> PodSpec:
+    """The spec without volumes that are no claims, which no rule is about.
+
+    The API server gives every pod a volume with its credentials, under a name that no other pod's has.
+    """
+    claims = tuple(item for item in spec.volumes if item.persistent_volume_claim or item.ephemeral)
+    return spec if len(claims) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=claims)
+
+
+def _ask(pod: Pod, spec: PodSpec) -> Ask:
     requests, ports = pod_requests(pod), host_ports(pod)
     rules = _ENCODER.encode(
         [
@@ -63,7 +72,7 @@ def _ask(pod: Pod) -> Ask:
         rules=rules,
         requests=requests,
         ports=ports,
-        has_claims=any(item.persistent_volume_claim or item.ephemeral for item in spec.volumes),
+        has_claims=bool(spec.volumes),
         label_keys=_label_keys(pod),
     )
 
