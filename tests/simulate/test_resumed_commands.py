@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.disruption.unfinished import REPLACES
+from dovetail.disrupt.consolidation.churn import MOVED_PODS
 
 # Seconds from the purchase: the instance starts after a few, the node is up after some 40.
 MOMENTS = (0, 1, 2, 5, 13, 30, 38, 40, 42, 44, 46, 60)
@@ -41,6 +42,8 @@ def test_consolidation_goes_on_after_a_restart(moment: int) -> None:
     assert len(world.records("claim.created")) == len(world.records("instance.started")) == 2
     assert len(world.records("pod.evicted")) == len(world.records("disrupted")) == 1
     assert world.records("disruption.failed") == []
+    told = json.loads(world.state.all(NodePool)[0].metadata.annotations[MOVED_PODS])
+    assert [sum(moved.values()) for moved in told.values()] == [1]  # the move counts, and counts once
 
 
 @pytest.mark.parametrize("moment", (0, 10, 40, 43, 46, 60))
