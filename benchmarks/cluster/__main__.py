@@ -36,6 +36,7 @@ def main() -> int:
     grown = cases.add_parser("scale", help="from nothing to one node for every ten pods")
     grown.add_argument("--pods", type=int, default=5_000)
     grown.add_argument("--tuned", action="store_true", help="a control plane with settings for many nodes")
+    grown.add_argument("--qps", type=int, default=0, help="requests per second (the controller's default)")
     grown.add_argument("--idle", type=float, default=60, help="seconds in which nothing happens then (60)")
     grown.add_argument("--limit", type=float, default=1_200, help="seconds after which it ends (1200)")
     held = cases.add_parser("hold", help="memory of a controller while pods come and go, CPU while none does")
@@ -59,7 +60,11 @@ def _run(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], bool]:
         return [_intake(intake.measure(arguments.pods, arguments.nodes))], True
     if arguments.case == "scale":
         found = scale.measure(
-            arguments.pods, tuned=arguments.tuned, limit=arguments.limit, idle=arguments.idle
+            arguments.pods,
+            tuned=arguments.tuned,
+            limit=arguments.limit,
+            idle=arguments.idle,
+            qps=arguments.qps,
         )
         return [_scale(found)], found.bound == found.pods
     if arguments.case == "hold":

@@ -96,12 +96,16 @@ class _Waits:
                 self.bound.setdefault(uid, now - self.created[uid])
 
 
-def measure(pods: int, *, tuned: bool, limit: float, idle: float) -> Scale:
-    """On a control plane of its own; `limit` and `idle`: seconds until all are bound, and after."""
+def measure(pods: int, *, tuned: bool, limit: float, idle: float, qps: int) -> Scale:
+    """On a control plane of its own; `limit` and `idle`: seconds until all are bound, and after.
+
+    `qps`: requests per second that the controller may send; 0: as it does by default.
+    """
     with ControlPlane(build(), tuned=tuned) as plane, tempfile.TemporaryDirectory() as folder:
         define(plane)
         plane.run("kubectl", "apply", "-f", "-", stdin=_POOL)
-        with Controller(plane, Path(folder)) as controller:
+        more = ("--kube-client-qps", str(qps), "--kube-client-burst", str(qps)) if qps else ()
+        with Controller(plane, Path(folder), *more) as controller:
             eventually(lambda: controller.asked("/readyz"), lambda found: found == (200, "ok"))
             eventually(lambda: controller.lines("leading"), bool)
             found = asyncio.run(_play(plane, controller.pid, pods, limit))
