@@ -17,6 +17,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, Meta, condition
 from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.base.errors import InstanceNotFound
 from dovetail.cloud.provider import Instance
 from dovetail.model import labels
 from dovetail.units.timestamp import parse_rfc3339
@@ -292,6 +293,27 @@ def test_of_two_processes_that_launch_for_one_claim_the_second_ends_its_own(
         assert len(others) == 1 and claim.status.provider_id not in ("", *others)
         ending = {item.provider_id: item.terminating for item in await world.cloud.list()}
         assert ending == {claim.status.provider_id: False, others[0]: True}
+
+    play(script)
+
+
+def test_a_node_that_comes_up_is_not_dead_because_the_cloud_does_not_show_its_instance_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def script(world: Operated) -> None:
+        async def unseen(provider_id: str) -> Instance:
+            raise InstanceNotFound(f"there is no instance {provider_id}")
+
+        monkeypatch.setattr(world.cloud, "get", unseen)
+        world.create(node_class(), lasting_pool(), pod("web"))
+        await world.clock.sleep(40 * SECOND)
+        (node,) = (await world.client.list(Node)).items
+        ready = condition(node.status.conditions, "Ready")
+        assert ready is not None and ready.status == "False"
+        await world.client.delete(Node, node.metadata.name)
+        await world.clock.sleep(3 * MINUTE)
+        ended = [instant(world, kind) for kind in ("instance.terminated", "node.deleted")]
+        assert ended == sorted(ended)
 
     play(script)
 

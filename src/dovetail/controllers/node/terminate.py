@@ -5,7 +5,7 @@ from __future__ import annotations
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.meta import Condition, Object, condition, is_true
+from dovetail.api.meta import Condition, Object, condition
 from dovetail.api.workloads import VolumeAttachment
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InstanceNotFound, NotFound
@@ -124,8 +124,12 @@ class NodeTermination:
             return None
 
     async def _is_dead(self, node: Node) -> bool:
-        """True iff the kubelet is silent and the cloud has no such instance: nothing is left to drain."""
-        if is_true(node.status.conditions, "Ready"):
+        """True iff the kubelet is silent and the cloud has no such instance: nothing is left to drain.
+
+        One that says it is not ready speaks: the cloud may not show an instance that has just begun.
+        """
+        ready = condition(node.status.conditions, "Ready")
+        if ready is not None and ready.status != "Unknown":
             return False
         try:
             await self._context.provider.get(node.spec.provider_id)
