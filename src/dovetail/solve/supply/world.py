@@ -70,7 +70,7 @@ class World:
             table.reserve(taken)
             self.overhead.append(taken)
             self.ports.append(ports)
-        self.commons = Commons(problem, self.tables, self.shapes, strict=strict)
+        self.commons = Commons(problem, self.tables, (self.shapes, self.topology), strict=strict)
         self.tiers = _tiers(problem)
         self.nodes = Nodes(problem, self.axis, daemons)
         # Per pool, which part of each type all pods together fill: a node larger than that is paid for whole.

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dovetail.model import labels
-from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Pool, Problem
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.verify.violation import Violation
@@ -115,27 +114,39 @@ def _commons(problem: Problem, plan: Plan) -> Iterator[Violation]:
 
 
 def commons_left(problem: Problem, plan: Plan) -> dict[str, int]:
-    """What the plan's claims leave of the commons."""
+    """What the claims leave of the commons; those that leave their zone open take where most is left."""
     pools = {pool.name: pool for pool in problem.pools}
     left = dict(problem.commons)
-    for claim in plan.claims if left else ():
-        for item in pools[claim.pool].instance_types if claim.pool in pools else ():
-            if item.name == claim.instance_type:
-                for name, amount in _drawn(problem.extra(pools[claim.pool]), claim, item).items():
-                    if name in left:
-                        left[name] -= amount
+    choices = [
+        _drawn(pools[claim.pool], problem.extra(pools[claim.pool]), claim)
+        for claim in (plan.claims if left else ())
+        if claim.pool in pools
+    ]
+    for ways in sorted(choices, key=len):
+        best: dict[str, int] = {}
+        most: int | None = None
+        for draws in ways:
+            rest = min((left[name] - amount for name, amount in draws.items() if name in left), default=0)
+            if most is None or rest > most:
+                best, most = draws, rest
+        for name, amount in best.items():
+            if name in left:
+                left[name] -= amount
     return left
 
 
-def _drawn(extra: int, claim: PlannedClaim, kind: InstanceType) -> dict[str, int]:
-    """What a claim's own offering draws: of those that cannot be told apart the one that draws least."""
-    found = [
+def _drawn(pool: Pool, extra: int, claim: PlannedClaim) -> list[dict[str, int]]:
+    """What each offering draws that the claim may be priced by: alike but for the zone."""
+    zones = claim.requirements.get(labels.ZONE)
+    return [
         dict(item.draws)
+        for kind in pool.instance_types
+        if kind.name == claim.instance_type
         for item in kind.offerings
-        if (item.zone, item.capacity_type, item.price + extra)
-        == (claim.zone, claim.capacity_type, claim.price)
+        if item.capacity_type == claim.capacity_type
+        and item.price + extra == claim.price
+        and zones.has(item.zone)
     ]
-    return min(found, key=lambda draws: sum(draws.values()), default={})
 
 
 def _cost(plan: Plan) -> Iterator[Violation]:
