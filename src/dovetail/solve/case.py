@@ -13,8 +13,8 @@ from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Kinds, Placement, kinds_placed, scope_of
 from dovetail.solve.demand.relax_preferences import OTHER_TERM
 from dovetail.solve.desk import Desk
-from dovetail.solve.openings import Opened
 from dovetail.solve.packing.generate import Told
+from dovetail.solve.placing.seen import Opened
 from dovetail.solve.plan import Plan, Proof
 from dovetail.solve.recast import Recast, recast
 from dovetail.solve.supply.encode import Amounts

@@ -8,15 +8,14 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.demand.topology import SPREAD, Group, GroupKey
+from dovetail.solve.demand.topology import SPREAD, Group
 from dovetail.solve.packing.bins import Bin, narrowed
 from dovetail.solve.placing.items import Item
+from dovetail.solve.placing.seen import Opened, crowded
 from dovetail.solve.purchase import Purchase
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.world import World, pinned
 
-# Domains that a spread had not counted on, per spread.
-Opened = dict[GroupKey, tuple[str, ...]]
 _NONE: frozenset[str] = frozenset()
 
 
@@ -63,6 +62,15 @@ class Openings:
             if fresh:
                 found[group.id] = tuple(sorted(fresh))
         return found
+
+    def unseen(self, bought: Sequence[Purchase], left: Sequence[tuple[int, str]]) -> Opened:
+        """What counts as empty after all, if spreads only looked at nodes; `left`: (shape, pod) pairs."""
+        tables = self._world.tables
+        grounds = [
+            (tables[made.pool].base.add(*made.requirements), tables[made.pool].pool.taints)
+            for made in (purchase.made for purchase, _ in _alike(bought))
+        ]
+        return crowded(self._world, grounds, (shape for shape, _ in left))
 
     def kept_out(self, bought: list[Purchase]) -> list[Purchase]:
         """The nodes, kept out of domains that would break a spread where the cloud may still choose."""

@@ -17,6 +17,7 @@ from dovetail.solve.desk import Desk
 from dovetail.solve.follow import turns_of
 from dovetail.solve.move import Move
 from dovetail.solve.placing.policy import Policy
+from dovetail.solve.placing.seen import matters
 from dovetail.solve.search import Search
 
 _SHARE = 0.5  # of the work left
@@ -41,8 +42,10 @@ def rearranged(desk: Desk, answer: Answer) -> Answer:
 def followed(desk: Desk, berths: tuple[Berth, ...]) -> Answer:
     """The plan that comes nearest to an answer; pods whom rules keep from their nodes in it go elsewhere."""
     moves = [Move(berths, turns=turns) for turns in turns_of(berths)]
-    best = min(moves, key=lambda move: Search(desk, {}, Policy()).move(move).rank)
-    return Search(desk, {}, Policy()).move(best).written()
+    policies = [Policy(), Policy(seen=True)] if matters(desk.world) else [Policy()]
+    ways = [(move, policy) for policy in policies for move in moves]
+    best, policy = min(ways, key=lambda way: Search(desk, {}, way[1]).move(way[0]).rank)
+    return Search(desk, {}, policy).move(best).written()
 
 
 def _improved(desk: Desk, best: Answer, enough: int) -> Answer | None:

@@ -13,7 +13,7 @@ from dovetail.solve.desk import Desk
 from dovetail.solve.explain.event import Explainer
 from dovetail.solve.latecomers import Latecomers
 from dovetail.solve.move import Move, Moved, Mover, berths_of
-from dovetail.solve.openings import Opened, Openings, merged
+from dovetail.solve.openings import Openings, merged
 from dovetail.solve.packing.choose import choose
 from dovetail.solve.packing.generate import Told
 from dovetail.solve.packing.pack import Packing
@@ -22,6 +22,7 @@ from dovetail.solve.placing.assign import Assigner
 from dovetail.solve.placing.even import surplus
 from dovetail.solve.placing.items import Assignment, Item, Unit
 from dovetail.solve.placing.policy import Policy, turns
+from dovetail.solve.placing.seen import Opened, restart
 from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.purchase import Part, Purchase, seats_of
 from dovetail.solve.standing import Standing
@@ -43,11 +44,11 @@ class Search:
         self.world = desk.world
         self.columns = desk.columns
         self._desk = desk
-        self.world.reset(opened)
         self.opened = opened
+        self.policy = policy
+        restart(self.world, opened, seen=policy.seen)
         self.free = self.world.nodes.room.copy()
         self.limits = Limits(self.world, self.columns)
-        self.policy = policy
         self.assigner = Assigner(self.world, policy)
         self.items: list[Item] = []  # that nodes were bought for, so far
         self.existing: dict[int, list[Unit]] = {}
@@ -81,7 +82,7 @@ class Search:
 
     def move(self, move: Move) -> Moved:
         """The plan that a move makes; what comes of it is told before it is written."""
-        standing = Standing(self.world, self.limits, self.opened)
+        standing = Standing(self.world, self.limits, self.opened, seen=self.policy.seen)
         standing.count({}, [])
         mover = Mover(standing, self.columns, move)
         seated = {pod for berth in move.berths for *_, pods in berth.pods for pod in pods}
@@ -120,7 +121,7 @@ class Search:
             if not fresh:
                 break
             self.opened = merged(self.opened, fresh)
-            self.world.reset(self.opened)
+            restart(self.world, self.opened, seen=self.policy.seen)
             self.assigner = Assigner(self.world, self.policy)
             assignment = self.assigner.run(pods)
         self.world.work.begun()
@@ -178,7 +179,7 @@ class Search:
 
     def _late(self, left: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """Try the pods that are left over once more, now that all others have their nodes."""
-        standing = Standing(self.world, self.limits, self.opened)
+        standing = Standing(self.world, self.limits, self.opened, seen=self.policy.seen)
         standing.count(self.existing, self.bought)
         latecomers = Latecomers(standing, self.columns, self.existing)
         for position in self.emptier:
@@ -226,7 +227,10 @@ class Search:
         plan = self._plan(claims, left, proof)
         pods = sum(len(place.pods) for place in case.placed)
         berths = tuple(berths_of(self.existing, self.bought)) if pods <= _FEW_PODS else ()
-        return Answer(plan, openings.surprises(self.bought), case, not quick, berths, tuple(left))
+        surprises = openings.surprises(self.bought)
+        if self.policy.seen:
+            surprises = merged(surprises, openings.unseen(self.bought, left))
+        return Answer(plan, surprises, case, not quick, berths, tuple(left))
 
     def _plan(self, claims: tuple[PlannedClaim, ...], left: list[tuple[int, str]], proof: Proof) -> Plan:
         world, hourly = self.world, sum(item.price for item in claims)

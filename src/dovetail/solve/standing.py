@@ -10,10 +10,10 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.demand.topology import SPREAD, DomainOf
-from dovetail.solve.openings import Opened
+from dovetail.solve.demand.topology import SPREAD, DomainOf, Group
 from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.placing.judge import Judge
+from dovetail.solve.placing.seen import Opened, on_nodes, restart
 from dovetail.solve.purchase import Purchase
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import Pins, World, expanded, lookup, pinned
@@ -41,18 +41,20 @@ class Site:
 class Standing:
     """Invariant: counters hold all pods that have a place; spreads look at what is there or still open."""
 
-    def __init__(self, world: World, limits: Limits, opened: Opened) -> None:
+    def __init__(self, world: World, limits: Limits, opened: Opened, *, seen: bool = False) -> None:
+        """`seen`: spreads look at no other domains than those of nodes, and those `opened`."""
         self.world = world
+        self._known = opened if seen else None
         self.limits = limits
         self.sites: list[Site] = []
-        world.reset(opened)
+        restart(world, opened, seen=seen)
         self.judge = Judge(world)
         self._spreads = [
             (index, group) for index, group in enumerate(world.topology.groups) if group.id.kind == SPREAD
         ]
         self._owners = {index: self._owners_of(index) for index, _ in self._spreads}
         # Domains of nodes that count, per spread: they are there, whatever may be bought.
-        self._there = {index: dict.fromkeys(self._on_nodes(index)) for index, _ in self._spreads}
+        self._there = {index: dict.fromkeys(on_nodes(world, index)) for index, _ in self._spreads}
         self._allowed: list[bytes] = []  # columns, per pool, at the last look
 
     def count(self, existing: Mapping[int, Sequence[Unit]], bought: Iterable[Purchase]) -> None:
@@ -105,15 +107,20 @@ class Standing:
             if not fresh:
                 group.universe.update(there)
                 continue
-            found = sorted(
-                {domain for shape in self._owners[index] for domain in self._open(shape, group.id.key)}
-            )
+            found = self._beyond(index, group)
             if group.id.key == HOSTNAME:
                 group.closed = bool(there) and not found
                 group.universe = dict(there)
             else:
                 group.universe = {**there, **{domain: None for domain in found if domain}}
         self.judge = Judge(self.world)
+
+    def _beyond(self, index: int, group: Group) -> list[str]:
+        """The domains that one more node could open."""
+        if self._known is not None and self._there[index]:
+            return sorted(self._known.get(group.id, ()))
+        key = group.id.key
+        return sorted({domain for shape in self._owners[index] for domain in self._open(shape, key)})
 
     def opens_too_much(self, pins: Pins, wanted: Requirements, pool: int) -> bool:
         """True iff a new node would be an empty domain of a spread whose pods stand too far ahead of it."""
@@ -130,12 +137,6 @@ class Standing:
 
     def _owners_of(self, index: int) -> list[Shape]:
         return [shape for shape in self.world.shapes if any(index in level.owned for level in shape.levels)]
-
-    def _on_nodes(self, index: int) -> Iterator[str]:
-        world, key = self.world, self.world.topology.groups[index].id.key
-        for row in range(len(world.problem.nodes)):
-            if world.counts_on(row, index) and (domain := world.nodes.domain(row, key)):
-                yield domain
 
     def _note(self, site: Site) -> None:
         """Its domains are there for the spreads that count it, as far as it is certain which these are."""

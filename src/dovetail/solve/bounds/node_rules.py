@@ -38,7 +38,7 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
     stuck = {
         group
         for (shape, level), each in zip(kinds, both, strict=True)
-        if each and not _endless(world, shape, level)
+        if each and not endless(world, shape, level)
         for group in each
     }
     capped = sorted(
@@ -58,7 +58,7 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
     )
 
 
-def _endless(world: World, shape: int, level: int) -> bool:
+def endless(world: World, shape: int, level: int) -> bool:
     """True iff one more node can be bought for such a pod whatever else is bought."""
     free = [table.index for table in world.tables if table.pool.limits is None and not world.commons.any]
     if len(free) == len(world.tables):

@@ -35,7 +35,7 @@ from dovetail.solve.work import Work
 
 # (partial loads that are followed, times the price), until it is told what a node holds at most.
 # What is a little too much is easier to rule out than what is just too much.
-_WIDEST = 20_000
+_WIDEST, _ENDLESS = 20_000, 1 << 62
 _SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), (_WIDEST, 1.003))
 _SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
 _NEAR = 0.97  # the same where column generation has been tried in another way
@@ -57,8 +57,9 @@ class Prover:
         very same market."""
         self._scope = scope
         self._work = work
-        # Of a plan for less, if one was come upon; by columns of the scope.
+        # Of a plan for less, if one was come upon: by columns of the scope, and what it costs.
         self.better: tuple[Load, ...] = ()
+        self.price = _ENDLESS
         self._bought: list[Purchase] = []  # by a column generation of its own
         self.hurried = early is not None and scope.feasible.size > _LARGE and work.late
         known = early.duals(scope) if early and (self.hurried or early.same(scope)) else None
@@ -132,7 +133,7 @@ class Prover:
             worth[kind[item.pods[0]]] = item.each
         search.offer(self._bought)
         bound = search.run(worth, self._taken(worth), linear.bound)
-        self.better = search.better
+        self._found(search)
         return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
 
     def rooms(self, linear: Proof, hourly: int) -> Proof:
@@ -140,11 +141,18 @@ class Prover:
         if self._told and self._told.rooms and not len(self.free):
             bound = self._told.rooms
         else:
-            bound = self._search(hourly).by_rooms(pods=False)
+            search = self._search(hourly)
+            bound = search.by_rooms(pods=False)
+            self._found(search)
         return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
 
     def _search(self, hourly: int) -> WholeNumbers:
-        return WholeNumbers(self._scope, self.goods, (self.free, self._copies), hourly, self._work)
+        price = min(hourly, self.price)
+        return WholeNumbers(self._scope, self.goods, (self.free, self._copies), price, self._work)
+
+    def _found(self, search: WholeNumbers) -> None:
+        if search.better:
+            self.better, self.price = search.better, search.price
 
     def dearest(self) -> Proof:
         """One pod that no free room holds by itself has to be on a node that is bought.
@@ -215,6 +223,7 @@ def prove(
         rooms = prover.rooms(best, hourly)
         if rooms.bound >= hourly * _CLOSE:
             return rooms
+        hourly = min(hourly, prover.price)
     if found is not None and max(dearest.bound, best.bound) < hourly:
         best = max(best, prover.columns(found, best.bound), key=_bound)
     between = ruled() if ruled and max(dearest.bound, best.bound) < hourly * _CLOSE else 0

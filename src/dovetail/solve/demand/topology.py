@@ -59,6 +59,8 @@ class Group:
     owners: dict[str, int] = field(default_factory=dict)
     universe: dict[str, None] = field(default_factory=dict)  # domains that hold the least count down
     closed: bool = False  # True iff no new node may be bought for its owners, so that hosts are known as well
+    # Where set: a domain takes `max_skew` pods more than these at most, whatever else the rule allows.
+    running: Mapping[str, int] | None = None
 
     def least(self) -> int:
         """The count that skew is measured from."""
@@ -76,7 +78,9 @@ class Group:
         if not domain:
             return False
         if kind == SPREAD:
-            return self.matched.get(domain, 0) + itself - self.least() <= self.id.max_skew
+            count = self.matched.get(domain, 0) + itself
+            crowded = self.running is not None and count - self.running.get(domain, 0) > self.id.max_skew
+            return not crowded and count - self.least() <= self.id.max_skew
         return self.matched.get(domain, 0) > 0 or (itself and not any(self.matched.values()))
 
     def allows_matched(self, domain: str) -> bool:

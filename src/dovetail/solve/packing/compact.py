@@ -8,6 +8,7 @@ import highspy
 import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.packing.fractions import shares
 from dovetail.solve.packing.integer import minimum
 from dovetail.solve.packing.market import Market
 from dovetail.solve.packing.whole import LESS, Load, Whole
@@ -16,7 +17,10 @@ from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
 _MOST_CELLS = 3_000  # offerings times kinds, where only nodes are whole
+_SHARED_CELLS = 1_500  # the same where shares of nodes are looked at as well
 _WHOLE_CELLS = 800  # the same where pods are whole too; more take too long
+_MOST_NODES = 40  # to which pods are given one by one
+_SHARE, _LITTLE = 0.5, 0.25  # of the work left: where shares of nodes are looked at, and where they are not
 _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 
 
@@ -40,7 +44,8 @@ def whole_nodes(
 
     Plans that do not cost less than `limit`, in nano-dollars per hour, are not looked for.
     What nodes of one offering hold together is what their room is in sum: sharp where a plan has few nodes.
-    Where pods are whole and no two nodes are of one offering, it is a plan indeed.
+    Shares of nodes, as whole pods take them, make up for most of that. Where all pods find room on such nodes
+    indeed, that is a plan.
     """
     size = goods.feasible.size
     if size > (_WHOLE_CELLS if pods else _MOST_CELLS) or not len(goods.price) or not work.left:
@@ -63,27 +68,75 @@ def whole_nodes(
         goods.demand.astype(float),
         limits=(takes, np.minimum(goods.most, 1).astype(np.float64)),
     )
+    if size <= _SHARED_CELLS:
+        model = _sharper(model, goods, feasible)
     whole, parts = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
     model.integrality_ = [whole if pods else parts] * (model.num_col_ - len(most)) + [whole] * len(most)
-    answer = minimum(model, work, below=limit * LESS / NANO_DOLLARS)
+    share = _SHARE if size <= _SHARED_CELLS else _LITTLE
+    answer = minimum(model, work, share=share, below=limit * LESS / NANO_DOLLARS)
     bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
-    if answer.values is None or not pods:
+    if answer.values is None:
         return Whole(bound)
-    return Whole(bound, _loads(answer.values, feasible, len(goods.price)))
+    nodes = np.rint(answer.values[-len(most) :]).astype(np.int64)
+    nodes[len(goods.price) :] = 1
+    return Whole(bound, _filled(goods, work, (feasible, room), nodes))
 
 
-def _loads(values: Floats, feasible: Mask, sold: int) -> tuple[Load, ...]:
-    """The loads of single nodes and free rooms; none if several nodes share one."""
+def _sharper(model: highspy.HighsLp, goods: Market, feasible: Mask) -> highspy.HighsLp:
+    """The model with shares of nodes that whole pods take. `feasible` (S, K): what is sold comes first."""
     shape_of, column_of = np.nonzero(feasible)
-    amounts = np.rint(values).astype(np.int64)
-    nodes = amounts[len(shape_of) :]
-    if nodes[:sold].max(initial=0) > 1:
+    first = model.num_col_ - feasible.shape[1]
+    columns: list[Amounts] = []
+    values: list[Floats] = []
+    for number in range(len(goods.price)):
+        mine = np.flatnonzero(column_of == number)
+        for share in shares(goods.vectors[shape_of[mine]], goods.room[number]):
+            some = np.flatnonzero(share)
+            columns.append(np.append(mine[some], first + number))
+            values.append(np.append(share[some], -1.0))
+    row = np.repeat(np.arange(len(columns)) + model.num_row_, [len(each) for each in columns])
+    starts = np.array(model.a_matrix_.start_)
+    before = np.repeat(np.arange(model.num_col_), np.diff(starts))
+    column = np.concatenate([before, *columns])
+    row = np.concatenate([np.array(model.a_matrix_.index_), row])
+    value = np.concatenate([np.array(model.a_matrix_.value_), *values])
+    order = np.lexsort((row, column))
+    extra = len(columns)
+    model.num_row_ += extra
+    model.row_lower_ = np.concatenate([model.row_lower_, np.full(extra, -highspy.kHighsInf)])
+    model.row_upper_ = np.concatenate([model.row_upper_, np.zeros(extra)])
+    model.a_matrix_.start_ = np.searchsorted(column[order], np.arange(model.num_col_ + 1)).astype(np.int32)
+    model.a_matrix_.index_ = row[order].astype(np.int32)
+    model.a_matrix_.value_ = value[order]
+    return model
+
+
+def _filled(goods: Market, work: Work, places: tuple[Mask, Amounts], nodes: Amounts) -> tuple[Load, ...]:
+    """All pods on so many nodes (K,) of each column, the last of which are free rooms; () if that fails.
+
+    `places`: who may be there (S, K), and their size (K, R).
+    """
+    feasible, room = places
+    column = np.repeat(np.arange(len(nodes)), nodes)
+    feasible = feasible[:, column]
+    if len(column) > _MOST_NODES or feasible.size > _WHOLE_CELLS or not work.left:
         return ()
+    scale = np.maximum(goods.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+    every = np.zeros(len(column)), np.ones(len(column))
+    needs, demand = goods.vectors / scale, goods.demand.astype(np.float64)
+    model = compact_model(feasible, needs, room[column] / scale, every, demand)
+    model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
+    answer = minimum(model, work)
+    if answer.values is None:
+        return ()
+    shape_of, node_of = np.nonzero(feasible)
     counts = np.zeros(feasible.T.shape, dtype=np.int64)
-    counts[column_of, shape_of] = amounts[: len(shape_of)]
+    counts[node_of, shape_of] = np.rint(answer.values[: len(shape_of)])
+    sold = len(goods.price)
     return tuple(
-        Load(counts[column], column if column < sold else column - sold, 1, free=column >= sold)
-        for column in np.flatnonzero(counts.any(axis=1)).tolist()
+        Load(counts[node], where if where < sold else where - sold, 1, free=where >= sold)
+        for node, where in enumerate(column.tolist())
+        if counts[node].any()
     )
 
 

@@ -53,11 +53,18 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     # Where rules tie pods together, whole nodes prove little: they are looked at last.
     tied = packer.visitors or any(shape.involved for shape in packer.world.shapes)
     idle = tied or len(start.bins) > MANY_NODES
-    told = Told(goods, 0 if idle else whole_nodes(goods, packer.world.work).bound)
+    assembler = _Assembler(packer, goods, limits)
+    told = Told(goods)
+    if not idle:
+        enough = start.price if not start.left.any() else float("inf")
+        found = whole_nodes(goods, packer.world.work, limit=enough)
+        bought = [Purchase(load.counts, load.column, load.number) for load in found.plan]
+        if (whole := assembler.whole(bought)) is not None:
+            start = min(start, whole, key=rank)
+        told = replace(told, rooms=found.bound)
     if start.price <= told.rooms * _OPTIMAL and not start.left.any():
         return Refined(start, np.zeros(len(packer.items)), told.rooms, told)
     generator = Generator(goods, packer.world.work)
-    assembler = _Assembler(packer, goods, limits)
     packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=rank)
     least = max(told.rooms, generator.cost)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
@@ -95,6 +102,22 @@ class _Assembler:
 
         When it is late and much is left, it stays left: there is a packing of all of it already.
         """
+        packer = self._packer
+        packing, limits = self._made(bought)
+        rest = packing.left
+        much = rest.sum() > _LITTLE * packer.demand.sum()
+        if rest.any() and not (much and packer.world.work.late):
+            others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)
+            return Packing([*packing.bins, *others.bins], others.left)
+        return packing
+
+    def whole(self, bought: list[Purchase]) -> Packing | None:
+        """The nodes, if they are there and hold all items."""
+        packing, _ = self._made(bought)
+        return None if packing.left.any() else packing
+
+    def _made(self, bought: list[Purchase]) -> tuple[Packing, Limits]:
+        """The nodes that no rule and no limit forbids, with what they leave."""
         packer, limits = self._packer, self._limits.copy()
         rest = packer.demand.copy()
         packing = Packing([], rest)
@@ -112,8 +135,4 @@ class _Assembler:
                 packing.bins.extend([made] * copies)
                 rest -= purchase.counts * copies
                 limits.take(made)
-        much = rest.sum() > _LITTLE * packer.demand.sum()
-        if rest.any() and not (much and packer.world.work.late):
-            others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)
-            return Packing([*packing.bins, *others.bins], others.left)
-        return Packing(packing.bins, rest)
+        return Packing(packing.bins, rest), limits

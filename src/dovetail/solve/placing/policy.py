@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.demand.topology import AFFINITY
 from dovetail.solve.placing.items import Item
+from dovetail.solve.placing.seen import matters
 from dovetail.solve.supply.world import Pins, World
 
 _FAVOURED = 4  # domains that are tried
@@ -33,6 +34,7 @@ class Policy:
     roomy: bool = False  # nodes that exist take whom others must be near only if these fit there as well
     apart: bool = False  # pods that others must be near go to different hosts as long as there are any
     plain: bool = False  # all preferences are given up from the start
+    seen: bool = False  # spreads look at nodes that are there, and not at those that could be bought
     first: tuple[int, ...] = ()  # shapes whose turn comes before all others but those that they must be near
     ahead: bool = False  # before those as well
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape; followed if legal
@@ -81,6 +83,8 @@ def _owned(world: World, shape: int) -> tuple[int, ...]:
 
 def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:
     """What else is worth a try after these items, whose domains were picked by default."""
+    if matters(world):
+        yield Policy(seen=True)
     keys = sorted({key for item in items for key, _ in item.pins})
     if keys:
         yield Policy(even=True)

@@ -35,7 +35,9 @@ def share_out(
     if not spreads:
         return _in_turn(sorted(slots, key=_order), pods)
     values = [dict(slot.pins) for slot in slots]
-    if len(spreads) > 1 or any(value[spreads[0].id.key] not in spreads[0].universe for value in values):
+    group = spreads[0]
+    unlike = group.running is not None or any(value[group.id.key] not in group.universe for value in values)
+    if len(spreads) > 1 or unlike:
         return _one_by_one(spreads, slots, pods, used)
     return _by_quota(spreads[0], slots, pods, cheapest=cheapest)
 
@@ -78,16 +80,24 @@ def _by_quota(group: Group, slots: Sequence[Slot], pods: int, *, cheapest: bool)
 def _one_by_one(
     spreads: Sequence[Group], slots: Sequence[Slot], pods: int, used: Collection[Pins]
 ) -> list[tuple[Slot, int]]:
-    """Pod by pod, each to the emptiest domains that all spreads allow."""
+    """Pod by pod, each to the emptiest domains that all spreads allow, unknown ones last if that matters."""
     trial = [replace(group, matched=dict(group.matched), universe=dict(group.universe)) for group in spreads]
     ordered = sorted(slots, key=_order)
     domains = [[dict(slot.pins)[group.id.key] for group in trial] for slot in ordered]
+    last = [
+        slot.beyond
+        or any(
+            group.running is not None and name not in group.universe
+            for group, name in zip(trial, names, strict=True)
+        )
+        for slot, names in zip(ordered, domains, strict=True)
+    ]
     taken = [0] * len(ordered)
     fresh = [slot.row < 0 and slot.pins not in used for slot in ordered]
     for _ in range(pods):
         legal = [
             (
-                ordered[index].beyond,
+                last[index],
                 sum(group.matched.get(name, 0) for group, name in zip(trial, names, strict=True)),
                 fresh[index] and not taken[index],
                 index,

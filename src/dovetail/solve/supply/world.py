@@ -97,7 +97,7 @@ class World:
         """As if nothing had been placed; `opened`: domains that other nodes will open, per spread."""
         self.nodes.reset()
         for group, (matched, owners, universe, closed) in zip(self.topology.groups, self.before, strict=True):
-            group.closed = closed
+            group.closed, group.running = closed, None
             group.matched, group.owners = dict(matched), dict(owners)
             group.universe = {**universe, **dict.fromkeys(opened.get(group.id, ()))}
 

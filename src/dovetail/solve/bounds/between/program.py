@@ -174,7 +174,9 @@ def program(world: World, terrain: Terrain) -> Rows:
             together(world, rows, index)
         elif group.id.kind != SPREAD:
             apart(world, rows, index)
-        elif group.id.key != HOSTNAME:
+        elif group.id.key == HOSTNAME:
+            spreads.add_hosts(index)
+        else:
             spreads.add(index)
     return rows
 

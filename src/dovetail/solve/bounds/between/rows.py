@@ -9,11 +9,11 @@ import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bounds.between.terrain import Terrain
+from dovetail.solve.packing.fractions import shares
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 
 _INFINITE = highspy.kHighsInf
-_STEPS = 8  # dual feasible functions that are tried per resource
 # Variable -> factor.
 Terms = Mapping[int, float]
 
@@ -146,7 +146,7 @@ class Rows:
     def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
         """A node holds whole pods, and one at least of those that it may be bought for."""
         terrain, node = self.terrain, self.nodes[site]
-        for factors in self._shares(site, [kind for kind, _ in there]):
+        for factors in shares(terrain.vectors[[kind for kind, _ in there]], terrain.room[site]).tolist():
             terms = {pods: share for (_, pods), share in zip(there, factors, strict=True) if share > 0}
             self.at_most({**terms, node: -1.0}, 0)
         if not all(terrain.own[kind, site] for kind, _ in there):
@@ -154,39 +154,8 @@ class Rows:
         for one, pods in there:
             for other, theirs in there:
                 if one < other and terrain.conflict[one, other]:
-                    shares = 1 / self.copies[one, site], 1 / self.copies[other, site]
-                    self.at_most({pods: shares[0], theirs: shares[1], node: -1.0}, 0)
-
-    def _shares(self, site: int, kinds: list[int]) -> list[tuple[float, ...]]:
-        """Shares of a node that pods of these kinds take, such that no node holds more than one in sum.
-
-        With dual feasible functions: a pod that asks for w of W counts as the floor of w (k + 1) / W over k.
-        """
-        terrain = self.terrain
-        found: dict[tuple[float, ...], None] = {}
-        room = terrain.room[site]
-        for resource in range(terrain.vectors.shape[1]):
-            need = terrain.vectors[kinds, resource]
-            if room[resource] <= 0 or not need.any():
-                continue
-            for k in range(1, _STEPS + 1):
-                whole = need * (k + 1) // room[resource]
-                exact = whole * room[resource] == need * (k + 1)
-                share = np.where(exact, whole / (k + 1), whole / k)
-                found.setdefault(tuple(share.tolist()))
-            for size in np.unique(need[need > 0]).tolist():
-                many = room[resource] // size
-                if many <= _STEPS:
-                    found.setdefault(tuple(np.where(need >= size, 1.0 / max(1, many), 0.0).tolist()))
-        kept: list[tuple[float, ...]] = []
-        linear = [tuple((terrain.vectors[kinds, r] / max(1, room[r])).tolist()) for r in range(len(room))]
-        for share in found:
-            if any(share) and not any(
-                all(a <= b + 1e-12 for a, b in zip(share, other, strict=True))
-                for other in (*linear, *(o for o in found if o != share))
-            ):
-                kept.append(share)
-        return kept
+                    mine, others = 1 / self.copies[one, site], 1 / self.copies[other, site]
+                    self.at_most({pods: mine, theirs: others, node: -1.0}, 0)
 
     def model(self) -> highspy.HighsLp:
         """The program, in dollars."""

@@ -1,4 +1,4 @@
-"""Spreads over anything but hostnames, as rows that hold in the end in whichever order pods come.
+"""Spreads as rows that hold in the end in whichever order pods come; hosts that can be bought are no domains.
 
 When the last pod that obeys a spread enters a domain, the pods there that obey it, with those that run there
 already, are at most `maxSkew` ahead of any domain that counts. Later only others come, so in the end the pods
@@ -8,11 +8,14 @@ them down as long as one more node could be bought there for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from dovetail.model.labels import HOSTNAME
 from dovetail.solve.bounds.between.rows import Rows
-from dovetail.solve.demand.topology import Group
+from dovetail.solve.bounds.node_rules import endless
 from dovetail.solve.supply.world import World
+
+_MOST_HOSTS = 24
 
 
 class Spreads:
@@ -38,6 +41,63 @@ class Spreads:
         for keys, owners in groups.items():
             self._skew(index, keys, owners)
             self._fewest(index, keys, owners)
+
+    def add_hosts(self, index: int) -> None:
+        """The rows of a spread over hosts, for the nodes that exist: what runs there counts as well."""
+        rows, terrain, groups = self._rows, self._rows.terrain, self._world.topology.groups
+        counted = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+        owners = [number for number in counted if index in terrain.kinds[number].owned]
+        hosts = self._hosts(index, owners)
+        if not owners or len(hosts) > _MOST_HOSTS:
+            return
+        most = groups[index].id.max_skew
+        full = self._beyond(owners, most) and len(owners) == len(counted)
+        total = int(terrain.demand[owners].sum())
+        for here, runs in hosts.items():
+            mine = rows.count(owners, [here])
+            if not mine or (runs <= min(hosts.values()) and runs < most):
+                continue
+            if full:
+                # A new host has `maxSkew` of them at most, in the end.
+                rows.at_most(mine, max(0, 2 * most - runs))
+            some = self._some(owners, [here])
+            for there, run in hosts.items():
+                ahead = runs - run
+                if ahead > 0:
+                    terms = {**rows.count(counted, [there], -1.0), **mine}
+                    gap = max(0.0, float(total + ahead - most)) if ahead > most else 0.0
+                    rows.at_most({**terms, some: gap} if gap else terms, most - ahead + gap)
+            # Each new host must have so many before one more of them goes here.
+            least = float(max(0, runs + 1 - most))
+            for site in self._sure(index, owners) if least else ():
+                bought = {rows.nodes[site]: least, **rows.count(counted, [site], -1.0)}
+                rows.at_most({**bought, some: least * total}, least * total)
+
+    def _hosts(self, index: int, owners: Sequence[int]) -> dict[int, int]:
+        """Existing nodes that count for all owners, by site: how many such pods run there."""
+        nodes = self._world.nodes
+        return {
+            site: self._held(index, host)
+            for site in self._sure(index, owners, there=True)
+            if (host := nodes.domain(site - self._first, HOSTNAME))
+        }
+
+    def _sure(self, index: int, owners: Sequence[int], *, there: bool = False) -> Iterator[int]:
+        """Sites of new nodes, or of those that are there, that count for all owners."""
+        terrain = self._rows.terrain
+        keys = {key for number in owners for key in terrain.kinds[number].spread_keys} - {HOSTNAME}
+        for site in range(self._first, len(terrain.price)) if there else range(self._first):
+            if terrain.counting[index].surely[site] and self._labelled(site, sorted(keys)):
+                yield site
+
+    def _beyond(self, owners: Sequence[int], most: int) -> bool:
+        """True iff a node has to be bought for some of them, and always can be."""
+        rows, terrain = self._rows, self._rows.terrain
+        there = range(self._first, len(terrain.price))
+        known = sum(any(site in rows.pods[number] for number in owners) for site in there)
+        kinds = [terrain.kinds[number] for number in owners]
+        always = all(endless(self._world, kind.shape, kind.level) for kind in kinds)
+        return always and int(terrain.demand[list(owners)].sum()) > most * known
 
     def _skew(self, index: int, keys: Sequence[str], owners: Sequence[int]) -> None:
         """No domain with owners is more than `maxSkew` ahead of one that counts or could be opened."""
@@ -134,8 +194,3 @@ class Spreads:
 
     def _held(self, index: int, domain: str) -> int:
         return self._world.before[index][0].get(domain, 0)
-
-
-def wide(group: Group, rows: Rows) -> bool:
-    """True iff the rule is about domains whose members are known."""
-    return group.id.key in rows.terrain.domains
