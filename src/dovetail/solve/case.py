@@ -82,9 +82,9 @@ class Answer:
     left: tuple[tuple[int, str], ...]  # (shape, pod) pairs without a place
 
     def proved(self) -> Answer:
-        """The same with the best proof."""
+        """The same with the best proof; what is proven already has to do once the time is over."""
         plan = self.plan
-        if self.proven or not plan.cost.hourly:
+        if self.proven or not plan.cost.hourly or self.case.desk.world.work.late:
             return self
         proof, _ = self.case.proof(plan.cost.hourly)
         cost = replace(plan.cost, lower_bound=min(plan.cost.hourly, proof.bound))

@@ -28,6 +28,7 @@ class Desk:
         self.proofs: dict[tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...], Proof] = {}
         self.hurried = False  # True iff a packing was cut short, so that a proof got its share
         self._room = self.world.nodes.room.copy()  # on existing nodes, before anything is placed
+        self._placeable: list[bool] | None = None  # per shape if alone, once somebody asked
         self.between = Between(self.world, self.columns)
         shapes = self.world.shapes
         self.feasible = self._feasible()
@@ -38,10 +39,15 @@ class Desk:
     def stranded(self, left: Iterable[str]) -> tuple[int, ...]:
         """The shapes of those of these pods that would fit somewhere if they were alone."""
         names = set(left)
+        if not names:
+            return ()
+        if self._placeable is None:
+            bought = self.feasible.any(axis=1).tolist()
+            self._placeable = [bought[shape.index] or self._on_node(shape) for shape in self.world.shapes]
         return tuple(
             shape.index
-            for shape in (self.world.shapes if names else ())
-            if not names.isdisjoint(shape.pods) and (self.feasible[shape.index].any() or self._on_node(shape))
+            for shape, alone in zip(self.world.shapes, self._placeable, strict=True)
+            if alone and not names.isdisjoint(shape.pods)
         )
 
     def _on_node(self, shape: Shape) -> bool:

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Iterable
 from typing import BinaryIO
 
+from dovetail.base.collector import collect_seldom
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning import wire
 from dovetail.solve.solver import solve
@@ -26,6 +27,7 @@ LENGTH = 8
 
 def main() -> None:
     """Answer questions for ever."""
+    collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
     # What anything prints goes to standard error: one stray byte would spoil the frames.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

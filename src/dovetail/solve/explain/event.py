@@ -86,7 +86,7 @@ class Explainer:
         table = world.tables[pool]
         both = table.base.add(*wanted)
         meets = table.type_mask(both)
-        fits = np.all((table.room >= shape.vector) | (shape.vector == 0), axis=1)
+        fits = table.fits(shape.vector)
         offered = self._sold(pool, both)
         text = _type_failure(bool(meets.any()), bool(fits.any()), bool(offered.any()))
         if not (meets & fits & offered).any() and (short := self._short(pool, both, meets & fits)):

@@ -66,7 +66,7 @@ def make_bin(
     if ground is None:
         ground = columns.grounds[key] = _ground(columns, (table, column, reservation), wanted)
     vector = sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector))
-    fits = np.all((table.room >= vector) | (vector == 0), axis=1)
+    fits = table.holding(vector)
     if table.index in limits.remaining:
         fits &= limits.types(table.index)
     world.work.spend(1 + len(fits) // _TYPES_PER_UNIT)

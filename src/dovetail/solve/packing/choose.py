@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,16 +83,17 @@ def _improved(
     """The best packing once it and the seeds are improved, as far as the work allows."""
     refined, seeds = what
     work, best = packer.world.work, refined.packing
-    by_duals = _opinions(packer, start)[2][0]
-    tastes = [refined.worth if refined.worth.any() else by_duals, by_duals]
-    improver, enough = Improver(packer, start), work.after(_SHARE)
-    for number, each in enumerate((best, *seeds)):
-        # Column generation knows neither limits nor visitors.
-        near = best.price <= bound * _GOOD and not (packer.visitors or best.left.any())
-        if near or not work.left or (number and work.used > enough):
-            break
-        better, _ = improver.run(each, tastes[number % len(tastes)], bound)
-        best = min(best, settled(packer, better, start), key=rank)
+    if work.left:
+        by_duals = _by_duals(packer, packer.least_costs())
+        tastes = [refined.worth if refined.worth.any() else by_duals, by_duals]
+        improver, enough = Improver(packer, start), work.after(_SHARE)
+        for number, each in enumerate((best, *seeds)):
+            # Column generation knows neither limits nor visitors.
+            near = best.price <= bound * _GOOD and not (packer.visitors or best.left.any())
+            if near or not work.left or (number and work.used > enough):
+                break
+            better, _ = improver.run(each, tastes[number % len(tastes)], bound)
+            best = min(best, settled(packer, better, start), key=rank)
     best = joined(packer, best, start)
     return best, _left(start, best)
 
@@ -107,29 +109,33 @@ def _split(merged: Lots, packing: Packing) -> Packing:
     return replace(packing, bins=merged.split(packing.bins))
 
 
-def _opinions(packer: Packer, start: Limits) -> list[_Opinion]:
+def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
     """What each item is worth and what each column is charged; what an item costs by itself first.
 
     Worth by itself makes loads of items that complement each other look best, so that they are bought first
     and what is left over keeps its balance. The relaxation's prices know no such difference.
     The last ones spend limits and reservations sparingly; they are tried only if pods were left over.
+    Once the time is over, nobody asks what anything is worth.
     """
-    shapes = packer.world.shapes
-    worth = [sum(shapes[shape].value for shape, _ in item.kinds) for item in packer.items]
-    by_duals = np.array(worth, dtype=np.float64)
-    alone = packer.least_costs()
-    by_duals = np.where(by_duals > 0, by_duals, alone)
+    late = packer.world.work.late
+    alone = np.ones(len(packer.items)) if late else packer.least_costs()
     price = packer.columns.price.astype(np.float64)
-    opinions = [
-        (alone, price, False),
-        (np.sqrt(by_duals * np.maximum(alone, 1e-9)), price, False),
-        (by_duals, price, False),
-    ]
+    yield alone, price, False
+    by_duals = _by_duals(packer, alone)
+    yield np.sqrt(by_duals * np.maximum(alone, 1e-9)), price, False
+    yield by_duals, price, False
     if start.any:
         each = np.ones_like(by_duals)
         scarce = start.shares() + 1e-12 * price
-        opinions += [(by_duals, scarce, True), (each, scarce, True), (each, np.ones_like(price), True)]
-    return opinions
+        yield from ((by_duals, scarce, True), (each, scarce, True), (each, np.ones_like(price), True))
+
+
+def _by_duals(packer: Packer, alone: Floats) -> Floats:
+    """The worth of each item at the relaxation's prices; `alone` where that is nothing."""
+    shapes = packer.world.shapes
+    worth = np.array([sum(shapes[shape].value for shape, _ in item.kinds) for item in packer.items])
+    found: Floats = np.where(worth > 0, worth, alone)
+    return found
 
 
 def _worth(merged: Lots, items: list[Item], worth: Floats) -> dict[int, float]:

@@ -127,6 +127,7 @@ class Packer(Stock):
             (worth + pace.pull[cells.kind])[wanted],
             total[wanted],
             self._clash[np.ix_(wanted, wanted)],
+            largest=self._twins is None,  # where many loads are as good, these are not the best
         )
         picks = int(np.max(np.count_nonzero(filled, axis=1), initial=0))
         self.world.work.spend(_FILLING + filled.size * (2 + picks) // CELLS_PER_UNIT)
@@ -219,10 +220,14 @@ class Packer(Stock):
         assert self._twins is not None
         credit = pace.credit[self.cells.kind].tolist()
         most = sum(credit[cell] * count for cell, count in option.counts)
+        dearest = int(self.columns.price[option.column])
         while True:
             load = self._twins.load(option.counts, option.column, left.tolist())
-            made = self.made(limits, option.column, load) if load else None
-            if made is None or most - sum(credit[item] * count for item, count in load) > made.price * _LOSS:
+            lost = most - sum(credit[item] * count for item, count in load)
+            if not load or lost > dearest * _LOSS:
+                break
+            made = self.made(limits, option.column, load)
+            if made is None or lost > made.price * _LOSS:
                 break
             self.buy(made, min(int(left[item]) // count for item, count in load), left, limits, bins)
 

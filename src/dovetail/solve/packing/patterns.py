@@ -7,7 +7,6 @@ import numpy as np
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 
-STRATEGIES = 3
 _ENOUGH = 0.8  # share of nodes, or of items, that is worked on as a whole
 _ENDLESS = 1e9  # copies
 _SMALL = 1_500  # nodes times items; of fewer, leaving some out takes longer than it saves
@@ -20,13 +19,16 @@ def fill(
     values: Floats,
     demand: Amounts,
     conflict: Mask,
+    *,
+    largest: bool = True,
 ) -> Amounts:
-    """Counts per node and item, shape (STRATEGIES * K, I), of K nodes with `room` (K, R), filled greedily.
+    """Counts per node and item, shape (N * K, I), of K nodes with `room` (K, R), filled greedily in N ways.
 
     `feasible` is (K, I), `vectors` (I, R), `values` (I,) what a bundle is worth, `conflict` (I, I).
-    Strategies: most value for the scarcest room that is left; largest first; best aligned with the room left.
+    The ways: most value for the scarcest room that is left; the largest first, if asked for; best aligned
+    with the room left.
     """
-    filling = _Filling(room, feasible, vectors, values, demand, conflict)
+    filling = _Filling((room, 3 if largest else 2), feasible, vectors, values, demand, conflict)
     while filling.step():
         pass
     return filling.counts
@@ -39,20 +41,28 @@ class _Filling:
     """
 
     def __init__(
-        self, room: Amounts, feasible: Mask, vectors: Amounts, values: Floats, demand: Amounts, conflict: Mask
+        self,
+        rooms: tuple[Amounts, int],
+        feasible: Mask,
+        vectors: Amounts,
+        values: Floats,
+        demand: Amounts,
+        conflict: Mask,
     ) -> None:
-        # Rows of a strategy stand together: those of the second begin and end here.
-        self._first, self._last = len(room), 2 * len(room)
-        self._rows, self._items = np.arange(STRATEGIES * len(room)), np.arange(len(vectors))
-        self.counts: Amounts = np.zeros((STRATEGIES * len(room), len(vectors)), dtype=np.int64)
-        self._left = np.tile(room, (STRATEGIES, 1)).astype(np.float64)
+        room, ways = rooms
+        # Rows of a way stand together: those of the largest first begin and end here.
+        self._first, self._last = len(room), (ways - 1) * len(room)
+        self._rows, self._items = np.arange(ways * len(room)), np.arange(len(vectors))
+        self.counts: Amounts = np.zeros((ways * len(room), len(vectors)), dtype=np.int64)
+        self._left = np.tile(room, (ways, 1)).astype(np.float64)
         self._scale = 1.0 / np.maximum(self._left, 1.0)
-        self._open = np.tile(feasible & (demand > 0), (STRATEGIES, 1))
+        self._open = np.tile(feasible & (demand > 0), (ways, 1))
         self._needs = vectors.astype(np.float64)
         self._asked = np.ascontiguousarray(self._needs.T)
         self._weight = np.maximum(values, 1e-9)
         self._root = np.sqrt(self._weight)
-        self._large = _sizes(self._needs, self._scale[: len(room)]) + 1e-9 * self._weight
+        sizes = _sizes(self._needs, self._scale[self._first : self._last])
+        self._large = sizes + 1e-9 * self._weight
         self._demand = demand
         self._lonely = np.diagonal(conflict)
         self._friends = ~conflict if conflict.any() else None  # who may join whom, (I, M)
@@ -60,7 +70,8 @@ class _Filling:
     def step(self) -> bool:
         """Put some copies of one item on each node; False when no node is open to anything."""
         for need, left in zip(self._asked, self._left.T, strict=True):
-            self._open &= need <= left[:, None]
+            if need.max() > left.min():
+                self._open &= need <= left[:, None]
         active: Mask = np.logical_or.reduce(self._open, axis=1)
         if not active.any():
             return False
@@ -68,7 +79,7 @@ class _Filling:
             active = self._narrowed(active)
         first, last = self._first, self._last
         scores = self._scores(first, last)
-        scores[~self._open] = -1.0
+        scores *= self._open  # all scores are positive
         pick = scores.argmax(axis=1)
         item, needs = self._items[pick], self._needs[pick]
         most = _copies(needs, self._left)

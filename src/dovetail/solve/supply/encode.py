@@ -101,11 +101,23 @@ class PoolTable:
         key = vector.tobytes()
         known = self._fits.get(key)
         if known is None:
-            known = np.ones(len(self.types), dtype=np.bool_)
-            for row in np.flatnonzero(vector).tolist():
-                known &= self.room[:, row] >= vector[row]
-            self._fits[key] = known
+            known = self._fits[key] = self.holding(vector)
         return known
+
+    def holding(self, vector: Amounts) -> Mask:
+        """The same, not remembered: for requests that hardly come up again."""
+        found = np.ones(len(self.types), dtype=np.bool_)
+        for row in np.flatnonzero(vector).tolist():
+            found &= self.room[:, row] >= vector[row]
+        return found
+
+    def foresee(self, vectors: Amounts) -> None:
+        """Work out for all these requests (N, R) at once what fits."""
+        found = np.ones((len(vectors), len(self.types)), dtype=np.bool_)
+        for row in range(vectors.shape[1]):
+            need = vectors[:, row][:, None]
+            found &= (need <= self.room[:, row]) | (need == 0)
+        self._fits.update(zip([vector.tobytes() for vector in vectors], found, strict=True))
 
     def combinations(self, keys: tuple[str, ...]) -> tuple[Amounts, list[tuple[str, ...]]]:
         """The different values of these labels together, and per column which of them it has, (C,)."""

@@ -68,8 +68,10 @@ class Nodes:
         """Nodes that suit and have room, in order of preference."""
         if not self.nodes:
             return []
-        fits = np.all((self.room >= vector) | (vector == 0), axis=1)
-        return [int(row) for row in np.flatnonzero(self.feasible(wanted, rules) & fits)]
+        fits = self.feasible(wanted, rules).copy()
+        for row in np.flatnonzero(vector).tolist():
+            fits &= self.room[:, row] >= vector[row]
+        return [int(row) for row in np.flatnonzero(fits).tolist()]
 
     def accepts(self, row: int, shape: Shape) -> bool:
         """True iff the pod's host ports and volumes suit as well."""

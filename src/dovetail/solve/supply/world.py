@@ -55,9 +55,10 @@ class World:
         }
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
         self.shapes: list[Shape] = interner.shapes(self.axis)
-        self._total = np.zeros(len(self.axis.names))  # what all pods ask for
-        for shape in self.shapes:
-            self._total += shape.vector * len(shape.pods)
+        vectors = np.array([shape.vector for shape in self.shapes], dtype=np.int64)
+        vectors = vectors.reshape(len(self.shapes), len(self.axis.names))
+        pods = np.array([len(shape.pods) for shape in self.shapes], dtype=np.float64)
+        self._total = pods @ vectors.astype(np.float64)  # what all pods ask for
         daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
         self.tables = [
             PoolTable(pool, index, self.axis, problem.extra(pool), problem.commons)
@@ -68,6 +69,7 @@ class World:
         for table in self.tables:
             taken, ports = reserve(table, daemons, self.well_known)
             table.reserve(taken)
+            table.foresee(vectors)
             self.overhead.append(taken)
             self.ports.append(ports)
         self.commons = Commons(problem, self.tables, (self.shapes, self.topology), strict=strict)
