@@ -42,7 +42,7 @@ class Desk:
         if not names:
             return ()
         if self._placeable is None:
-            bought = self.feasible.any(axis=1).tolist()
+            bought: list[bool] = np.asarray(self.feasible.any(axis=1)).tolist()
             self._placeable = [bought[shape.index] or self._on_node(shape) for shape in self.world.shapes]
         return tuple(
             shape.index
