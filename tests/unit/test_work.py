@@ -57,6 +57,25 @@ def test_what_it_took_to_find_domains_is_kept_back_half_as_much_again() -> None:
     assert over == {75: False, 76: True}
 
 
+def test_another_plan_is_made_as_long_as_the_least_that_it_takes_is_left() -> None:
+    moment = 0
+    stop = Deadline(100, lambda: moment)
+    work = Work(Budget(10), stop)
+    moment = 4
+    assert work.left
+    moment = 12
+    work.begun()
+    found = {}
+    for moment in (70, 77, 79, 80):  # late from 76 on; domains took 8, the end takes three times 4
+        found[moment] = work.late, work.another
+    assert found == {70: (False, True), 77: (True, True), 79: (True, True), 80: (True, False)}
+
+
+def test_nothing_is_known_of_the_time_that_another_plan_has_where_no_clock_ends_the_solve() -> None:
+    assert Work(Budget(0)).another
+    assert not Work(Budget(10), lambda: True).another
+
+
 def test_a_deadline_that_has_passed_leaves_no_time() -> None:
     assert Deadline(100, lambda: 200)() >= 1
 

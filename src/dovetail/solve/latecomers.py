@@ -141,7 +141,7 @@ class Latecomers:
         limits = self._standing.limits
         limits.give_back(site.purchase.made)
         site.purchase = Purchase(offer.made, (*site.purchase.parts, (offer.item, [(attempt.pod,)])))
-        self._settle(attempt, site, offer)
+        self._settle(site, offer)
 
     def _grown(self, attempt: Attempt, site: Site) -> Offer | None:
         """The bought node with the pod on it, None if it cannot be there."""
@@ -180,14 +180,14 @@ class Latecomers:
     def _buy(self, attempt: Attempt, offer: Offer) -> Site:
         made = Purchase(offer.made, ((offer.item, [(attempt.pod,)]),))
         site = self._standing.site(made, offer.pins)
-        self._settle(attempt, site, offer)
+        self._settle(site, offer)
         return site
 
-    def _settle(self, attempt: Attempt, site: Site, offer: Offer) -> None:
+    def _settle(self, site: Site, offer: Offer) -> None:
         standing, made = self._standing, offer.made
         site.pins = offer.pins
         standing.limits.take(made)
-        standing.add(site, offer.item, Unit(attempt.shape.index, attempt.number, attempt.pod))
+        standing.add(site, offer.item, 1)
         standing.settle(site)
 
     def _cheapest(

@@ -55,7 +55,7 @@ def _best(desk: Desk) -> Plan:
     left = desk.stranded(best.plan.left)
     enough = work.used + max(_CHEAP, work.rest // 2)
     for other in fuller(desk.world, left) if left else ():
-        if work.late or work.used + each > enough:
+        if not work.another or work.used + each > enough:
             break
         answer, _ = _settled(desk, other)
         if answer.rank < best.rank:

@@ -68,8 +68,8 @@ class Standing:
         for purchase in bought:
             pins = {pin for item, _ in purchase.parts for pin in item.pins}
             site = self.site(purchase, tuple(sorted(pins)))
-            for item, unit in purchase.units():
-                self.add(site, item, unit)
+            for item, bundles in purchase.parts:
+                self.add(site, item, len(bundles))
             self._note(site)
         self.refresh()
 
@@ -87,10 +87,12 @@ class Standing:
         """The host name that the next site will have."""
         return f"bought-{len(self.sites)}"
 
-    def add(self, site: Site, item: Item, unit: Unit) -> None:
-        """Count a pod on a bought node."""
+    def add(self, site: Site, item: Item, bundles: int) -> None:
+        """Count so many bundles on a bought node."""
         ground = self.judge.ground((site.purchase.made.pool,), item.wanted, site.pins)
-        self.judge.count(self.world.shapes[unit.shape], unit.level, site.domain_of, 1, ground)
+        domain_of = site.domain_of
+        for shape, level in item.kinds:
+            self.judge.count(self.world.shapes[shape], level, domain_of, bundles, ground)
 
     def settle(self, site: Site) -> None:
         """A site is new or became another node: look which domains are there, and which are still open."""

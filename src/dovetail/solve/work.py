@@ -39,13 +39,14 @@ class Deadline:
         self._begun = now()
         self._whole = max(0, instant - self._begun)
         self._kept = 0.0
+        self._first = self._placing = 0.0  # what encoding took, and finding domains for all pods
         self._asked = self._judged = False
 
     def __call__(self) -> float:
         """The share of the time that is over."""
         passed = self._now() - self._begun
         if not self._asked:
-            self._asked = True
+            self._asked, self._first = True, passed
             self._keep(_END * passed)
         return passed / (self._whole - self._kept) if self._whole else 1.0
 
@@ -54,11 +55,17 @@ class Deadline:
         if not self._judged:
             self._judged = True
             self()
-            passed = self._now() - self._begun
-            self._keep(self._kept + _AGAIN * (passed - self._kept / _END))
+            self._placing = self._now() - self._begun - self._first
+            self._keep(self._kept + _AGAIN * self._placing)
 
     def _keep(self, much: float) -> None:
         self._kept = min(much, _MOST * self._whole)
+
+    @property
+    def another(self) -> bool:
+        """True iff one more plan, made in as little time as can be, would still be there in time."""
+        passed = self._now() - self._begun
+        return passed + self._placing + _END * self._first < self._whole
 
     @property
     def seconds(self) -> float:
@@ -103,6 +110,11 @@ class Work:
         if self.over < 1:
             self.over = max(self.over, self._stop())
         return self.over >= 1
+
+    @property
+    def another(self) -> bool:
+        """True iff there is time for one more plan, though perhaps for no more than what a plan needs."""
+        return not self.late or (isinstance(self._stop, Deadline) and self._stop.another)
 
     @property
     def seconds(self) -> float:
