@@ -91,10 +91,11 @@ class Work:
         self.used += units
 
     @contextmanager
-    def sparing(self, share: float) -> Iterator[None]:
-        """In there, that share of what is left now is not touched."""
+    def sparing(self, share: float, of_time: float | None = None) -> Iterator[None]:
+        """In there, that share of what is left now is not touched; the same of the time if not said."""
         kept, rest = self._kept, 0.0 if self.late else 1 - self.over
-        self._kept = kept[0] + int(self.rest * share), kept[1] + rest * share
+        time = share if of_time is None else of_time
+        self._kept = kept[0] + int(self.rest * share), kept[1] + rest * time
         try:
             yield
         finally:

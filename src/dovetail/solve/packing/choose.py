@@ -21,6 +21,7 @@ from dovetail.solve.supply.world import World
 
 _GOOD = 1.002  # times the price in fractions: local search has nothing to find there
 _MANY = 1_000  # lots; beyond it column generation does not come to an end
+_AGAIN = 0.6  # of the time left: kept for another round, which limits make necessary
 _SHARE = 0.15  # of the work left: for greedy packings to start from
 _Opinion = tuple[Floats, Floats, bool]
 
@@ -45,11 +46,12 @@ def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> 
     )
     refined = Refined(seeds[0], np.zeros(len(packer.items)), least)
     bound = 0.0 if packer.visitors else least
-    refinable = world.work.left and len(packer.items) <= _MANY
-    if refinable and seeds[0].price > least * _GOOD:
-        refined = refine(packer, seeds[0], start)
-        bound = 0.0 if packer.visitors else max(least, refined.cost)
-    packing, limits = _improved(packer, start, (refined, seeds), bound)
+    with world.work.sparing(0.0, of_time=_AGAIN if seeds[0].left.any() else 0.0):
+        refinable = world.work.left and len(packer.items) <= _MANY
+        if refinable and seeds[0].price > least * _GOOD:
+            refined = refine(packer, seeds[0], start)
+            bound = 0.0 if packer.visitors else max(least, refined.cost)
+        packing, limits = _improved(packer, start, (refined, seeds), bound)
     worth = _worth(merged, items, refined.worth) if refined.worth.any() else {}
     return Choice(_split(merged, packing), limits, worth, refined.told)
 
