@@ -18,6 +18,7 @@ _SLACK = 1e-9  # share by which bounds are raised for rounding in floating point
 _LABELS_PER_UNIT = 6
 _RELAXATION = 300  # units of work for a linear program of one column
 _CELLS_PER_UNIT = 1_000  # of prices times columns times items
+_NARROW = 200  # partial loads that are still followed once the time is over
 _STEP = 50  # units of work for each item that is put into partial loads, however few
 
 
@@ -167,6 +168,7 @@ class Knapsacks:
             bound = rest.most(step + 1, value, room) * (1 + _SLACK)
             chosen = np.flatnonzero(bound > above)
             self._work.spend(_STEP + len(parent) // _LABELS_PER_UNIT)
+            width = min(width, _NARROW) if self._work.late else width
             if len(chosen) > width:
                 chosen = chosen[np.argsort(-bound[chosen], kind="stable")]
                 missed = max(missed, float(bound[chosen[width]]))
