@@ -51,9 +51,10 @@ class Follower(Latecomers):
         place = {shape: index for index, shape in enumerate(turns)}
         waiting.sort(key=lambda each: place.get(each[1], 0))
         before = len(waiting) + 1
-        while 0 < len(waiting) < before and not self._world.work.late:
+        work = self._world.work
+        while 0 < len(waiting) < before and not work.late:
             before = len(waiting)
-            waiting = [each for each in waiting if not self._seat(*each)]
+            waiting = [each for each in waiting if work.late or not self._seat(*each)]
         self._aim = None
         return waiting
 

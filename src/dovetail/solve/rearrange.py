@@ -39,13 +39,17 @@ def rearranged(desk: Desk, answer: Answer) -> Answer:
     return best
 
 
-def followed(desk: Desk, berths: tuple[Berth, ...]) -> Answer:
-    """The plan that comes nearest to an answer; pods whom rules keep from their nodes in it go elsewhere."""
+def followed(desk: Desk, berths: tuple[Berth, ...]) -> Answer | None:
+    """The plan that comes nearest to an answer; pods whom rules keep from their nodes in it go elsewhere.
+
+    None once the time is over.
+    """
     moves = [Move(berths, turns=turns) for turns in turns_of(berths)]
     policies = [Policy(), Policy(seen=True)] if matters(desk.world) else [Policy()]
     ways = [(move, policy) for policy in policies for move in moves]
     best, policy = min(ways, key=lambda way: Search(desk, {}, way[1]).move(way[0]).rank)
-    return Search(desk, {}, policy).move(best).written()
+    moved = Search(desk, {}, policy).move(best)
+    return None if desk.world.work.late else moved.written()
 
 
 def _improved(desk: Desk, best: Answer, enough: int) -> Answer | None:

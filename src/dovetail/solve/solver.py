@@ -78,9 +78,9 @@ def _best(desk: Desk) -> Plan:
     return rearranged(desk, best).plan
 
 
-def _better(best: Answer, other: Answer) -> Answer:
+def _better(best: Answer, other: Answer | None) -> Answer:
     """The better one, with what is proven of it."""
-    return other.proved() if other.rank < best.rank else best
+    return other.proved() if other is not None and other.rank < best.rank else best
 
 
 def _settled(desk: Desk, policy: Policy) -> tuple[Answer, list[Item]]:

@@ -115,7 +115,8 @@ class _Groups:
         if not len(others):
             return
         self._packer.world.work.spend(len(others) * _UNITS_PER_LOAD)
-        column, price = self._packer.cheapest(self._load[row] + self._load[others])
+        most = self._price[row] + float(self._price[others].max())
+        column, price = self._packer.cheapest(self._load[row] + self._load[others], most)
         saved = self._price[row] + self._price[others] - price
         saved[saved < 0] = -np.inf
         self._saved[row, others] = self._saved[others, row] = saved

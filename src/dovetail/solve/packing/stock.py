@@ -61,6 +61,7 @@ class Stock:
             self.kept = np.union1d(some, self.offered[columns.reserved[self.offered]])
         free = self.offered[~columns.reserved[self.offered]]
         self.sold: Amounts = free[np.argsort(columns.price[free], kind="stable")]
+        self._sold_price = columns.price[self.sold]
 
     @cached_property
     def conflict(self) -> Mask:
@@ -78,14 +79,14 @@ class Stock:
             np.minimum(least, cost, out=least)
         return np.where(np.isfinite(least), least, 0.0)
 
-    def cheapest(self, loads: Amounts) -> tuple[Amounts, Floats]:
-        """The cheapest column for each load (N, I), and its price: infinite where none holds it.
+    def cheapest(self, loads: Amounts, most: float = np.inf) -> tuple[Amounts, Floats]:
+        """The cheapest column for each load (N, I), and its price: infinite where none up to `most` holds it.
 
         Limits and reservations are left out.
         """
         wanted = np.flatnonzero(loads.any(axis=0))
         loads = loads[:, wanted]
-        columns = self.sold
+        columns = self.sold[: max(1, int(np.searchsorted(self._sold_price, most, side="right")))]
         held = self.held(loads, self.vectors[wanted], self.lots.kind[wanted], columns)
         if self.lots.conflict.any():
             conflict, present = self.conflict_among(wanted), (loads > 0).astype(np.float32)

@@ -35,7 +35,8 @@ class Axis:
 
     def mapping(self, vector: Amounts) -> dict[str, int]:
         """The inverse of `vector`, without zeros."""
-        return {name: int(amount) for name, amount in zip(self.names, vector, strict=True) if amount}
+        amounts = zip(self.names, vector.tolist(), strict=True)
+        return {name: int(amount) for name, amount in amounts if amount}
 
 
 class PoolTable:
