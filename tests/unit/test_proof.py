@@ -136,7 +136,7 @@ def test_prices_of_another_relaxation_prove_something_when_it_is_late(asked: Sco
     offers = (other.room, other.price, asked.vectors)
     every = np.ones((len(kinds), len(other.price)), dtype=np.bool_)
     prices = relax(every, *offers, other.demand[kinds])
-    early = Early(prices, every.sum(axis=1), len(other.price), -1)
+    early = Early(lambda: prices, every.sum(axis=1), len(other.price), -1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dovetail.solve.bounds.prove._LARGE", 0)
         late = Prover(asked, Work(Budget(), lambda: 1.0), early)
@@ -150,7 +150,7 @@ def test_prices_of_another_relaxation_prove_something_when_it_is_late(asked: Sco
 def test_the_first_relaxation_is_not_solved_again_for_the_same_pods() -> None:
     asked = scope([[1, 2], [3, 1]], [4, 2], [([8, 8], 10**9), ([4, 8], 6 * 10**8)], [])
     prices = relax(asked.feasible, asked.room, asked.price, asked.vectors, asked.demand)
-    early = Early(prices, np.array([2, 2]), 2, 6)
+    early = Early(lambda: prices, np.array([2, 2]), 2, 6)
     assert Prover(asked, Work(Budget()), early).relaxation() == Prover(asked, Work(Budget())).relaxation()
     assert early.same(asked)
     assert not replace(early, pods=7).same(asked)

@@ -44,6 +44,7 @@ class Appraisal:
 def appraise(problem: Problem, work: Work) -> Appraisal:
     """The figures for all pods of a problem, its nodes as they are; without rules between pods."""
     desk = Desk(problem, work)
+    desk.appraise()
     world, shapes = desk.world, desk.world.shapes
     hosts = np.zeros((len(shapes), len(problem.nodes)), dtype=np.bool_)
     for shape in shapes:

@@ -30,11 +30,18 @@ class Desk:
         self._room = self.world.nodes.room.copy()  # on existing nodes, before anything is placed
         self._placeable: list[bool] | None = None  # per shape if alone, once somebody asked
         self.between = Between(self.world, self.columns)
-        shapes = self.world.shapes
         self.feasible = self._feasible()
         self.early = Early.of(self.world, self.columns, self.feasible)
-        for shape, value in zip(shapes, self.early.prices.worth.tolist(), strict=True):
-            shape.value = value
+        self._appraised = False
+        if work.left:
+            self.appraise()
+
+    def appraise(self) -> None:
+        """Find what pods are worth, once. A plan without any work left to improve it does without."""
+        if not self._appraised:
+            self._appraised = True
+            for shape, value in zip(self.world.shapes, self.early.prices().worth.tolist(), strict=True):
+                shape.value = value
 
     def stranded(self, left: Iterable[str]) -> tuple[int, ...]:
         """The shapes of those of these pods that would fit somewhere if they were alone."""

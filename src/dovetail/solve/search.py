@@ -132,6 +132,8 @@ class Search:
         if not items:
             return []
         self.items += items
+        if self.world.work.left or self.limits.any:  # limits may need opinions of what to leave over
+            self._desk.appraise()
         share = self._spared(items)
         with self.world.work.sparing(share):
             choice = choose(self.world, self.columns, self.limits, items)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
@@ -18,17 +20,17 @@ class Early:
     """Prices of resources for all S shapes of a world, whatever they give up and whether or not they find a
     place. Prices need not be the best ones of a scope to prove something about it."""
 
-    prices: Duals
+    prices: Callable[[], Duals]  # solved when somebody asks for the first time
     offerings: Amounts  # (S,) how many may hold each shape
     columns: int  # that may hold any
     pods: int
 
     @classmethod
     def of(cls, world: World, columns: Columns, feasible: Mask) -> Early:
-        """Solved for all shapes; `feasible` (S, C)."""
+        """For all shapes; `feasible` (S, C)."""
         sold = feasible & ~columns.reserved
         return cls(
-            prices=relax_shapes(world, columns, sold),
+            prices=cache(partial(relax_shapes, world, columns, sold)),
             offerings=sold.sum(axis=1),
             columns=int(np.count_nonzero(sold.any(axis=0))),
             pods=sum(len(shape.pods) for shape in world.shapes),
@@ -36,7 +38,7 @@ class Early:
 
     def duals(self, scope: Scope) -> Duals:
         """For the kinds of a scope; its rules cost nothing."""
-        some, known = list(scope.shapes), self.prices
+        some, known = list(scope.shapes), self.prices()
         extra = scope.vectors.shape[1] - known.resources.shape[1]
         resources = np.concatenate([known.resources, np.zeros((len(known.resources), extra))], axis=1)
         charged = np.concatenate([known.charged, np.zeros(extra)])

@@ -59,6 +59,7 @@ class _Filling:
         self._open = np.tile(feasible & (demand > 0), (ways, 1))
         self._needs = vectors.astype(np.float64)
         self._asked = np.ascontiguousarray(self._needs.T)
+        self._most = self._needs.max(axis=0, initial=0.0)  # (R,) that any item needs
         self._weight = np.maximum(values, 1e-9)
         self._root = np.sqrt(self._weight)
         sizes = _sizes(self._needs, self._scale[self._first : self._last])
@@ -69,9 +70,8 @@ class _Filling:
 
     def step(self) -> bool:
         """Put some copies of one item on each node; False when no node is open to anything."""
-        for need, left in zip(self._asked, self._left.T, strict=True):
-            if need.max() > left.min():
-                self._open &= need <= left[:, None]
+        for row in np.flatnonzero(self._most > self._left.min(axis=0)).tolist():
+            self._open &= self._asked[row] <= self._left[:, row, None]
         active: Mask = np.logical_or.reduce(self._open, axis=1)
         if not active.any():
             return False
@@ -126,6 +126,7 @@ class _Filling:
             self._items, self._needs = self._items[some], self._needs[some]
             self._weight, self._root = self._weight[some], self._root[some]
             self._asked = np.ascontiguousarray(self._needs.T)
+            self._most = self._needs.max(axis=0, initial=0.0)
             self._open, self._large = self._open[:, some], self._large[:, some]
             if self._friends is not None:
                 self._friends = self._friends[:, some]
