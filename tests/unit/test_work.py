@@ -119,6 +119,18 @@ def test_what_is_spared_is_there_later() -> None:
     assert work.left
 
 
+def test_what_is_spared_in_what_is_spared_is_a_share_of_the_rest() -> None:
+    over = 0.0
+    work = Work(Budget(100), lambda: over)
+    with work.sparing(0.4), work.sparing(0.0, of_time=0.5):
+        assert work.rest == 60
+        over = 0.29
+        assert work.left
+        over = 0.31
+        assert not work.left
+    assert work.left
+
+
 @pytest.mark.parametrize(
     ("nanoseconds", "rate", "work"),
     [(SECOND, WORK_PER_SECOND, WORK_PER_SECOND), (SECOND // 2, 3_000_000, 1_500_000), (1, 1_000, 1)],

@@ -93,7 +93,8 @@ class Work:
     @contextmanager
     def sparing(self, share: float, of_time: float | None = None) -> Iterator[None]:
         """In there, that share of what is left now is not touched; the same of the time if not said."""
-        kept, rest = self._kept, 0.0 if self.late else 1 - self.over
+        kept = self._kept
+        rest = 0.0 if self.late else max(0.0, 1 - self.over - kept[1])
         time = share if of_time is None else of_time
         self._kept = kept[0] + int(self.rest * share), kept[1] + rest * time
         try:
