@@ -3,6 +3,9 @@
 Late is what a plan takes beyond its deadline, from the question to the plan in the asking process, so that
 the way there and back counts. Allowed is a tenth of the deadline, or 100 ms where that is more. On a machine
 that does other things as well, --cpu measures and ends solves by CPU time, in this process.
+
+Left over are pods without a place that would have one if they were alone: limits and rules between pods may
+forbid it, but a longer deadline sometimes finds one.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ from benchmarks.machine import facts
 from dovetail.base.clock import SECOND
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.process import ProcessPlanner
+from dovetail.solve.desk import Desk
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
-from dovetail.solve.work import Deadline
+from dovetail.solve.work import Deadline, Work
 from dovetail.testing.crowds import crowd
 
 # One problem in so many is one of these: pods, and distinct shapes among them.
@@ -33,7 +37,7 @@ _LARGE = ((2_000, 2_000), (4_000, 2_000), (10_000, 500), (20_000, 50))
 _MOST_PODS = 4  # powers of ten
 _CLASSES = (("up to 10 pods", 10), ("up to 100", 100), ("up to 1,000", 1_000), ("up to 20,000", 20_000))
 
-_LINE = "{:16} {:>7} {:>12} {:>10} {:>11} {:>9}"
+_LINE = "{:16} {:>7} {:>12} {:>10} {:>11} {:>9} {:>10}"
 
 Asking = Callable[[Problem], Awaitable[tuple[Plan, float]]]
 
@@ -47,6 +51,7 @@ class Sample:
     shapes: int
     seconds: float
     late: float
+    left: int  # pods without a place that would have one if they were alone
     violations: int
 
 
@@ -67,7 +72,9 @@ def main() -> None:
     arguments = parser.parse_args()
     samples = asyncio.run(_measured(arguments))
     allowed = max(0.1, 0.1 * arguments.deadline)
-    print(_LINE.format("problems", "number", "ended early", "p99 late", "worst late", "too late"))
+    print(
+        _LINE.format("problems", "number", "ended early", "p99 late", "worst late", "too late", "left over")
+    )
     rows = [_row(name, some, allowed) for name, some in _classes(samples)]
     if arguments.json:
         document = {"machine": facts(), "deadline": arguments.deadline, "cpu": arguments.cpu, "rows": rows}
@@ -115,13 +122,23 @@ async def _sample(seed: int, arguments: argparse.Namespace, ask: Asking) -> Samp
     gc.collect()
     plan, seconds = await ask(problem)
     violations = len(verify(problem, plan)) if arguments.check else 0
-    found = Sample(seed, pods, shapes, seconds, max(0.0, seconds - arguments.deadline), violations)
+    late = max(0.0, seconds - arguments.deadline)
+    found = Sample(seed, pods, shapes, seconds, late, _left(problem, plan), violations)
     if violations or found.late > max(0.1, 0.1 * arguments.deadline):
         print(
-            f"seed {seed}: {pods} pods of {shapes} shapes, {seconds:.2f} s, {violations} violations",
+            f"seed {seed}: {pods} pods of {shapes} shapes, {seconds:.2f} s, {violations} violations, "
+            f"{found.left} left over",
             flush=True,
         )
     return found
+
+
+def _left(problem: Problem, plan: Plan) -> int:
+    if not plan.left:
+        return 0
+    desk, left = Desk(problem, Work(Budget(0))), set(plan.left)
+    pods = [pod for index in desk.stranded(left) for pod in desk.world.shapes[index].pods]
+    return len(left.intersection(pods))
 
 
 def _classes(samples: list[Sample]) -> Iterable[tuple[str, list[Sample]]]:
@@ -142,10 +159,11 @@ def _row(name: str, samples: list[Sample], allowed: float) -> dict[str, object]:
         "p99": late[len(late) * 99 // 100],
         "worst": late[-1],
         "tooLate": sum(value > allowed for value in late),
+        "left": sum(sample.left for sample in samples),
         "violations": sum(sample.violations for sample in samples),
     }
     texts = [f"{row[key]:.3f} s" for key in ("p99", "worst")]
-    print(_LINE.format(name, len(samples), row["endedEarly"], *texts, row["tooLate"]))
+    print(_LINE.format(name, len(samples), row["endedEarly"], *texts, row["tooLate"], row["left"]))
     return row
 
 
