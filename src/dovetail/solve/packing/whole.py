@@ -26,6 +26,7 @@ _MOST_FOUND = 40_000  # patterns; then no more are looked for
 _FIND = 0.2  # of the work left, for finding patterns
 _SOLVE = 0.6  # of the work left, for choosing among them
 _PATTERN = 10  # units of work for each pattern
+_LOOK = 3e-9  # seconds for each item, pattern and column that is looked at, measured with some to spare
 _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 LESS = 1 - 2e-7  # share of the limit: plans that save less are not looked for
 
@@ -91,7 +92,10 @@ def whole(
         least = min(least, least_free)
     if not parts or not work.left:
         return Whole(known if parts else min(limit, known + max(0, least)))
-    every = _useful(_joined(parts), goods)
+    every = _joined(parts)
+    if work.seconds < every.counts.size * len(goods.price) * _LOOK:
+        return Whole(known)  # there is no time to look for cheaper columns
+    every = _useful(every, goods)
     cost = every.price - every.counts @ worth
     order = np.argsort(cost, kind="stable")
     if len(order) > _PATTERNS:
