@@ -55,8 +55,7 @@ class World:
         }
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
         self.shapes: list[Shape] = interner.shapes(self.axis)
-        vectors = np.array([shape.vector for shape in self.shapes], dtype=np.int64)
-        vectors = vectors.reshape(len(self.shapes), len(self.axis.names))
+        vectors = np.array([each.vector for each in self.shapes], np.int64).reshape(-1, len(self.axis.names))
         pods = np.array([len(shape.pods) for shape in self.shapes], dtype=np.float64)
         self._total = pods @ vectors.astype(np.float64)  # what all pods ask for
         daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
