@@ -32,6 +32,7 @@ _ROUNDS = 8  # further chances for pods that limits left over
 _FEW = 64  # items; with more, a search for a proof in whole numbers has no chance
 _PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
 _FEW_PODS = 64  # with more, moving them one by one takes too long
+_OTHER = 0.5  # of the time left, kept for plans that place more pods
 _PROOF = 0.4  # of the work left, kept for it
 _PROOF_TIED = 0.65  # the same where rules tie pods together: their domains matter more than their nodes
 _FORESEEN = 3  # times that pods get their domains anew because others will open some
@@ -66,7 +67,7 @@ class Search:
         for _ in range(_ROUNDS):
             for row, units in assignment.existing.items():
                 self.existing.setdefault(row, []).extend(units)
-            left = self._pack(assignment.items)
+            left = self._pack(assignment.items, short=bool(assignment.left))
             waiting = sorted([*assignment.left, *left])
             if not left or (late and self.world.work.late):
                 break
@@ -127,20 +128,19 @@ class Search:
         self.world.work.begun()
         return replace(assignment, left=[*assignment.left, *held])
 
-    def _pack(self, items: list[Item]) -> list[tuple[int, str]]:
-        """Buy nodes for the items; the (shape, pod) pairs that none could be bought for."""
+    def _pack(self, items: list[Item], *, short: bool) -> list[tuple[int, str]]:
+        """Buy nodes for the items; the pods that none is for. If `short`, time is kept for another plan."""
         if not items:
             return []
         self.items += items
         if self.world.work.left or self.limits.any:  # limits may need opinions of what to leave over
             self._desk.appraise()
         share = self._spared(items)
-        with self.world.work.sparing(share):
+        with self.world.work.sparing(share, of_time=max(share, _OTHER if short else 0.0)):
             choice = choose(self.world, self.columns, self.limits, items)
             self._desk.hurried |= share > 0 and not self.world.work.left
         self.limits, self._told = choice.limits, choice.told
-        for shape, worth in choice.worth.items():
-            self.worth.setdefault(shape, worth)
+        self.worth = {**choice.worth, **self.worth}
         return self._take_back(items, self._hand_out(items, choice.packing))
 
     def _spared(self, items: list[Item]) -> float:
