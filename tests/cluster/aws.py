@@ -10,10 +10,37 @@ from typing import Any
 
 from dovetail.cloud.aws import images
 from tests.cluster.controlplane.start import ControlPlane
-from tests.conformance.aws_accounts import REGION, moto_table, put_parameter, served, settle
+from tests.conformance.aws_accounts import CLUSTER, REGION, ROLE, moto_table, put_parameter, served, settle
 
 _LOOK_SECONDS = 0.5
 _UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
+
+
+def pool(name: str) -> str:
+    """Manifests of an EC2NodeClass for the account, and of a NodePool on it."""
+    return f"""
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {{name: {name}}}
+spec:
+  role: {ROLE}
+  amiSelectorTerms: [{{alias: al2023@latest}}]
+  subnetSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
+  securityGroupSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: {name}}}
+spec:
+  disruption: {{consolidateAfter: 1s, budgets: [{{nodes: "0"}}]}}
+  template:
+    spec:
+      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: {name}}}
+      terminationGracePeriod: 20s
+      requirements:
+      - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
+      - {{key: kubernetes.io/arch, operator: In, values: [amd64]}}
+"""
 
 
 @contextmanager

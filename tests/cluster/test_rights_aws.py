@@ -5,38 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cluster.audit import account_of, asked, denied
-from tests.cluster.aws import joining, on_moto
+from tests.cluster.aws import joining, on_moto, pool
 from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.helm import CHARTS
 from tests.cluster.rights import SPACE, as_the_charts_account, granted, live_through_everything
 from tests.cluster.running import Controller
-from tests.conformance.aws_accounts import CLUSTER, ROLE
+from tests.conformance.aws_accounts import CLUSTER
 
 NAME = "rights-aws"
-POOL = f"""
-apiVersion: karpenter.k8s.aws/v1
-kind: EC2NodeClass
-metadata: {{name: rights}}
-spec:
-  role: {ROLE}
-  amiSelectorTerms: [{{alias: al2023@latest}}]
-  subnetSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
-  securityGroupSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
----
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {{name: rights}}
-spec:
-  template:
-    spec:
-      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: rights}}
-      terminationGracePeriod: 20s
-      requirements:
-      - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-      - {{key: kubernetes.io/arch, operator: In, values: [amd64]}}
-  disruption: {{consolidateAfter: 1s, budgets: [{{nodes: "0"}}]}}
-"""
 
 
 def test_the_charts_rights_on_aws_are_enough_and_none_is_too_many(
@@ -48,7 +25,7 @@ def test_the_charts_rights_on_aws_are_enough_and_none_is_too_many(
     settings = ("--set", f"settings.clusterName={CLUSTER}", *queue, "--set", "replicas=0", "--skip-crds")
     names = ("--set", f"fullnameOverride={NAME}", "--set", f"serviceAccount.name={NAME}")
     cluster.run("helm", "install", NAME, str(CHARTS / "dovetail"), *where, *settings, *names)
-    cluster.run("kubectl", "apply", "-f", "-", stdin=POOL)
+    cluster.run("kubectl", "apply", "-f", "-", stdin=pool("rights"))
     config = as_the_charts_account(cluster, tmp_path, NAME)
     flags = ("--provider", "aws", "--cluster-name", CLUSTER, "--interruption-queue", CLUSTER)
     with on_moto(cluster) as environment, joining(cluster, "rights"):

@@ -12,40 +12,20 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.aws import on_moto
+from tests.cluster.aws import on_moto, pool
 from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import StartError
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually
-from tests.conformance.aws_accounts import CLUSTER, ROLE, moto_table
+from tests.conformance.aws_accounts import CLUSTER, moto_table
 
-CLASS = f"""
-apiVersion: karpenter.k8s.aws/v1
-kind: EC2NodeClass
-metadata: {{name: default}}
-spec:
-  role: {ROLE}
-  amiSelectorTerms: [{{alias: al2023@latest}}]
-  subnetSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
-  securityGroupSelectorTerms: [{{tags: {{karpenter.sh/discovery: {CLUSTER}}}}}]
----
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {{name: aws}}
-spec:
-  template:
-    spec:
-      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
-      requirements:
-      - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-      - {{key: kubernetes.io/arch, operator: In, values: [amd64]}}
----
+POD = """
 apiVersion: v1
 kind: Pod
-metadata: {{name: wants-a-node}}
+metadata: {name: wants-a-node}
 spec:
-  nodeSelector: {{karpenter.sh/nodepool: aws}}
-  containers: [{{name: main, image: pause, resources: {{requests: {{cpu: "1"}}}}}}]
+  nodeSelector: {karpenter.sh/nodepool: aws}
+  containers: [{name: main, image: pause, resources: {requests: {cpu: "1"}}}]
 """
 
 
@@ -73,7 +53,7 @@ def test_a_pod_gets_an_instance_and_its_end_is_the_instances(
     api_server: ControlPlane, account: dict[str, str], tmp_path: Path
 ) -> None:
     define(api_server)
-    api_server.run("kubectl", "apply", "-f", "-", stdin=CLASS)
+    api_server.run("kubectl", "apply", "-f", "-", stdin=f"{pool('aws')}---{POD}")
     unschedulable = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
     patch = json.dumps({"status": {"conditions": unschedulable}})
     api_server.run("kubectl", "patch", "pod/wants-a-node", "--subresource=status", "-p", patch)
@@ -85,7 +65,7 @@ def test_a_pod_gets_an_instance_and_its_end_is_the_instances(
             ],
             lambda found: len(found) == 1,
         )
-        made = get(api_server, "ec2nodeclass", "default")
+        made = get(api_server, "ec2nodeclass", "aws")
         assert conditions(made)["Ready"] == "True", made["status"]
         (instance,) = running()
         assert claims[0]["status"]["providerID"].endswith(f"/{instance.id}")
@@ -95,7 +75,7 @@ def test_a_pod_gets_an_instance_and_its_end_is_the_instances(
         api_server.run("kubectl", "delete", "pod/wants-a-node", "--now")
         api_server.run("kubectl", "delete", "nodepool", "aws")
         eventually(running, lambda found: found == [])
-        api_server.run("kubectl", "delete", "ec2nodeclass", "default")
+        api_server.run("kubectl", "delete", "ec2nodeclass", "aws")
         assert not moto_table("iam").get_instance_profiles()
         assert controller.stop() == 0
         assert "Traceback" not in controller.log.read_text()
@@ -106,7 +86,7 @@ def test_a_mistyped_tag_stands_in_the_condition_and_mending_it_helps(
 ) -> None:
     """Role and profile together are refused, the misspelled key is named, the status has what is selected."""
     define(api_server)
-    written, _, _ = CLASS.replace("name: default", "name: mistyped").split("---")
+    written, _ = pool("mistyped").split("---")
     both = written.replace("  role:", "  instanceProfile: mine\n  role:")
     with pytest.raises(StartError, match=r"must specify exactly one of \['role', 'instanceProfile'\]"):
         api_server.run("kubectl", "apply", "-f", "-", stdin=both)

@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Object
 from dovetail.base.errors import CloudError, CreateFailed, InsufficientCapacity
-from dovetail.cloud.interruption import Impairment, InterruptionQueue, Letter
-from dovetail.cloud.provider import Instance, NodeClassResolution, Provider
-from dovetail.cloud.repair import RepairPolicy
-from dovetail.model.offering import InstanceType
+from dovetail.cloud.interruption import InterruptionQueue, Letter
+from dovetail.cloud.over import Over
+from dovetail.cloud.provider import Instance, Provider
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch
 
+T = TypeVar("T")
 
-class FaultyProvider:
+
+class FaultyProvider(Over):
     """A Provider of one process over a good one. What was asked for happens even if the process dies."""
 
-    node_class_kinds: tuple[tuple[str, str], ...]
-    repair_policies: tuple[RepairPolicy, ...]
-
     def __init__(self, provider: Provider, dice: Dice, epoch: Epoch) -> None:
-        self.node_class_kinds = provider.node_class_kinds
-        self.repair_policies = provider.repair_policies
-        self._provider = provider
+        super().__init__(provider)
         self._dice = dice
         self._epoch = epoch
-
-    def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
-        """See Provider."""
-        return self._provider.instance_types(node_class)
-
-    def volume_price(self, node_class: EC2NodeClass | None) -> int:
-        """See Provider."""
-        return self._provider.volume_price(node_class)
-
-    def commons(self) -> Mapping[str, int]:
-        """See Provider."""
-        return self._provider.commons()
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See Provider."""
@@ -52,7 +38,7 @@ class FaultyProvider:
             raise CreateFailed("the fleet request was refused")
         lost = self._dice.hit(kinds.LAUNCH_TIMEOUT, "create", name)
         request = asyncio.get_running_loop().create_task(
-            self._provider.create(claim, node_class), name=f"cloud: launch {name}"
+            self.provider.create(claim, node_class), name=f"cloud: launch {name}"
         )
         request.add_done_callback(_attended)
         instance = await asyncio.shield(request)
@@ -63,61 +49,13 @@ class FaultyProvider:
 
     async def delete(self, provider_id: str) -> None:
         """See Provider."""
-        self._enter("delete", provider_id)
-        await self._provider.delete(provider_id)
+        await super().delete(provider_id)
         self._epoch.step()
 
-    async def get(self, provider_id: str) -> Instance:
-        """See Provider."""
-        self._enter("get", provider_id)
-        return await self._provider.get(provider_id)
-
-    async def list(self) -> Sequence[Instance]:
-        """See Provider."""
-        self._enter("list", "instances")
-        return await self._provider.list()
-
-    async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
-        """See Provider."""
-        self._enter("drifted", claim.metadata.name)
-        return await self._provider.drifted(claim, node_class)
-
-    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
-        """See Provider."""
-        self._enter("resolve", node_class.metadata.name)
-        return await self._provider.resolve(node_class)
-
-    async def release(self, node_class: EC2NodeClass) -> None:
-        """See Provider."""
-        self._enter("release", node_class.metadata.name)
-        await self._provider.release(node_class)
-
-    async def tidy(self, in_use: frozenset[str]) -> None:
-        """See Provider."""
-        self._enter("tidy", "instance profiles")
-        await self._provider.tidy(in_use)
-
-    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
-        """See Provider."""
-        self._enter("mark", claim.metadata.name)
-        return await self._provider.mark(claim, node)
-
-    async def impairments(self) -> Sequence[Impairment]:
-        """See Provider."""
-        self._enter("impairments", "instances")
-        return await self._provider.impairments()
-
-    def shifted_zones(self) -> Mapping[str, str]:
-        """See Provider."""
-        return self._provider.shifted_zones()
-
-    def discovered(self, instance_type: str, image: str, memory: int) -> None:
-        """See Provider."""
-        self._provider.discovered(instance_type, image, memory)
-
-    def out_of_capacity(self, claim: NodeClaim) -> None:
-        """See Provider."""
-        self._provider.out_of_capacity(claim)
+    async def call(self, name: str, about: Any, made: Callable[[], Awaitable[T]]) -> T:
+        """See Over."""
+        self._enter(name, about.metadata.name if isinstance(about, Object) else about)
+        return await made()
 
     def _enter(self, call: str, subject: str) -> None:
         self._epoch.step()
