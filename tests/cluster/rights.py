@@ -76,3 +76,12 @@ def live_through_everything(plane: ControlPlane) -> None:
     eventually(lambda: old & set(plane.run(*left).split()), lambda found: not found, seconds=300)
     plane.run("kubectl", "delete", "nodepool", "rights", "--wait=false")
     eventually(lambda: plane.run(*left), lambda found: found == "", seconds=180)
+
+
+def leave(plane: ControlPlane, *releases: str) -> None:
+    """Uninstall, and leave no lease and no event from which another life would go on."""
+    for release in releases:
+        plane.run("helm", "uninstall", release, "--namespace", SPACE)
+    plane.run("kubectl", "delete", "namespace", SPACE)
+    chosen = ("--field-selector", "involvedObject.name=rights")
+    plane.run("kubectl", "--namespace", "default", "delete", "events", *chosen)

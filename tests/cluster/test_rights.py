@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.cluster.audit import account_of, asked, denied
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.helm import CHARTS
-from tests.cluster.rights import SPACE, as_the_charts_account, granted, live_through_everything
+from tests.cluster.rights import SPACE, as_the_charts_account, granted, leave, live_through_everything
 from tests.cluster.running import Controller
 
 POOLS = """
@@ -36,5 +36,4 @@ def test_the_charts_rights_are_enough_and_none_is_too_many(cluster: ControlPlane
     assert denied(cluster, account) == []
     used = {(one.verb, one.resource) for one in asked(cluster, account)}
     assert sorted(granted(cluster, "dovetail") - used) == []
-    for release in ("pools", "dovetail"):
-        cluster.run("helm", "uninstall", release, "--namespace", SPACE)
+    leave(cluster, "pools", "dovetail")

@@ -9,7 +9,7 @@ from tests.cluster.aws import joining, on_moto, pool
 from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.helm import CHARTS
-from tests.cluster.rights import SPACE, as_the_charts_account, granted, live_through_everything
+from tests.cluster.rights import SPACE, as_the_charts_account, granted, leave, live_through_everything
 from tests.cluster.running import Controller
 from tests.conformance.aws_accounts import CLUSTER
 
@@ -39,4 +39,4 @@ def test_the_charts_rights_on_aws_are_enough_and_none_is_too_many(
     used = {(one.verb, one.resource) for one in asked(cluster, account)}
     dns = ("role", f"{NAME}-dns", "--namespace", "kube-system")
     assert sorted(granted(cluster, NAME, dns) - used) == []
-    cluster.run("helm", "uninstall", NAME, "--namespace", SPACE)
+    leave(cluster, NAME)

@@ -1,13 +1,17 @@
-"""A controller that waits for the lease may watch meanwhile: when it leads it acts on what it has seen."""
+"""Controllers act on what they have seen: once all of it was listed, or at once where it had been before."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from operated import Operated, node_class, play, pod, pool
 
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.api.meta import Object
+from dovetail.base.clock import MINUTE, SECOND, Clock
+from dovetail.kube.client import Client
 
 
 def test_what_came_while_it_waited_is_acted_on() -> None:
@@ -29,3 +33,38 @@ def test_what_came_while_it_waited_is_acted_on() -> None:
         await world.clock.sleep(SECOND)
 
     assert len(play(script).records("claim.created")) == 1
+
+
+class LateClasses:
+    """A client whose lists of node classes take their time."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def list(self, kind: type[Object], *where: Any, **options: Any) -> Any:
+        if kind is EC2NodeClass:
+            await self._clock.sleep(5 * SECOND)
+        return await self._client.list(kind, *where, **options)
+
+
+def test_a_pool_is_not_judged_before_its_class_is_known() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool())
+        await world.clock.sleep(MINUTE)
+        await world.stop()
+        world.client = LateClasses(world.client, world.clock)  # type: ignore[assignment]
+        world.operator = world._operator()
+        world.create(pod("a"))
+        acting = asyncio.get_running_loop().create_task(world.operator.run())
+        await world.clock.sleep(2 * MINUTE)
+        acting.cancel()
+        await world.clock.sleep(SECOND)
+
+    world = play(script)
+    ready = [text for text in world.messages("Ready") if "Type: Ready, Status: True -> False" in text]
+    assert not ready
+    assert [record["pod"] for record in world.records("pod.running")] == ["default/a"]

@@ -124,7 +124,12 @@ class Operator:
                 tasks.create_task(informer.run(), name=f"watch {kind.PLURAL}")
 
     async def act(self) -> None:
-        """All controllers, for ever; what the state has already is new to them."""
+        """All controllers, for ever, from when the state knows every kind; what it has is new to them.
+
+        Before that a pool would be without its class, and a node without its claim.
+        """
+        for informer in self._informers.values():
+            await informer.wait_synced()
         parts = tuple(self._parts())
         self.state.replay()
         async with asyncio.TaskGroup() as tasks:

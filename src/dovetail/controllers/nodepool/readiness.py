@@ -25,10 +25,12 @@ class NodePoolReadiness:
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
-        """Follow pools, and classes for the pools that refer to them."""
+        """Follow pools, and classes for the pools that refer to them.
+
+        Pools also when only their status changed: it may have been judged by a class that was not known yet.
+        """
         if isinstance(new, NodePool):
-            if not isinstance(old, NodePool) or old.metadata.generation != new.metadata.generation:
-                self.queue.add(new.key)
+            self.queue.add(new.key)
         elif issubclass(kind, NodeClass):
             name = (new or old or Object()).metadata.name
             for pool in self._context.state.all(NodePool):
