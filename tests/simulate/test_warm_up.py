@@ -9,7 +9,7 @@ from operated import Operated, node_class, play, pod, pool
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.meta import Object
+from dovetail.api.meta import Meta, Object
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.kube.client import Client
 
@@ -33,6 +33,32 @@ def test_what_came_while_it_waited_is_acted_on() -> None:
         await world.clock.sleep(SECOND)
 
     assert len(play(script).records("claim.created")) == 1
+
+
+def test_what_the_leader_before_asked_for_is_not_bought_again() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        (claim,) = world.state.all(NodeClaim)
+        found = await world.client.get(EC2NodeClass, claim.spec.node_class_ref.name)
+        await world.stop()
+        world.operator = world._operator()
+        watching = asyncio.get_running_loop().create_task(world.operator.watch())
+        await world.clock.sleep(MINUTE)
+        meta = Meta(name="interrupted", labels=claim.metadata.labels)
+        made = await world.client.create(NodeClaim(metadata=meta, spec=claim.spec))
+        instance = await world.cloud.create(made, found)
+        await world.clock.sleep(MINUTE)
+        acting = asyncio.get_running_loop().create_task(world.operator.act())
+        await world.clock.sleep(2 * MINUTE)
+        adopted = await world.client.get(NodeClaim, "interrupted")
+        assert adopted.status.provider_id == instance.provider_id
+        assert len(await world.cloud.list()) == 2
+        for task in (acting, watching):
+            task.cancel()
+        await world.clock.sleep(SECOND)
+
+    play(script)
 
 
 class LateClasses:

@@ -89,6 +89,7 @@ class State:
         self._pods = PodIndex()
         self._providers = ProviderIndex()
         self._callbacks: list[Callback] = []
+        self._replaying = False
         # Names of claims or nodes -> until when they are nominated for pods that will be bound to them.
         self._nominated: dict[str, int] = {}
         self._promises = Promises(nomination_window)
@@ -219,10 +220,16 @@ class State:
         self._callbacks.append(callback)
 
     def replay(self) -> None:
-        """Call back about every object as if it had only been added now: for those who subscribed since."""
+        """Tell of every object as if it were added, which is no news: for those who subscribed since."""
+        self._replaying = True
         for kind, item in [(kind, item) for kind, store in self._stores.items() for item in store.items()]:
             for callback in self._callbacks:
                 callback(kind, "ADDED", None, item)
+        self._replaying = False
+
+    def news(self) -> bool:
+        """True iff what callbacks hear of happens now: it is neither of the first lists nor replayed."""
+        return self.watch_synced() and not self._replaying
 
     def expect(self, claim: NodeClaim) -> None:
         """Take in a claim that was just created, so that nothing buys it twice before the watch shows it."""

@@ -35,7 +35,7 @@ class PodEvents:
             present = after or before
             if present is None or not present.spec.node_name or owned_by(present, "DaemonSet"):
                 return
-            instant = event(before, after, self._context.clock.now(), live=self._context.state.watch_synced())
+            instant = event(before, after, self._context.clock.now(), live=self._context.state.news())
             node = self._context.state.get(Node, present.spec.node_name)
             claim = self._context.state.claim_of(node) if node is not None else None
             if instant is not None and claim is not None:

@@ -58,7 +58,7 @@ class NodeClaimLifecycle:
         new: Object | None,
     ) -> None:
         if isinstance(new, NodeClaim):
-            if change == "ADDED" and self._context.state.watch_synced():
+            if change == "ADDED" and self._context.state.news():
                 self._launcher.born(new)
             self._queue.add(new.key)
         elif kind is Node:

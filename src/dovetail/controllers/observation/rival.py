@@ -34,7 +34,7 @@ class Rival:
             return
         claim = new if new is not None else old
         assert isinstance(claim, NodeClaim)
-        uid, news = claim.metadata.uid, self._context.state.watch_synced()
+        uid, news = claim.metadata.uid, self._context.state.news()
         if new is None:
             self._coming.pop(uid, None)
             price = self._known.pop(uid, 0)

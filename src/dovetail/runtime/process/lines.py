@@ -24,7 +24,7 @@ class Lines:
 
     def notice(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
         """See State."""
-        if not self._state.watch_synced():
+        if not self._state.news():
             return
         if kind is NodeClaim:
             self._claim(change, old, new)
