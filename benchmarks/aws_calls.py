@@ -35,6 +35,7 @@ from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.cluster import Cluster
 from dovetail.simulate.log import JsonlLog
 from dovetail.simulate.scenario import Scenario, load
+from dovetail.testing.manifests import node_class
 
 REGION, TYPE, POOL = "ap-northeast-2", "m5.xlarge", "general"
 CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
@@ -148,7 +149,7 @@ def _scenario(folder: Path, workload: list[dict[str, Any]]) -> Scenario:
         "settings": {"provider": "aws", "interruptionQueue": "demo", "solveDeadline": "1s"},
     }
     (folder / "scenario.yaml").write_text(json.dumps(scenario), encoding="utf-8")
-    items = [_pool(), _class(), *workload]
+    items = [_pool(), node_class(), *workload]
     (folder / "objects.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return load(folder)
 
@@ -171,21 +172,6 @@ def _pool() -> dict[str, Any]:
     }
 
 
-def _class() -> dict[str, Any]:
-    terms = [{"tags": {"karpenter.sh/discovery": "demo"}}]
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "role": "nodes",
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": terms,
-            "securityGroupSelectorTerms": terms,
-        },
-    }
-
-
 def _workload(pods: int) -> list[dict[str, Any]]:
     """One pod per node: two do not fit."""
     container = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}
@@ -198,10 +184,10 @@ def _workload(pods: int) -> list[dict[str, Any]]:
 async def _populate(world: Cluster, nodes: int, now: int) -> None:
     """Instances, claims and nodes as earlier processes left them."""
     aws, server = _aws(world), world.server
-    (node_class,) = (record.view for record in server.list(EC2NodeClass))
+    (chosen,) = (record.view for record in server.list(EC2NodeClass))
     provider = world.cloud.provider
-    stands_for = await provider.resolve(node_class)
-    image = image_on(provider.instance_types(node_class)[0], stands_for.images)
+    stands_for = await provider.resolve(chosen)
+    image = image_on(provider.instance_types(chosen)[0], stands_for.images)
     groups = frozenset(item.id for item in stands_for.security_groups)
     subnets = sorted(aws.ec2.account.subnets, key=lambda item: item.id)
     for number in range(nodes):

@@ -19,10 +19,10 @@ from typing import Any
 
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario import Scenario, load
+from dovetail.testing.manifests import node_class
 
 EVENING_RUSH = Path(__file__).parent.parent / "examples" / "evening-rush"
 CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-TAGS = {"karpenter.sh/discovery": "stress"}
 TEAMS = 10
 ROW = (
     "{scenario:14} {pods:6} pods {wallSeconds:7.2f} s wall {cpuSeconds:7.2f} s CPU "
@@ -102,7 +102,10 @@ def write_stress(folder: Path, pods: int) -> None:
         ],
     }
     _write(folder / "scenario.yaml", scenario)
-    _write(folder / "pool.json", {"apiVersion": "v1", "kind": "List", "items": [_pool(pods), _class()]})
+    _write(
+        folder / "pool.json",
+        {"apiVersion": "v1", "kind": "List", "items": [_pool(pods), node_class("stress")]},
+    )
     teams = [_team(number, pods // TEAMS) for number in range(TEAMS)]
     _write(folder / "teams.json", {"apiVersion": "v1", "kind": "List", "items": teams})
 
@@ -119,20 +122,6 @@ def _pool(pods: int) -> dict[str, Any]:
         "spec": {
             "template": {"spec": {"nodeClassRef": CLASS, "requirements": []}},
             "limits": {"cpu": str(pods // 5)},
-        },
-    }
-
-
-def _class() -> dict[str, Any]:
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "role": "stress-node",
-            "amiSelectorTerms": [{"alias": "al2023@v20250403"}],
-            "subnetSelectorTerms": [{"tags": TAGS}],
-            "securityGroupSelectorTerms": [{"tags": TAGS}],
         },
     }
 

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from aws_cloud import OnAws
+from aws_cloud import REGION, Fleets, cloud_on_aws
 
 from dovetail.api.admission import admit
 from dovetail.base.clock import SECOND
+from dovetail.cloud.aws.memory import MemoryAws
 from dovetail.cloud.simulated import Account, Limit, SimulatedCloud
 from dovetail.cluster.state import State
 from dovetail.kube.memory.server import MemoryServer
@@ -18,6 +19,7 @@ from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import Settings
+from dovetail.simulate.aws import CloudOnAws
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
@@ -30,7 +32,6 @@ from dovetail.simulate.workloads.runner import Workloads
 from dovetail.solve.plan import Plan
 from dovetail.solve.verify import verify
 
-REGION = "ap-northeast-2"
 START = 1_772_409_600 * SECOND
 LATENCIES = {
     "boot": Distribution(30 * SECOND, 0.0),
@@ -56,22 +57,6 @@ def pool(name: str = "general", **spec: Any) -> dict[str, Any]:
         "kind": "NodePool",
         "metadata": {"name": name},
         "spec": {"template": template, "disruption": disruption, **spec},
-    }
-
-
-def node_class(tag: str = "karpenter.sh/discovery") -> dict[str, Any]:
-    """An EC2NodeClass document that selects by this tag key."""
-    terms = [{"tags": {tag: "demo"}}]
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "role": "nodes",
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": terms,
-            "securityGroupSelectorTerms": terms,
-        },
     }
 
 
@@ -102,11 +87,7 @@ def _simulated(clock: VirtualClock, log: JsonlLog, limits: tuple[Limit, ...]) ->
     return SimulatedCloud(clock, 1, log, region=REGION, account=Account.usual(REGION, "demo"), limits=limits)
 
 
-def _on_aws(clock: VirtualClock, log: JsonlLog, limits: tuple[Limit, ...]) -> OnAws:
-    return OnAws(clock, log, REGION, limits)
-
-
-CLOUDS: dict[str, Callable[..., SimulatedCloud | OnAws]] = {"simulated": _simulated, "aws": _on_aws}
+CLOUDS: dict[str, Callable[..., SimulatedCloud | CloudOnAws]] = {"simulated": _simulated, "aws": cloud_on_aws}
 CLOUD = "simulated"  # which of them; conftest.py has a fixture that goes through all
 
 
@@ -119,7 +100,8 @@ class Operated:
         self.server = MemoryServer(clock, admit=admit)
         self.server.observe(Observer(self.log).observe)
         self.client = self.server.client()
-        self.cloud: SimulatedCloud | OnAws = CLOUDS[CLOUD](clock, self.log, limits)
+        self.cloud = CLOUDS[CLOUD](clock, self.log, limits)
+        self.fleets = Fleets(self.aws) if isinstance(self.cloud, CloudOnAws) else None
         names = NodeNames(REGION, 1)
         self.kubelets = Kubelets(self.client, clock, NodeOptions(1, LATENCIES, {}))
         self.cloud.on_started(
@@ -133,6 +115,12 @@ class Operated:
         self.operator = self._operator()
         self.scheduler = Scheduler(self.client, clock, 1)
         self.workloads = Workloads(self.client, clock, self.log, seed=1)
+
+    @property
+    def aws(self) -> MemoryAws:
+        """The account; a test that asks for it plays on AWS."""
+        assert isinstance(self.cloud, CloudOnAws)
+        return self.cloud.aws
 
     @property
     def state(self) -> State:
@@ -181,7 +169,8 @@ class Operated:
     def _operator(self) -> Operator:
         planner = InlinePlanner(self.clock, WORK_PER_SECOND)
         self.metrics = MemoryMetrics()
-        ports = Ports(self.client, self.cloud, self.clock, self.log, planner, self.metrics, self.cloud.queue)
+        provider, queue = self.cloud.provider, self.cloud.queue
+        ports = Ports(self.client, provider, self.clock, self.log, planner, self.metrics, queue)
         return Operator(ports, self._settings)
 
     def _check(self, problem: Problem, plan: Plan) -> None:

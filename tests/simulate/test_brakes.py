@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from operated import Operated, node_class, play, pod, pool, replicas
+from operated import Operated, play, pod, pool, replicas
 from stories import apart, inflate
 
 from dovetail.api.core import Node
@@ -17,6 +17,7 @@ from dovetail.controllers.brakes.guard import GUARDED, token
 from dovetail.controllers.brakes.rate import Rate
 from dovetail.disrupt.pause import read_pause
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 
 
 async def annotate(world: Operated, key: str, value: str | None, name: str = "general") -> None:

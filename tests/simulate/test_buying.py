@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from operated import START, Operated, node_class, play, pod, pool
+from operated import START, Operated, play, pod, pool
 
 from dovetail.api.core import Event, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -24,6 +24,7 @@ from dovetail.kube.recorder import Recorder
 from dovetail.model.requirement import Requirements
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.solve.plan import PlannedClaim
+from dovetail.testing.manifests import node_class
 
 Create = Callable[[MemoryClient, Object], Awaitable[Object]]
 _create: Create = MemoryClient.create

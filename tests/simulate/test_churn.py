@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from operated import START, Operated, node_class, play, pool, replicas
+from operated import START, Operated, play, pool, replicas
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -14,6 +14,7 @@ from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cloud.simulated import Limit
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 
 SETS = 4
 STEPS = 10

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from operated import Operated, node_class, play, pod, pool, replicas
+from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -15,6 +15,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers import lifetimes
 from dovetail.controllers.node import evict
 from dovetail.runtime import metered
+from dovetail.testing.manifests import node_class
 
 NAMED = re.compile(r"([a-z_0-9]+)(?:\{(.*)\})? (\S+)")
 

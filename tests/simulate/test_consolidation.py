@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from operated import Operated, node_class, play, pool, replicas
+from operated import Operated, play, pool, replicas
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodepool import NodePool
@@ -13,6 +13,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.disruption.metrics import FAILED_VALIDATIONS
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
+from dovetail.testing.manifests import node_class
 
 Document = dict[str, Any]
 

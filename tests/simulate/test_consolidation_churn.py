@@ -6,12 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
-from operated import Operated, node_class, play, replicas
+from operated import Operated, play, replicas
 from test_consolidation import only, scale, sizes, types_of
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
+from dovetail.testing.manifests import node_class
 
 _TYPES = ("m5.large", "m5.xlarge", "c5.large", "c5.xlarge")
 _APPS = {"web": ("700m", 3, 12)}  # request, least and most replicas

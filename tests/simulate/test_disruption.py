@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from operated import Operated, node_class, play, pod, pool, replicas
+from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 from dovetail.units.timestamp import to_rfc3339
 
 

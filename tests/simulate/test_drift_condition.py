@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from operated import Operated, node_class, play, pod, pool
+from operated import Operated, play, pod, pool
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.fingerprint import CLASS_HASH_VERSION, HASH_VERSION
@@ -15,6 +15,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 
 Change = dict[str, Any]
 # No node goes while it is looked at.

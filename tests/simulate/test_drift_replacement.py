@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from operated import START, Operated, node_class, play, pod, pool, replicas
+from operated import START, Operated, play, pod, pool, replicas
 from stories import apart, inflate
 
 from dovetail.api.core import Node, Pod
@@ -17,6 +17,7 @@ from dovetail.cloud.simulated import Limit
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 
 
 def terminating(claim: NodeClaim) -> bool:

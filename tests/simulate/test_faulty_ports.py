@@ -6,7 +6,7 @@ import asyncio
 import random
 
 import pytest
-from operated import START, Operated, node_class, play, pod, pool
+from operated import START, Operated, play, pod, pool
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -24,6 +24,7 @@ from dovetail.simulate.faults.epoch import Epoch
 from dovetail.simulate.faults.past import Past
 from dovetail.simulate.faults.plan import Fault, Faults
 from dovetail.simulate.log import JsonlLog
+from dovetail.testing.manifests import node_class
 
 WATCHES = (
     *(kinds.WATCH_DROP, kinds.WATCH_GONE, kinds.WATCH_LAG, kinds.WATCH_DUPLICATE, kinds.WATCH_REORDER),
@@ -82,14 +83,14 @@ def _change(server: MemoryServer, draws: random.Random, name: str) -> None:
 
 def test_a_launch_that_was_not_answered_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(world: Operated) -> None:
-        create, asked = world.cloud.create, []
+        create, asked = world.cloud.provider.create, []
 
         async def unanswered(claim: NodeClaim, chosen: EC2NodeClass) -> Instance:
             asked.append(claim.metadata.name)
             await create(claim, chosen)
             raise CreateFailed("the fleet request was not answered in time")
 
-        monkeypatch.setattr(world.cloud, "create", unanswered)
+        monkeypatch.setattr(world.cloud.provider, "create", unanswered)
         world.create(node_class(), pool(), pod("a"))
         await world.clock.sleep(3 * MINUTE)
         assert len(asked) == 1

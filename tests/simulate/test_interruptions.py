@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import operated
 import pytest
-from aws_cloud import OnAws
-from operated import Operated, node_class, play, pool
+from operated import Operated, play, pool
 from stories import apart, inflate
 
 from dovetail.api.core import Node
@@ -17,6 +16,7 @@ from dovetail.cloud.interruption import InterruptionKind, instance_id
 from dovetail.controllers.interruption.metrics import DELETED, RECEIVED, UNHEALTHY
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 
 
 async def three_spot_nodes(world: Operated, stays: str = "false") -> list[NodeClaim]:
@@ -129,8 +129,7 @@ def test_a_thousand_messages_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def script(world: Operated) -> None:
         claim, *_ = await three_spot_nodes(world)
-        assert isinstance(world.cloud, OnAws)
-        aws = world.cloud.aws
+        aws = world.aws
         aws.gate.options = GateOptions(fastest=10, slowest=30)  # ms
         now = world.clock.now()
         for number in range(4_999):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operated import Operated, node_class, play, pool
+from operated import Operated, play, pool
 from stories import apart, inflate
 
 from dovetail.api.core import Node
@@ -12,6 +12,7 @@ from dovetail.controllers.node.repair import IN_POOL
 from dovetail.controllers.nodeclaim.disrupted import UNHEALTHY
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
+from dovetail.testing.manifests import node_class
 from dovetail.units.timestamp import to_rfc3339
 
 ON = FeatureGates(node_repair=True)

@@ -7,8 +7,7 @@ from typing import Any
 
 import operated
 import pytest
-from aws_cloud import OnAws
-from operated import Operated, node_class, play, pod, pool, replicas
+from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
@@ -20,6 +19,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import InstanceNotFound
 from dovetail.cloud.provider import Instance
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 from dovetail.units.timestamp import parse_rfc3339
 
 
@@ -240,9 +240,9 @@ def test_an_instance_without_a_claim_is_terminated() -> None:
         claim = await up(world, pod("web"))
         stray = NodeClaim(metadata=Meta(name="stray"), spec=claim.spec)
         found = await world.client.get(EC2NodeClass, claim.spec.node_class_ref.name)
-        instance = await world.cloud.create(stray, found)
+        instance = await world.cloud.provider.create(stray, found)
         await world.clock.sleep(20 * SECOND)
-        assert not (await world.cloud.get(instance.provider_id)).terminating
+        assert not (await world.cloud.provider.get(instance.provider_id)).terminating
         await world.clock.sleep(4 * MINUTE)
         assert [item.provider_id for item in await world.cloud.list()] == [claim.status.provider_id]
 
@@ -257,7 +257,7 @@ def test_an_instance_launched_before_a_crash_is_adopted() -> None:
         await world.clock.sleep(SECOND)
         meta = Meta(name="interrupted", labels=claim.metadata.labels)
         made = await world.client.create(NodeClaim(metadata=meta, spec=claim.spec))
-        instance = await world.cloud.create(made, found)
+        instance = await world.cloud.provider.create(made, found)
         await world.clock.sleep(MINUTE)
         await world.restart()
         await world.clock.sleep(2 * MINUTE)
@@ -276,7 +276,7 @@ def test_of_two_processes_that_launch_for_one_claim_the_second_ends_its_own(
     """The leader changed in the middle: the old one does not know, and both were answered."""
 
     async def script(world: Operated) -> None:
-        create, others = world.cloud.create, []
+        create, others = world.cloud.provider.create, []
 
         async def second(claim: NodeClaim, chosen: EC2NodeClass) -> Instance:
             first, made = await create(claim, chosen), await create(claim, chosen)
@@ -286,7 +286,7 @@ def test_of_two_processes_that_launch_for_one_claim_the_second_ends_its_own(
             await world.client.patch(NodeClaim, claim.metadata.name, merge=merge, status=True)
             return made
 
-        monkeypatch.setattr(world.cloud, "create", second)
+        monkeypatch.setattr(world.cloud.provider, "create", second)
         world.create(node_class(), lasting_pool(), pod("web"))
         await world.clock.sleep(20 * SECOND)
         claim = await one_claim(world)
@@ -336,10 +336,10 @@ def test_an_attached_volume_holds_the_instance() -> None:
         detached = condition(held.status.conditions, "VolumesDetached")
         assert detached is not None
         assert (detached.status, detached.reason) == ("Unknown", "AwaitingVolumeDetachment")
-        assert not (await world.cloud.get(claim.status.provider_id)).terminating
+        assert not (await world.cloud.provider.get(claim.status.provider_id)).terminating
         await world.client.delete(VolumeAttachment, "csi-1")
         await world.clock.sleep(2 * SECOND)
-        assert (await world.cloud.get(claim.status.provider_id)).terminating
+        assert (await world.cloud.provider.get(claim.status.provider_id)).terminating
 
     world = play(script)
     assert (
@@ -362,9 +362,9 @@ def test_the_deadline_does_not_wait_for_volumes_either() -> None:
         await world.client.create(attachment)
         await world.client.delete(NodeClaim, claim.metadata.name)
         await world.clock.sleep(3 * MINUTE - 5 * SECOND)
-        assert not (await world.cloud.get(claim.status.provider_id)).terminating
+        assert not (await world.cloud.provider.get(claim.status.provider_id)).terminating
         await world.clock.sleep(10 * SECOND)
-        assert (await world.cloud.get(claim.status.provider_id)).terminating
+        assert (await world.cloud.provider.get(claim.status.provider_id)).terminating
         held = await world.client.get(NodeClaim, claim.metadata.name)
         detached = condition(held.status.conditions, "VolumesDetached")
         assert detached is not None
@@ -472,16 +472,15 @@ def test_instances_bear_the_names_of_their_claims_and_nodes(monkeypatch: pytest.
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), replicas("web", 3, cpu="1500m"))
         await world.clock.sleep(3 * MINUTE)
-        assert isinstance(world.cloud, OnAws)
         nodes = {node.spec.provider_id: node.metadata.name for node in world.state.all(Node)}
         claims = {claim.status.provider_id: claim for claim in world.state.all(NodeClaim)}
-        found = await world.cloud.aws.ec2.describe_instances()
+        found = await world.aws.ec2.describe_instances()
         assert len(found) == len(nodes) > 1
         for item in found:
             place = f"aws:///{item.zone}/{item.id}"
             assert item.tags["Name"] == nodes[place]
             assert item.tags["karpenter.sh/nodeclaim"] == claims[place].metadata.name
             assert claims[place].metadata.annotations["karpenter.k8s.aws/tagged"] == "true"
-        assert world.cloud.aws.gate.calls["ec2:CreateTags"] == len(found)
+        assert world.aws.gate.calls["ec2:CreateTags"] == len(found)
 
     play(script)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from operated import WORK_PER_SECOND, Operated, node_class, play, pod, pool, replicas
+from operated import WORK_PER_SECOND, Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Pod
 from dovetail.api.workloads import ReplicaSet
@@ -19,6 +19,7 @@ from dovetail.runtime.observation import Observation
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import Settings
+from dovetail.testing.manifests import node_class
 
 QUIET = {"consolidateAfter": "Never", "consolidationPolicy": "WhenEmpty", "budgets": [{"nodes": "100%"}]}
 EAGER = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from operated import Operated, node_class, play, pod, pool
+from operated import Operated, play, pod, pool
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.testing.manifests import node_class
 
 
 def nodes(world: Operated) -> int:

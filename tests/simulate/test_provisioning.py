@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from operated import START, Operated, node_class, play, pod, pool
+from operated import START, Operated, play, pod, pool
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cloud.simulated import Limit
+from dovetail.testing.manifests import node_class
 
 
 def test_pending_pods_get_one_node_that_holds_them() -> None:
@@ -142,7 +143,7 @@ def test_a_pod_that_comes_back_in_time_keeps_its_node() -> None:
 
 def test_a_mistyped_tag_is_named() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class("karpenter.sh/discovert"), pool(), pod("a"))
+        world.create(node_class(tag="karpenter.sh/discovert"), pool(), pod("a"))
         await world.clock.sleep(2 * MINUTE)
 
     world = play(script)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from operated import Operated, node_class, play, pod, pool
+from operated import Operated, play, pod, pool
 
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.provisioning.metrics import (
@@ -21,6 +21,7 @@ from dovetail.controllers.provisioning.metrics import (
     UNSCHEDULABLE,
     WORK,
 )
+from dovetail.testing.manifests import node_class
 
 
 def test_a_plan_is_measured() -> None:

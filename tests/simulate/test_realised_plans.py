@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from operated import Operated, node_class, play, pod, pool, replicas
+from operated import Operated, play, pod, pool, replicas
 from stories import apart, inflate, scale
 
 from dovetail.api.core import Node, Pod
@@ -15,6 +15,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cli.main import run
 from dovetail.controllers.provisioning.realised import COST, NODES, PODS
 from dovetail.simulate.plans import plan_figures
+from dovetail.testing.manifests import node_class
 
 
 def test_pods_that_go_where_they_were_planned() -> None:

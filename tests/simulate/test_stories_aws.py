@@ -10,7 +10,7 @@ from typing import Any
 
 import operated
 import pytest
-from aws_cloud import CLUSTER, OnAws
+from aws_cloud import CLUSTER
 from operated import START, Operated, play, pod
 from stories import POOL, ZONES, inflate, keeping, told, travel_class, travel_pool
 
@@ -33,18 +33,13 @@ def _on_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operated, "CLOUD", "aws")
 
 
-def on_aws(world: Operated) -> OnAws:
-    assert isinstance(world.cloud, OnAws)
-    return world.cloud
-
-
 def machines(world: Operated) -> list[Instance]:
-    return [item.instance for item in on_aws(world).aws.machines.visible()]
+    return [item.instance for item in world.aws.machines.visible()]
 
 
 def templates(world: Operated) -> list[dict[str, Any]]:
     """The data of all launch templates that there are."""
-    return [data for _, data in on_aws(world).aws.ec2.launches.templates.values()]
+    return [data for _, data in world.aws.ec2.launches.templates.values()]
 
 
 def user_data(world: Operated) -> str:
@@ -71,7 +66,7 @@ def test_the_clusters_name_is_all_that_has_to_be_known() -> None:
         await bought(world, travel_class())
 
     world = play(script)
-    assert on_aws(world).aws.gate.calls["eks:DescribeCluster"] == 1
+    assert world.aws.gate.calls["eks:DescribeCluster"] == 1
     (machine,) = machines(world)
     assert machine.tags["kubernetes.io/cluster/demo"] == "owned"
     assert machine.tags["eks:eks-cluster-name"] == CLUSTER
@@ -84,7 +79,7 @@ def test_what_was_selected_stands_in_the_status() -> None:
         await world.clock.sleep(MINUTE)
 
     world = play(script)
-    found, account = status(world), on_aws(world).aws.ec2.account
+    found, account = status(world), world.aws.ec2.account
     assert [item["id"] for item in found["subnets"]] == sorted(item.id for item in account.subnets)
     assert set(found["subnets"][0]) == {"id", "zone", "zoneID"}
     assert found["securityGroups"] == [{"id": account.security_groups[0].id, "name": "demo-nodes"}]
@@ -94,7 +89,7 @@ def test_what_was_selected_stands_in_the_status() -> None:
 def test_a_pinned_image_is_looked_up_once_and_newer_ones_change_nothing() -> None:
     async def script(world: Operated) -> None:
         await bought(world, travel_class())
-        aws = on_aws(world).aws
+        aws = world.aws
         newest = {name: "ami-0newer00000000000" for name in aws.ssm.parameters if "recommended" in name}
         aws.ssm.parameters.update(newest)
         await world.clock.sleep(2 * HOUR)
@@ -102,7 +97,7 @@ def test_a_pinned_image_is_looked_up_once_and_newer_ones_change_nothing() -> Non
 
     world = play(script)
     # The standard images of two architectures, and those for two kinds of accelerators.
-    assert on_aws(world).aws.gate.calls["ssm:GetParameter"] == 5
+    assert world.aws.gate.calls["ssm:GetParameter"] == 5
     names = {item["name"] for item in status(world)["amis"]}
     assert len(status(world)["amis"]) == 5 and names
     assert len(machines(world)) == 1
@@ -134,7 +129,8 @@ def test_tags_of_the_class_are_on_all_that_is_made() -> None:
         await bought(world, travel_class(tags={"karpenter.sh/discovery": CLUSTER, "intent": "apps"}))
 
     world = play(script)
-    (request,) = on_aws(world).fleets
+    assert world.fleets is not None
+    (request,) = world.fleets.asked
     tagged = {
         item["ResourceType"]: {tag["Key"]: tag["Value"] for tag in item["Tags"]}
         for item in (*request["TagSpecifications"], *templates(world)[0]["TagSpecifications"])
@@ -167,7 +163,7 @@ def test_the_controllers_role_gives_nodes_that_never_join() -> None:
         await world.clock.sleep(14 * MINUTE)
 
     world = play(script)
-    profiles = on_aws(world).aws.iam.profiles.values()
+    profiles = world.aws.iam.profiles.values()
     assert [item.roles for item in profiles] == [("controller",)]
     assert world.records("instance.terminated")
 
@@ -187,7 +183,7 @@ def test_hourly_expiry_is_hourly_churn() -> None:
 
 def test_any_tag_key_selects_and_a_star_is_any_value() -> None:
     async def script(world: Operated) -> None:
-        aws = on_aws(world).aws
+        aws = world.aws
         tagged = tuple(
             replace(item, tags={"alpha.eksctl.io/cluster-name": "anything"})
             for item in aws.ec2.account.subnets
@@ -201,7 +197,7 @@ def test_any_tag_key_selects_and_a_star_is_any_value() -> None:
 
 def test_a_name_of_images_for_one_architecture_leaves_out_the_types_of_the_other() -> None:
     async def script(world: Operated) -> None:
-        aws = on_aws(world).aws
+        aws = world.aws
         known = next(item for item in aws.ec2.account.images if item.arch == "x86_64")
         name = "amazon-eks-node-al2023-x86_64-standard-1.33-v1"
         named = replace(known, id="ami-0named00000000000", name=name)
@@ -334,7 +330,7 @@ def test_a_spot_node_says_so() -> None:
 
 def test_a_permission_that_is_missing_keeps_one_class_back_and_no_other() -> None:
     async def script(world: Operated) -> None:
-        on_aws(world).aws.gate.options = GateOptions(denied=frozenset({"iam:CreateInstanceProfile"}))
+        world.aws.gate.options = GateOptions(denied=frozenset({"iam:CreateInstanceProfile"}))
         await bought(world, travel_class())
         found = told(world.state.get(EC2NodeClass, CLASS), "InstanceProfileReady")
         assert found.status == "Unknown"
@@ -364,7 +360,7 @@ def test_a_node_that_has_less_memory_than_was_estimated_is_learned_from() -> Non
         await world.client.patch(Node, node.metadata.name, merge=merge, status=True)
         await world.clock.sleep(MINUTE)
         found = world.state.get(EC2NodeClass, CLASS)
-        types = {item.name: item for item in on_aws(world).instance_types(found)}
+        types = {item.name: item for item in world.cloud.provider.instance_types(found)}
         assert types[node.metadata.labels[labels.INSTANCE_TYPE]].capacity["memory"] == less
 
     play(script)
@@ -388,7 +384,7 @@ def reserved(kind: str = "default", ends: int | None = None) -> CapacityReservat
 
 async def in_reserved_capacity(world: Operated, reservation: CapacityReservation) -> NodeClaim:
     """A claim that runs in it."""
-    aws = on_aws(world).aws
+    aws = world.aws
     aws.ec2.account = replace(aws.ec2.account, reservations=(reservation,))
     terms = [{"id": "cr-1"}]
     pool = keeping(travel_pool(capacity=("reserved", "on-demand")))
@@ -405,7 +401,7 @@ async def in_reserved_capacity(world: Operated, reservation: CapacityReservation
 def test_a_node_whose_reservation_ended_is_on_demand() -> None:
     async def script(world: Operated) -> None:
         await in_reserved_capacity(world, reserved())
-        (machine,) = on_aws(world).aws.machines.visible()
+        (machine,) = world.aws.machines.visible()
         machine.instance = replace(machine.instance, reservation="")
         await world.clock.sleep(2 * MINUTE)
         (claim,), (node,) = world.state.all(NodeClaim), world.state.all(Node)
@@ -434,8 +430,9 @@ def test_a_block_of_capacity_is_left_forty_minutes_before_it_ends() -> None:
 
 def test_nothing_is_launched_into_a_zone_that_is_shifted_away_from() -> None:
     async def script(world: Operated) -> None:
-        aws = on_aws(world).aws
-        running = asyncio.get_running_loop().create_task(on_aws(world).run())
+        aws = world.aws
+        loop = asyncio.get_running_loop()
+        running = [loop.create_task(part) for _, part in world.cloud.upkeep()]
         first, second = ZONES
         ids = {item.zone: item.zone_id for item in aws.ec2.account.subnets}
         aws.zonal_shift.away = {ids[first]}
@@ -451,8 +448,9 @@ def test_nothing_is_launched_into_a_zone_that_is_shifted_away_from() -> None:
         assert {item.zone for item in machines(world)} == {first, second}
         aws.zonal_shift.away = None
         await world.clock.sleep(2 * MINUTE)
-        assert not on_aws(world).shifted_zones()
-        running.cancel()
+        assert not world.cloud.provider.shifted_zones()
+        for part in running:
+            part.cancel()
 
     play(script)
 
@@ -460,7 +458,7 @@ def test_nothing_is_launched_into_a_zone_that_is_shifted_away_from() -> None:
 def test_what_was_made_for_a_class_goes_with_it() -> None:
     async def script(world: Operated) -> None:
         await bought(world, travel_class())
-        aws = on_aws(world).aws
+        aws = world.aws
         assert aws.iam.profiles and templates(world)
         world.server.delete(EC2NodeClass, CLASS)
         await world.clock.sleep(MINUTE)
@@ -482,7 +480,7 @@ def test_a_new_role_gives_new_nodes_a_new_profile_and_old_ones_keep_theirs() -> 
         pool["spec"]["disruption"]["budgets"] = [{"nodes": "0"}]
         world.create(travel_class(), pool, pod("a", "5"))
         await world.clock.sleep(2 * MINUTE)
-        aws = on_aws(world).aws
+        aws = world.aws
         (first,) = aws.iam.profiles
         await world.client.patch(EC2NodeClass, CLASS, merge={"spec": {"role": "nodes"}})
         world.create(pod("b", "5"))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cloud import OnAws
 from operated import START, Operated, play, pod
 from stories import (
     ASKED,
@@ -113,9 +112,9 @@ def test_spot_first_on_demand_while_it_is_short_then_spot_again() -> None:
     assert bought == ["spot", "on-demand", "on-demand", "spot"]
     (failed,) = world.records("instance.launchFailed")
     # Ten spot offerings were asked, five types in two zones, and no on-demand one with them.
-    if isinstance(world.cloud, OnAws):
+    if world.fleets is not None:
         assert failed["message"].startswith("with fleet error(s), InsufficientInstanceCapacity")
-        asked = [capacity_and_overrides(request) for request in world.cloud.fleets]
+        asked = [capacity_and_overrides(request) for request in world.fleets.asked]
         assert asked == [("spot", 10), ("spot", 10), ("on-demand", 10), ("on-demand", 10), ("spot", 10)]
     else:
         assert failed["message"].count("(spot)") == 5

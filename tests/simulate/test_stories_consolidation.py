@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from operated import Operated, node_class, play, pool
+from operated import Operated, play, pool
 from stories import inflate, scale
 
 from dovetail.api.core import Node, Pod
@@ -15,6 +15,7 @@ from dovetail.controllers.disruption import efficiency, metrics
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
+from dovetail.testing.manifests import node_class
 
 pytestmark = pytest.mark.usefixtures("every_cloud")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from operated import START, Operated, node_class, play, pod, pool
+from operated import START, Operated, play, pod, pool
 from stories import apart, inflate, scale, travel_class, travel_pool
 
 from dovetail.api.core import Node, Pod
@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Invalid
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 from dovetail.units.timestamp import parse_rfc3339
 
 pytestmark = pytest.mark.usefixtures("every_cloud")

@@ -8,8 +8,8 @@ from typing import Any
 
 import operated
 import pytest
-from aws_cloud import OnAws, account
-from operated import REGION, Operated, node_class, play, pod, pool
+from aws_cloud import account, cloud_on_aws
+from operated import REGION, Operated, play, pod, pool
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -20,7 +20,9 @@ from dovetail.cloud.aws.memory.gate import GateOptions
 from dovetail.cloud.aws.quotas import Quotas
 from dovetail.cloud.simulated import Limit
 from dovetail.model import labels
+from dovetail.simulate.aws import CloudOnAws
 from dovetail.simulate.clock import VirtualClock
+from dovetail.testing.manifests import node_class
 
 USUAL = account(REGION)
 RUNNING: list[asyncio.Task[None]] = []  # or they might be collected
@@ -35,8 +37,8 @@ def on(
 ) -> None:
     """Whatever is played from now on is on such an account."""
 
-    def made(clock: VirtualClock, log: EventLog, limits: tuple[Limit, ...]) -> OnAws:
-        cloud = OnAws(clock, log, REGION, limits, known=known, quotas=quotas)
+    def made(clock: VirtualClock, log: EventLog, limits: tuple[Limit, ...]) -> CloudOnAws:
+        cloud = cloud_on_aws(clock, log, limits, known=known, quotas=quotas)
         cloud.aws.gate.options = GateOptions(denied=denied)
         return cloud
 
@@ -59,8 +61,8 @@ def rather_in(zone: str) -> dict[str, Any]:
 
 
 def refused(world: Operated) -> list[str]:
-    assert isinstance(world.cloud, OnAws)
-    return world.cloud.refused
+    assert world.fleets is not None
+    return world.fleets.refused
 
 
 def zones(world: Operated) -> list[str]:
@@ -74,9 +76,8 @@ def waiting(world: Operated) -> list[str]:
 
 async def bought(world: Operated, *documents: dict[str, Any]) -> None:
     """The provider runs as it does in production; ten minutes after these were created."""
-    assert isinstance(world.cloud, OnAws)
     await world.cloud.start()
-    RUNNING.append(asyncio.create_task(world.cloud.run()))
+    RUNNING.extend(asyncio.create_task(part) for _, part in world.cloud.upkeep())
     world.create(*documents)
     await world.clock.sleep(10 * MINUTE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from operated import START, Operated, node_class, play, pod, pool
+from operated import START, Operated, play, pod, pool
 from stories import apart, inflate, scale
 
 from dovetail.api.core import Node, Pod
@@ -15,6 +15,7 @@ from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE
 from dovetail.cloud.simulated import Limit
 from dovetail.model import labels
+from dovetail.testing.manifests import node_class
 
 pytestmark = pytest.mark.usefixtures("every_cloud")
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from operated import Operated, node_class, play, pool
+from operated import Operated, play, pool
 from stories import apart, inflate, scale
 
 from dovetail.api.core import Node, Pod
@@ -17,6 +17,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
+from dovetail.testing.manifests import node_class
 from dovetail.units.timestamp import to_rfc3339
 
 pytestmark = pytest.mark.usefixtures("every_cloud")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from operated import Operated, node_class, play, pod, pool
+from operated import Operated, play, pod, pool
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Meta, Object
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.kube.client import Client
+from dovetail.testing.manifests import node_class
 
 
 def test_what_came_while_it_waited_is_acted_on() -> None:
@@ -47,7 +48,7 @@ def test_what_the_leader_before_asked_for_is_not_bought_again() -> None:
         await world.clock.sleep(MINUTE)
         meta = Meta(name="interrupted", labels=claim.metadata.labels)
         made = await world.client.create(NodeClaim(metadata=meta, spec=claim.spec))
-        instance = await world.cloud.create(made, found)
+        instance = await world.cloud.provider.create(made, found)
         await world.clock.sleep(MINUTE)
         acting = asyncio.get_running_loop().create_task(world.operator.act())
         await world.clock.sleep(10 * SECOND)

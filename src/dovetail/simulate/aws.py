@@ -43,10 +43,11 @@ class CloudOnAws:
     """Implements `clouds.Cloud`. `aws` is the account, `provider` what controllers that never crash see."""
 
     def __init__(
-        self, aws: MemoryAws, clock: Clock, log: EventLog, *, cluster: str, version: str, queue: str
+        self, aws: MemoryAws, clock: Clock, log: EventLog, options: Options, *, version: str, queue: str
     ) -> None:
+        """`version` is that of Kubernetes, `queue` the name of the interruption queue, if there is one."""
         self.aws = aws
-        self._cluster = cluster
+        self._options = options
         self._version = version
         self._queue = queue
         self._log = log
@@ -72,9 +73,9 @@ class CloudOnAws:
         async def dns() -> str:
             return _DNS
 
-        around = Around(aws.eks, clock, aws.region, Told(self._cluster), version=version, dns_ip=dns)
+        around = Around(aws.eks, clock, aws.region, Told(self._options.cluster), version=version, dns_ip=dns)
         once = _Once(log, lambda place: instance_id(place) in self._heard)
-        made = _Heard(aws, clock, once, around, Options(self._cluster))
+        made = _Heard(aws, clock, once, around, self._options)
         made.asked = self._ask
         made.started = self._begin
         return made

@@ -8,6 +8,7 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import InputError
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
+from dovetail.cloud.aws import provider
 from dovetail.cloud.aws.memory import MemoryAws, Options
 from dovetail.cloud.aws.memory.machines import LifeOptions
 from dovetail.cloud.aws.memory.market import MarketOptions
@@ -40,7 +41,8 @@ def _on_aws(scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Li
     queue = file.settings.interruption_queue
     account = aws_account(scenario, simulated, (queue,) if queue else ())
     aws = MemoryAws(clock, scenario.seed, account, Options(market=market, life=life))
-    return CloudOnAws(aws, clock, log, cluster=file.cluster.name, version=file.cluster.version, queue=queue)
+    options = provider.Options(file.cluster.name)
+    return CloudOnAws(aws, clock, log, options, version=file.cluster.version, queue=queue)
 
 
 def _simulated_cloud(

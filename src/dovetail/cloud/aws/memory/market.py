@@ -123,11 +123,6 @@ class Market:
         return before + (after - before) * into / STEP
 
 
-def _family(pool: Pool) -> tuple[str, str]:
-    capacity_type = labels.SPOT if pool[0] == labels.SPOT else labels.ON_DEMAND
-    return capacity_type, family(pool[1])
-
-
 def _group(pool: Pool) -> tuple[str, str]:
     capacity_type = labels.SPOT if pool[0] == labels.SPOT else labels.ON_DEMAND
     return capacity_type, family(pool[1])
