@@ -7,14 +7,20 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dovetail.api.codec import decode
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, PlacementGroupSelector, SelectorTerm
+from dovetail.api.karpenter.ec2nodeclass import (
+    EC2NodeClass,
+    EC2NodeClassStatus,
+    PlacementGroupSelector,
+    SelectorTerm,
+)
 from dovetail.api.meta import Condition
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cloud.aws.errors import AwsError
-from dovetail.cloud.aws.launch import Stage
+from dovetail.cloud.aws.launch import Document, Stage
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
 from dovetail.cloud.aws.memory.gate import GateOptions
 from dovetail.cloud.aws.nodeclass import profiles, selectors
@@ -22,7 +28,13 @@ from dovetail.cloud.aws.nodeclass import resolver as resolving
 from dovetail.cloud.aws.nodeclass.memo import Memo
 from dovetail.cloud.aws.nodeclass.rehearsal import NO_PROFILE, RUN_REFUSED, meaning
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
-from dovetail.cloud.aws.shapes import CapacityReservation, InstanceProfile, PlacementGroup, Subnet
+from dovetail.cloud.aws.shapes import (
+    CapacityReservation,
+    FleetAnswer,
+    InstanceProfile,
+    PlacementGroup,
+    Subnet,
+)
 from dovetail.cloud.aws.userdata import Cluster
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.controllers.conditions import Stamp
@@ -522,6 +534,55 @@ def test_throttling_says_nothing_of_a_class() -> None:
 
     async def throttled(_: object) -> list[Subnet]:
         raise AwsError("DescribeSubnets", "RequestLimitExceeded", "Request limit exceeded.")
+
+    play(body)
+
+
+class Throttling:
+    """Refuses CreateFleet while `on`, and counts."""
+
+    def __init__(self, world: World) -> None:
+        self._ask = world.aws.ec2.create_fleet
+        self.on, self.asked = True, 0
+        world.aws.ec2.create_fleet = self._create_fleet  # type: ignore[method-assign]  # to refuse that call alone
+
+    async def _create_fleet(
+        self, request: Document, *, token: str = "", dry_run: bool = False
+    ) -> FleetAnswer:
+        self.asked += 1
+        if self.on:
+            raise AwsError("CreateFleet", "RequestLimitExceeded", "Request limit exceeded.")
+        return await self._ask(request, token=token, dry_run=dry_run)
+
+
+def test_dry_runs_that_are_throttled_are_made_again_after_growing_pauses() -> None:
+    async def body(world: World) -> None:
+        throttling = Throttling(world)
+        for _ in range(5 * 60):
+            with pytest.raises(AwsError, match="RequestLimitExceeded"):
+                await world.resolver.resolve(node_class())
+            await world.clock.sleep(SECOND)
+        assert throttling.asked == 6  # at 0, 5, 15, 35, 75 and 155 s
+        throttling.on = False
+        await world.clock.sleep(5 * MINUTE)
+        assert not (await world.resolver.resolve(node_class())).faults
+        assert throttling.asked == 7
+
+    play(body)
+
+
+@pytest.mark.parametrize(("seen", "well"), [(1, True), (0, False)])
+def test_a_class_that_was_validated_stays_so_while_dry_runs_are_throttled(seen: int, well: bool) -> None:
+    validated = Condition(type="ValidationSucceeded", status="True", observed_generation=seen)
+    made = msgspec.structs.replace(node_class(), status=EC2NodeClassStatus(conditions=(validated,)))
+
+    async def body(world: World) -> None:
+        Throttling(world)
+        if well:
+            assert not (await world.resolver.resolve(made)).faults
+        else:
+            with pytest.raises(AwsError):
+                await world.resolver.resolve(made)
 
     play(body)
 

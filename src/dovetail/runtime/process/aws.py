@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from dovetail.base.clock import Clock
+from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import ApiError, Forbidden, InputError, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
@@ -22,6 +22,10 @@ from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.kube.http.transport import Request, Transport, check
 from dovetail.runtime.process.options import AwsOptions
 
+# Called with what AWS answered and for how long to wait: returns after that, or raises.
+Patience = Callable[[AwsError, int], Awaitable[None]]
+FIRST_PAUSE, LONGEST_PAUSE = 2 * SECOND, 30 * SECOND
+_PASSING = (Refusal.THROTTLED, Refusal.SERVER)
 _DNS = "/api/v1/namespaces/kube-system/services/kube-dns"
 
 
@@ -63,8 +67,12 @@ async def connected(
     *,
     metrics: Metrics,
     reserved_capacity: bool,
+    patience: Patience,
 ) -> AsyncIterator[Connected]:
-    """Connected within the block. Raises InputError for what the user has to mend."""
+    """Connected within the block. Raises InputError for what the user has to mend.
+
+    What passes by itself is waited for with `patience`.
+    """
     try:
         # Its libraries are loaded by nobody else.
         from dovetail.cloud.aws.live import connect
@@ -84,7 +92,7 @@ async def connected(
     async with connect(environ) as aws:
         around = Around(aws.eks, clock, aws.region, told, version=facts.version, dns_ip=facts.dns_ip)
         cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity), metrics)
-        await _greet(aws, options, cloud)
+        await patiently(lambda: _greet(aws, options, cloud), patience)
         await cloud.start()
         name = options.interruption_queue
         yield Connected(cloud, SqsQueue(aws.sqs, clock, name) if name else None)
@@ -112,11 +120,24 @@ def minor(version: str) -> str:
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 
+async def patiently(ask: Callable[[], Awaitable[None]], patience: Patience) -> None:
+    """Ask until AWS answers; between two times it is left alone for longer and longer."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return await ask()
+        except AwsError as error:
+            await patience(error, pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
 async def _greet(aws: Aws, options: AwsOptions, cloud: AwsCloud) -> None:
-    """What has to be right before anything starts."""
+    """What has to be right before anything starts. Raises AwsError for what passes by itself."""
     try:
         await aws.sts.get_caller_identity()
     except AwsError as error:
+        if error.refusal in _PASSING:
+            raise
         raise InputError(
             f"AWS does not know who we are: {error.message}",
             source=f"AWS in {aws.region}",
@@ -125,6 +146,8 @@ async def _greet(aws: Aws, options: AwsOptions, cloud: AwsCloud) -> None:
     try:
         await cloud.surroundings()
     except AwsError as error:
+        if error.refusal in _PASSING:
+            raise
         remedy = "allow eks:DescribeCluster, or give --cluster-endpoint"
         if error.refusal is Refusal.NOT_FOUND:
             remedy = f"give the name of a cluster in {aws.region}, or set AWS_REGION to where it is"

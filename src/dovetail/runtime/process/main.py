@@ -13,7 +13,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 from dovetail import __version__
+from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
+from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.kwok import KwokCloud, default_types, read_types
 from dovetail.cloud.listed import ListedCloud
 from dovetail.cloud.provider import Provider
@@ -39,6 +41,10 @@ from dovetail.runtime.process.options import Options
 SYSTEM_NAMESPACE = "kube-system"
 _BUILD = Metric("karpenter_build_info", "gauge", "What runs: always 1", ("version",))
 _LEADER = Metric("leader_election_master_status", "gauge", "1 while this process leads", ("name",))
+
+
+class _Stopped(Exception):
+    """Somebody asked for the end while AWS was waited for."""
 
 
 class Process:
@@ -84,7 +90,10 @@ class Process:
             if options.observe:
                 await self._observe(client, self._cloud(client))
             else:
-                await self._operate(client, stack)
+                try:
+                    await self._operate(client, stack)
+                except* _Stopped:
+                    self._tell("stopping")
 
     async def _operate(self, client: HttpClient, stack: contextlib.AsyncExitStack) -> None:
         """Lead, then act. With warm-up, what is acted on is watched from the start."""
@@ -96,13 +105,16 @@ class Process:
                 watching = tasks.create_task(ready[0].watch(), name="watches")
             async with self._leading(client) as election:
                 if not self._stop.is_set():
+                    lease = tasks.create_task(election.keep(), name="lease") if election else None
                     operator, also = ready or await self._composed(client, stack)
                     self._running = operator
                     self._figures = operator.figures
                     Lines(operator.state, self._log)
                     acting = operator.act() if watching is not None else operator.run()
-                    await self._until_stopped(acting, election, *(part() for part in also))
+                    await self._until_stopped(acting, *(part() for part in also))
                     self._tell("stopping")
+                    if lease is not None:
+                        lease.cancel()
             if watching is not None:
                 watching.cancel()
 
@@ -150,8 +162,23 @@ class Process:
             os.environ,
             metrics=self._metrics,
             reserved_capacity=gates.reserved_capacity,
+            patience=self._wait_for_aws,
         ) as found:
             yield found
+
+    async def _wait_for_aws(self, error: AwsError, nanoseconds: int) -> None:
+        """Tell why, and wait. Raises _Stopped."""
+        self._log.write(
+            "error",
+            "controller",
+            "AWS answers no call at the moment, asking again",
+            error=str(error),
+            after=f"{nanoseconds / SECOND:g}s",
+        )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(nanoseconds / SECOND):
+                await self._stop.wait()
+                raise _Stopped
 
     async def _observe(self, client: HttpClient, cloud: Provider) -> None:
         """Without the lease: an observer acts on nothing, and there may be any number."""
@@ -160,7 +187,7 @@ class Process:
             ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics)
             self._running = seen = Observation(ports, options.settings, self._report, options.tell_every)
             self._tell("observing: nothing is written to the cluster")
-            await self._until_stopped(seen.run(), None)
+            await self._until_stopped(seen.run())
             seen.tally.settle()
             self._report()
             self._tell("stopping")
@@ -177,14 +204,12 @@ class Process:
         return seen.table() if isinstance(seen, Observation) else ""
 
     async def _until_stopped(
-        self, acting: Coroutine[Any, Any, None], election: Election | None, *also: Coroutine[Any, Any, None]
+        self, acting: Coroutine[Any, Any, None], *also: Coroutine[Any, Any, None]
     ) -> None:
         """All for ever, or until one fails or somebody asks for the end."""
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(acting, name="operator")]
             running += [tasks.create_task(one, name="provider") for one in also]
-            if election is not None:
-                running.append(tasks.create_task(election.keep(), name="lease"))
             await self._stop.wait()
             for task in running:
                 task.cancel()

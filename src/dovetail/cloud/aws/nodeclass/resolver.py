@@ -8,22 +8,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import msgspec
-
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.clock import HOUR, MINUTE, Clock
-from dovetail.base.errors import CreateFailed
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.images import Filter
 from dovetail.cloud.aws.launch import Stage
 from dovetail.cloud.aws.nodeclass import checks, profiles, selectors
 from dovetail.cloud.aws.nodeclass.amis import DESCRIBED, Found, Images
+from dovetail.cloud.aws.nodeclass.dryruns import DryRuns
 from dovetail.cloud.aws.nodeclass.memo import Memo
-from dovetail.cloud.aws.nodeclass.rehearsal import rehearse
 from dovetail.cloud.aws.permissions import action_of
 from dovetail.cloud.aws.shapes import SecurityGroup, Subnet
-from dovetail.cloud.aws.validation import Fault, Validator
+from dovetail.cloud.aws.validation import Validator
 from dovetail.cloud.provider import (
     NodeClassResolution,
     ResolvedPlacementGroup,
@@ -36,7 +33,6 @@ GROUPS = 5 * MINUTE
 RESERVATIONS = MINUTE
 PLACEMENT = 5 * MINUTE
 PROFILES = 15 * MINUTE
-REHEARSALS = 30 * MINUTE
 _UNAUTHORIZED = "NotAuthorized"
 T = TypeVar("T")
 
@@ -76,6 +72,7 @@ class ClassResolver:
         self._options = options or Options()
         self._memo = Memo(clock)
         self._images = Images(aws, clock, self._memo, self._options.image_refresh)
+        self._dry_runs = DryRuns(aws.ec2, clock, self._memo)
         self._validator = Validator()
 
     async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
@@ -243,35 +240,8 @@ class ClassResolver:
         faults = self._validator.faults(node_class) or tuple(checks.faults(node_class, images.volumes))
         there = found.subnets and found.security_groups and found.images and found.instance_profile
         if not faults and there and self._options.dry_run:
-            faults = await self._rehearsed(node_class, found, around)
+            faults = await self._dry_runs.faults(node_class, found, around.stage, around.version)
         return tuple((fault.reason, fault.message) for fault in faults)
-
-    async def _rehearsed(
-        self, node_class: EC2NodeClass, found: NodeClassResolution, around: Surroundings
-    ) -> tuple[Fault, ...]:
-        """What dry runs say. The same class that resolves to the same is asked for once in half an hour."""
-
-        async def ask() -> tuple[Fault, ...]:
-            try:
-                fault = await rehearse(self._aws.ec2, node_class, found, around.stage)
-            except CreateFailed as error:
-                return (Fault(error.reason, str(error)),)
-            return (fault,) if fault is not None else ()
-
-        key = (
-            node_class.metadata.name,
-            msgspec.json.encode(node_class.spec),
-            tuple(item.id for item in found.subnets[:1]),
-            tuple(item.id for item in found.security_groups),
-            tuple(item.id for item in found.images),
-            found.instance_profile,
-            around.version,
-        )
-        faults = await self._memo.get(key, REHEARSALS, ask)
-        if faults:
-            # What is missing may be given any moment.
-            self._memo.forget(key)
-        return faults
 
 
 def unauthorized(error: AwsError) -> str:
