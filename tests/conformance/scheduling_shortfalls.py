@@ -72,9 +72,6 @@ MORE_WORK = {
 # The cost is not within 3 % of what is proven necessary, with ten times as much work neither.
 FAR = _each(
     {
-        "spreads over hosts that count each other's pods: no bound knows in which order pods come": """
-            spread-cross-selector-003
-        """,
         "several rules, taints, weights and limits at once: too many sets of pods for whole loads": """
             mixed-000 mixed-001 mixed-003 mixed-004 mixed-009 mixed-010 mixed-012 mixed-019 mixed-022
             mixed-025 mixed-027 mixed-031 mixed-033 mixed-037
@@ -83,8 +80,7 @@ FAR = _each(
             pod-affinity-mixed-004 spread-zone-000
         """,
         "the least that is proven has no order in which all pods may come, as far as is known": """
-            pod-anti-affinity-preferred-007 spread-capacity-type-003 spread-cross-selector-004
-            spread-min-domains-shared-001
+            pod-anti-affinity-preferred-007 spread-capacity-type-003
         """,
         "too many loads to choose from": """
             packing-mixed-006

@@ -14,7 +14,7 @@ from dovetail.model.ports import port_error
 from dovetail.model.selector import NodeRule
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
-from dovetail.testing.exhaustive.market import Kind, Market, repulsion
+from dovetail.testing.exhaustive.market import Kind, Market, bound, repulsion
 from dovetail.testing.exhaustive.places import Site
 from dovetail.testing.knapsack import Amounts, Row, maximum
 from dovetail.testing.whole_loads import Block, Blocks
@@ -102,8 +102,9 @@ class Program:
             for size in sorted({each for each in need if each > 0}):
                 yield [1.0 / (room // size) if each >= size else 0.0 for each in need]
         for rule in dict.fromkeys(rule for kind in self.kinds for rule in kind.facts.spread):
-            if rule.key == HOSTNAME and rule.selects_self:
-                yield [(rule in self.kinds[kind].facts.spread) / rule.max_skew for kind in here]
+            if rule.key == HOSTNAME:
+                some = bound(self.kinds, rule)
+                yield [(kind in some) / rule.max_skew for kind in here]
         alone = [kind for kind in here if self._clash(kind, kind)]
         for first in alone:
             group = [first]
@@ -160,13 +161,7 @@ class Program:
             return
         at = self._domains(rule.key)
         counted = [n for n, k in enumerate(self.kinds) if rule.counts(k.facts.namespace, k.facts.labels)]
-        alike: dict[tuple[object, ...], list[int]] = {}
-        for number, kind in enumerate(self.kinds):
-            if rule in kind.facts.spread and rule.selects_self:
-                keys = tuple(sorted({item.key for item in kind.facts.spread}))
-                taints = kind.facts.pod.spec.tolerations if rule.honor_taints else ()
-                alike.setdefault((kind.facts.node_rule, taints, keys), []).append(number)
-        for owners in alike.values():
+        for owners in self._counting_alike(rule, bound(self.kinds, rule)):
             total = float(sum(self.count[owner] for owner in owners))
             one = self.kinds[owners[0]]
             for there, sites in at.items():
@@ -183,7 +178,20 @@ class Program:
                 for here, mine in at.items():
                     if here != there:
                         self.rows.append(({**low, **self._some(owners, mine)}, float(rule.max_skew)))
+        mine = [n for n, k in enumerate(self.kinds) if rule in k.facts.spread and rule.selects_self]
+        for owners in self._counting_alike(rule, mine):
             self._fewest(rule, owners, at)
+
+    def _counting_alike(self, rule: SpreadRule, owners: list[int]) -> Iterable[list[int]]:
+        """Those together for whom the same nodes count."""
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for number in owners:
+            facts = self.kinds[number].facts
+            keys = tuple(sorted({item.key for item in facts.spread}))
+            affinity = facts.node_rule if rule.honor_affinity else None
+            taints = facts.pod.spec.tolerations if rule.honor_taints else ()
+            alike.setdefault((affinity, taints, keys), []).append(number)
+        return alike.values()
 
     def _fewest(self, rule: SpreadRule, owners: list[int], at: dict[str, list[int]]) -> None:
         if rule.min_domains < 2:

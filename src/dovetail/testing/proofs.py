@@ -20,7 +20,7 @@ from dovetail.model.problem import Pool, Problem
 from dovetail.solve.plan import BETWEEN_PODS, WHOLE_NUMBERS, Plan
 from dovetail.testing.between import Program
 from dovetail.testing.exhaustive import market_of, promised
-from dovetail.testing.exhaustive.market import Kind, Market, repulsion
+from dovetail.testing.exhaustive.market import Kind, Market, bound, repulsion
 from dovetail.testing.exhaustive.places import free_room, holds
 from dovetail.testing.knapsack import SLACK, Amounts, Load, holds_more
 
@@ -138,8 +138,7 @@ class _Check:
         kinds = self.market.kinds
         for rule in dict.fromkeys(rule for kind in kinds for rule in kind.facts.spread):
             if rule.key == HOSTNAME:
-                bound = [n for n, kind in enumerate(kinds) if rule in kind.facts.spread and rule.selects_self]
-                yield tuple(bound), rule.max_skew
+                yield tuple(bound(kinds, rule)), rule.max_skew
 
     def _bought(self) -> Iterator[str]:
         """No node holds more than it costs. Nodes that are no better than others are not asked about."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import port_error
-from dovetail.testing.exhaustive.market import Market, repulsion
+from dovetail.testing.exhaustive.market import Market, bound, repulsion
 from dovetail.testing.knapsack import Amounts
 
 Block = tuple[int, ...]  # pods of each kind
@@ -30,6 +30,8 @@ class Blocks:
         self.kinds = market.kinds
         self._far = repulsion(market)
         self.near = tuple(self._nearness())
+        rules = dict.fromkeys(rule for kind in market.kinds for rule in kind.facts.spread)
+        self._hosts = [(bound(market.kinds, rule), rule.max_skew) for rule in rules if rule.key == HOSTNAME]
 
     def of(self, site: int, most: int) -> list[Block]:
         """Those that the site holds, the empty one left out; more than `most` if there are."""
@@ -74,12 +76,7 @@ class Blocks:
             alone = kind == new and count < 2
             if count and not alone and self._clash(kind, new):
                 return False
-        for rule in kinds[new].facts.spread:
-            if rule.key == HOSTNAME and rule.selects_self:
-                counted = [k for k, each in enumerate(kinds) if rule in each.facts.spread]
-                if sum(block[kind] for kind in counted) > rule.max_skew:
-                    return False
-        return True
+        return all(sum(block[kind] for kind in some) <= most for some, most in self._hosts if new in some)
 
     def _clash(self, one: int, other: int) -> bool:
         mine, theirs = self.kinds[one].facts.ports, self.kinds[other].facts.ports

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +41,7 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
         if each and not endless(world, shape, level)
         for group in each
     }
-    capped = sorted(
+    hosts = sorted(
         {
             group
             for each in both
@@ -49,13 +49,53 @@ def node_rules(world: World, kinds: Sequence[tuple[int, int]]) -> NodeRules:
             if groups[group].id.kind == SPREAD and groups[group].id.key == HOSTNAME
         }
     )
-    takes = np.array([[group in each for group in capped] for each in both], dtype=np.int64)
+    takes, capped = _capped(world, hosts, both, matching)
     return NodeRules(
         names=tuple(f"topology spread over {HOSTNAME}" for _ in capped),
-        takes=takes.reshape(len(kinds), len(capped)),
+        takes=takes,
         most=np.array([groups[group].id.max_skew for group in capped], dtype=np.int64),
         conflict=_conflict(world, kinds, owned, matching),
     )
+
+
+def _capped(
+    world: World, hosts: list[int], both: list[frozenset[int]], matching: list[frozenset[int]]
+) -> tuple[Amounts, list[int]]:
+    """Which kinds a cap of pods per node is about, (S, H), and the H spreads over hosts that it is by."""
+    same, groups = alike(world, matching), world.topology.groups
+    bound: dict[tuple[int, ...], int] = {}
+    for group in sorted(hosts, key=lambda group: (groups[group].id.max_skew, group)):
+        some = set(hosts).intersection(same[group])
+        kinds = tuple(number for number, each in enumerate(both) if not each.isdisjoint(some))
+        bound.setdefault(kinds, group)
+    ordered = sorted(bound.items(), key=lambda item: item[1])
+    takes = np.zeros((len(both), len(ordered)), dtype=np.int64)
+    for column, (kinds, _) in enumerate(ordered):
+        takes[list(kinds), column] = 1
+    return takes, [group for _, group in ordered]
+
+
+def alike(world: World, matching: Sequence[Collection[int]]) -> dict[int, tuple[int, ...]]:
+    """Per spread those that count the same and allow no more than it does: its owners and theirs are as one.
+
+    Whichever of them comes last in a domain is ahead of what all these spreads see. `matching`: the groups
+    that count each kind of pods that matters; spreads that count none of them are left out.
+    """
+    groups = world.topology.groups
+    counted: dict[int, list[int]] = {}
+    for number, each in enumerate(matching):
+        for index in each:
+            counted.setdefault(index, []).append(number)
+    found: dict[tuple[object, ...], list[int]] = {}
+    for index in sorted(counted):
+        one, runs = groups[index].id, tuple(sorted(world.before[index][0].items()))
+        if one.kind == SPREAD:
+            found.setdefault((one.key, one.node_filter, runs, *counted[index]), []).append(index)
+    return {
+        index: tuple(other for other in some if groups[other].id.max_skew <= groups[index].id.max_skew)
+        for some in found.values()
+        for index in some
+    }
 
 
 def endless(world: World, shape: int, level: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -14,6 +14,7 @@ from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.problem import Pool, Problem
+from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import PREFER_NO_SCHEDULE, untolerated
 from dovetail.solve.verify.worlds import Catalogue
 from dovetail.testing.exhaustive.places import Site, domain_keys, free_ports, holds, lets_in, sites
@@ -149,6 +150,32 @@ class Market:
 
 def _table(rows: list[list[int]]) -> npt.NDArray[np.int64]:
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(rows[0]) if rows else 0)
+
+
+def bound(kinds: Sequence[Kind], rule: SpreadRule) -> list[int]:
+    """The kinds that count themselves under a spread, or one that counts the same and allows no more.
+
+    Of all these the last one in a domain is ahead of all others there, whichever kind it is.
+    """
+
+    def counted(other: SpreadRule) -> list[bool]:
+        return [other.counts(kind.facts.namespace, kind.facts.labels) for kind in kinds]
+
+    def told(other: SpreadRule) -> tuple[object, ...]:
+        return other.key, other.honor_affinity, other.honor_taints
+
+    same = counted(rule)
+    return [
+        number
+        for number, kind in enumerate(kinds)
+        if any(
+            each.selects_self
+            and told(each) == told(rule)
+            and each.max_skew <= rule.max_skew
+            and counted(each) == same
+            for each in kind.facts.spread
+        )
+    ]
 
 
 def repulsion(market: Market) -> dict[tuple[int, int], frozenset[str]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.bounds.between.rows import Rows
-from dovetail.solve.bounds.node_rules import endless
+from dovetail.solve.bounds.node_rules import alike, endless
 from dovetail.solve.supply.world import World
 
 _MOST_HOSTS = 24
@@ -25,28 +25,39 @@ class Spreads:
         self._world = world
         self._rows = rows
         self._first = rows.terrain.bought
+        self._alike = alike(world, [kind.matching for kind in rows.terrain.kinds])
 
     def add(self, index: int) -> None:
         """The rows of a spread, for each set of owners that count the same nodes."""
         terrain = self._rows.terrain
-        groups: dict[tuple[str, ...], list[int]] = {}
         key = self._world.topology.groups[index].id.key
         for number, kind in enumerate(terrain.kinds):
             if index in kind.owned:
                 self._rows.close(
                     number, [site for site, value in enumerate(terrain.domains[key]) if not value]
                 )
-                if index in kind.matching:
-                    groups.setdefault(tuple(sorted(kind.spread_keys)), []).append(number)
-        for keys, owners in groups.items():
+        mine = self._by_keys([index])
+        for keys, owners in self._by_keys(self._alike.get(index, ())).items():
             self._skew(index, keys, owners)
+            own, at = mine.get(keys, owners), terrain.at(key)
+            if self._reached(at, own) != self._reached(at, owners):
+                self._skew(index, keys, own)
+        for keys, owners in mine.items():
             self._fewest(index, keys, owners)
+
+    def _by_keys(self, some: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
+        """Kinds that one of these spreads binds, by the labels that a node must have to count."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        for number, kind in enumerate(self._rows.terrain.kinds):
+            if not (kind.owned & kind.matching).isdisjoint(some):
+                found.setdefault(tuple(sorted(kind.spread_keys)), []).append(number)
+        return found
 
     def add_hosts(self, index: int) -> None:
         """The rows of a spread over hosts, for the nodes that exist: what runs there counts as well."""
         rows, terrain, groups = self._rows, self._rows.terrain, self._world.topology.groups
         counted = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
-        owners = [number for number in counted if index in terrain.kinds[number].owned]
+        owners = [number for some in self._by_keys(self._alike.get(index, ())).values() for number in some]
         hosts = self._hosts(index, owners)
         if not owners or len(hosts) > _MOST_HOSTS:
             return
