@@ -12,4 +12,10 @@ api          Kubernetes and Karpenter objects
 units        quantity, duration, cron   base   clock, event log, random streams, errors
 """
 
+import os
+
+# Before numpy is loaded: its matrices are small here, and its threads would wait for each other on a busy
+# machine, or on one that has more cores than the container may use. A solve takes one core.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.placing.judge import Judge
 from dovetail.solve.placing.seen import Opened, on_nodes, restart
 from dovetail.solve.purchase import Purchase
+from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import Pins, World, expanded, lookup, pinned
 
@@ -144,16 +145,17 @@ class Standing:
         """Its domains are there for the spreads that count it, as far as it is certain which these are."""
         made, world = site.purchase.made, self.world
         table = world.tables[made.pool]
-        columns: list[int] | None = None
+        columns: Amounts | None = None
         ground = table.base.add(*made.requirements), table.pool.taints
         for index, group in self._spreads:
             domain = site.domain_of(group.id.key)
             if not domain:
                 if columns is None:
                     mask = world.columns(made.pool, made.requirements, made.vector)
-                    columns = np.flatnonzero(mask & np.isin(table.column_type, made.types)).tolist()
-                values = {table.domains(group.id.key)[column] for column in columns}
-                domain = values.pop() if len(values) == 1 else ""
+                    columns = np.flatnonzero(mask & np.isin(table.column_type, made.types))
+                codes, values = table.combinations((group.id.key,))
+                held = codes[columns]
+                domain = values[int(held[0])][0] if len(held) and (held == held[0]).all() else ""
             if domain and group.id.node_filter.accepts(*ground, world.well_known):
                 self._there[index].setdefault(domain)
 

@@ -15,8 +15,9 @@ from dovetail.solve.work import Work
 # Units of work between two questions of the solver whether it shall go on: measured, 0.5 to 2 times that.
 _QUESTION, _PER_ENTRY = 250, 1
 _SHARE = 0.25  # of the work left, for one program
-# Seconds per entry in which it looks at no clock either: with less left, it is not begun. Measured, 8e-5.
-_DEAF = 6e-5
+# Seconds in which it looks at no clock either: per entry (measured, 8e-5), and per pair of values of a column
+# (of 1,024 at most), which it goes through to note what each would cost. With less left, it is not begun.
+_DEAF, _DEAF_PAIR, _VALUES = 6e-5, 2e-8, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def minimum(
     the work that is left; if not given, by the size of the program.
     """
     check = int(_QUESTION + _PER_ENTRY * len(model.a_matrix_.value_)) if check is None else check
-    if work.seconds < _DEAF * len(model.a_matrix_.value_):
+    if work.seconds < _deaf(model):
         return Answer(-float("inf"), None)
     # It does not ask in every phase; a clock, where one ends the solve, it heeds in more of them.
     solver = quiet_solver(
@@ -75,3 +76,9 @@ def minimum(
     known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     known = known and float(info.objective_function_value) < below
     return Answer(bound if np.isfinite(bound) else -float("inf"), values if known else None)
+
+
+def _deaf(model: highspy.HighsLp) -> float:
+    """Seconds that the solver may take without a look at the clock."""
+    values = np.minimum(np.array(model.col_upper_) - np.array(model.col_lower_), _VALUES)
+    return float(_DEAF * len(model.a_matrix_.value_) + _DEAF_PAIR * (values @ values))
