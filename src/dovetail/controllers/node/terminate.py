@@ -35,7 +35,6 @@ from dovetail.units.timestamp import to_rfc3339
 MIN_DRAIN = 5 * SECOND
 _VOLUME_POLL = SECOND
 _DRAIN_POLL = 10 * SECOND
-_UNSYNCED_POLL = SECOND
 
 
 class NodeTermination:
@@ -85,8 +84,6 @@ class NodeTermination:
             return None
         if not node.deleting or labels.TERMINATION_FINALIZER not in node.metadata.finalizers:
             return None
-        if not context.state.watch_synced():
-            return _UNSYNCED_POLL  # pods that are not known yet must not look like none
         claim = await self._claim(node)
         if claim is not None and not claim.deleting:
             await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
-from dovetail.base.clock import SECOND
 from dovetail.base.errors import CreateFailed, NotFound
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.context import Context
@@ -21,7 +20,6 @@ from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 
-_UNSYNCED_POLL = SECOND
 # Told when a claim's node registered (True) or never did (False): the pool's registration health.
 Outcome = Callable[[NodeClaim, bool], None]
 
@@ -70,8 +68,6 @@ class NodeClaimLifecycle:
     async def reconcile(self, name: str) -> int | None:
         """Bring one claim forward; answers when to look again, in nanoseconds."""
         context = self._context
-        if not context.state.watch_synced():
-            return _UNSYNCED_POLL  # a node that is not known yet must not look like none
         try:
             claim = await context.read(NodeClaim, name)
         except NotFound:

@@ -6,12 +6,9 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.fingerprint import CLASS_HASH_VERSION, class_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
-from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
-
-_UNSYNCED_POLL = SECOND
 
 
 class NodeClassHash:
@@ -31,8 +28,6 @@ class NodeClassHash:
     async def reconcile(self, key: str) -> int | None:
         """Stamp the class, and its claims if the way of hashing changed."""
         state, client = self._context.state, self._context.client
-        if not state.watch_synced():
-            return _UNSYNCED_POLL  # claims that are not known yet would keep what they were stamped with
         node_class = state.get(EC2NodeClass, key)
         if node_class is None or node_class.deleting:
             return None

@@ -6,12 +6,9 @@ from dovetail.api.karpenter.fingerprint import HASH_VERSION, pool_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, is_true
-from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
-
-_UNSYNCED_POLL = SECOND
 
 
 class NodePoolHash:
@@ -31,8 +28,6 @@ class NodePoolHash:
     async def reconcile(self, key: str) -> int | None:
         """Stamp the pool, and its claims if the way of hashing changed."""
         state, client = self._context.state, self._context.client
-        if not state.watch_synced():
-            return _UNSYNCED_POLL  # claims that are not known yet would keep what they were stamped with
         pool = state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None
