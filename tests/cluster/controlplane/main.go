@@ -30,7 +30,7 @@ import (
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	nodestages "sigs.k8s.io/kwok/kustomize/stage/node/fast"
-	leasestages "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
+	heartbeats "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat"
 	podstages "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 	kwokconfig "sigs.k8s.io/kwok/pkg/config"
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
@@ -111,7 +111,7 @@ func runKwok() error {
 
 func printStages() int {
 	fmt.Println(strings.Join([]string{
-		nodestages.DefaultNodeInit, leasestages.DefaultNodeHeartbeatWithLease,
+		nodestages.DefaultNodeInit, heartbeats.DefaultNodeHeartbeat,
 		podstages.DefaultPodReady, podstages.DefaultPodComplete, podstages.DefaultPodDelete,
 	}, "\n---\n"))
 	return 0
