@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.errors import ApiError, TimedOut, Unavailable
@@ -74,7 +73,8 @@ class Buyer:
             return ""
         over = _over_limits(pool, usage.get(planned.pool, {})) or context.brakes.launch_refused(1)
         if over:
-            await self._all_failed(planned, over)
+            for key in planned.pods:
+                await failed(context, key, over)
             return ""
         context.brakes.launched(1)  # before it is, so that those that are under way count
         try:
@@ -86,12 +86,6 @@ class Buyer:
         context.state.expect(claim)
         await nominate(context, planned.pods, claim.metadata.name)
         return claim.metadata.name
-
-    async def _all_failed(self, planned: PlannedClaim, reason: str) -> None:
-        for key in planned.pods:
-            pod = self._context.state.get(Pod, key)
-            if pod is not None:
-                await failed(self._context, pod, reason)
 
 
 def _over_limits(pool: NodePool, usage: Resources) -> str:

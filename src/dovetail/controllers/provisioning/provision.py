@@ -110,7 +110,7 @@ class Provisioner:
         pending, left_out = self._intake.waiting(places)
         for pod, reason in left_out:
             if not opted_out(pod):
-                await failed(self._context, pod, reason)
+                await failed(self._context, pod.key, reason)
         return (*pending, *self._intake.moving()), len(left_out)
 
     async def _check_offers(self, pool: Pool) -> None:
@@ -160,10 +160,9 @@ class Provisioner:
             if bought:
                 self._remember(problem, plan, snapshot, bought)
         for left in plan.unschedulable:
-            pod = self._context.state.get(Pod, left.pod)
-            if pod is not None:
-                # Without any pool that took part, what keeps the pools from it is the reason.
-                await failed(self._context, pod, left.reason if left.pools else left.reason + self._unready())
+            # Without any pool that took part, what keeps the pools from it is the reason.
+            reason = left.reason if left.pools else left.reason + self._unready()
+            await failed(self._context, left.pod, reason)
 
     def _unready(self) -> str:
         """ " (POOL: why it is not ready; ...)", or "" where all pools are."""

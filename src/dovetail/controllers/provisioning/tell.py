@@ -36,7 +36,10 @@ async def nominate(context: Context, pods: tuple[str, ...], name: str) -> None:
             await context.recorder.publish(pod, "Normal", "Nominated", message)
 
 
-async def failed(context: Context, pod: Pod, reason: str) -> None:
-    """Tell the pod why no plan has a place for it."""
+async def failed(context: Context, key: str, reason: str) -> None:
+    """Tell the pod, if it is still there, why no plan has a place for it."""
+    pod = context.state.get(Pod, key)
+    if pod is None:
+        return
     message = f"Failed to schedule pod, {reason}"
     await context.recorder.publish(pod, "Warning", "FailedScheduling", message, ttl=FAILED_SCHEDULING_TTL)
