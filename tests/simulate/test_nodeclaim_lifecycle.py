@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import operated
@@ -18,6 +19,7 @@ from dovetail.api.workloads import VolumeAttachment, VolumeAttachmentSource, Vol
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import InstanceNotFound
 from dovetail.cloud.provider import Instance
+from dovetail.kube.memory.client import MemoryClient
 from dovetail.model import labels
 from dovetail.testing.manifests import node_class
 from dovetail.units.timestamp import parse_rfc3339
@@ -58,6 +60,40 @@ async def up(world: Operated, *documents: dict[str, Any], **template: Any) -> No
     ready = condition(claim.status.conditions, "Ready")
     assert ready is not None and ready.status == "True", claim.status.conditions
     return claim
+
+
+def test_a_claim_is_read_where_it_matters_and_written_no_more_than_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        plain = getattr(MemoryClient, name)
+
+        async def call(client: MemoryClient, kind: Any, *rest: Any, **options: Any) -> Any:
+            found = kind if isinstance(kind, type) else type(kind)
+            asked[f"{name} {found.KIND}"] += found in (NodeClaim, Node, EC2NodeClass)
+            return await plain(client, kind, *rest, **options)
+
+        monkeypatch.setattr(MemoryClient, name, call)
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), lasting_pool())
+        await world.clock.sleep(MINUTE)
+        counted("get")
+        counted("patch")
+        world.create(pod("web"))
+        await world.clock.sleep(2 * MINUTE)
+        ready = condition((await one_claim(world)).status.conditions, "Ready")
+        assert ready is not None and ready.status == "True"
+
+    play(script)
+    # Before its instance is bought.
+    assert asked["get NodeClaim"] == 1
+    assert asked["get Node"] <= 1
+    assert asked["get EC2NodeClass"] == 0
+    # Labels, launched, registered, initialized, and the event of its pod.
+    assert asked["patch NodeClaim"] == 5
 
 
 def instant(world: Operated, kind: str, **fields: object) -> int:

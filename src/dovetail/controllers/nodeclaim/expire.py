@@ -47,20 +47,27 @@ class NodeClaimExpiration:
 
     async def reconcile(self, name: str) -> int | None:
         """Delete the claim if it is time; answers how long it still has."""
+        known = self._context.state.get(NodeClaim, name)
+        left = self._left(known) if known is not None else None
+        if left is None or left > 0:
+            return left
         try:
             claim = await self._context.read(NodeClaim, name)
         except NotFound:
             return None
-        ours = managed(claim.spec.node_class_ref, self._context.provider.node_class_kinds)
-        end = expires(claim)
-        if not ours or claim.deleting or end is None:
+        if claim.deleting:  # and counted by whoever did that
             return None
-        left = end - self._context.clock.now()
-        if left > 0:
-            return left
         pool = self._context.state.get(NodePool, claim.metadata.labels.get(labels.NODEPOOL, ""))
         if replaced_first(pool) or await held(self._context, claim, "expired"):
             return HELD_POLL
         count_disrupted(self._context, claim, "expired", FORCEFUL)
         await self._context.client.delete(NodeClaim, name, uid=claim.metadata.uid)
         return None
+
+    def _left(self, claim: NodeClaim) -> int | None:
+        """Nanoseconds until the claim expires; None if it never does. Its spec never changes."""
+        ours = managed(claim.spec.node_class_ref, self._context.provider.node_class_kinds)
+        end = expires(claim)
+        if not ours or claim.deleting or end is None:
+            return None
+        return max(0, end - self._context.clock.now())

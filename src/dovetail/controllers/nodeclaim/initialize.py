@@ -7,25 +7,33 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, is_true
 from dovetail.cluster.nodes import is_ephemeral
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodeclaim.register import NOT_FOUND
-from dovetail.controllers.nodeclaim.status import INITIALIZED, REGISTERED, write
+from dovetail.controllers.nodeclaim.status import INITIALIZED, NOT_FOUND, REGISTERED, write
 from dovetail.model import labels
 from dovetail.model.taints import same_taint, taint_text
 
 
-async def initialize(context: Context, claim: NodeClaim) -> NodeClaim:
-    """The claim, initialized once nothing is missing; else its condition says what is."""
+async def initialize(context: Context, claim: NodeClaim, node: Node | None) -> NodeClaim:
+    """The claim, initialized once nothing is missing; else its condition says what is.
+
+    `node` is its node, where it is known better than from the watches.
+    """
     done = is_true(claim.status.conditions, INITIALIZED)
     if done or not is_true(claim.status.conditions, REGISTERED):
         return claim
-    nodes = context.state.nodes_of(claim)
-    reason, message = missing(nodes[0], claim) if nodes else NOT_FOUND
-    if reason:
-        waiting = Condition(type=INITIALIZED, status="Unknown", reason=reason, message=message)
-        return await write(context, claim, waiting)
-    merge = {"metadata": {"labels": {labels.INITIALIZED: "true"}}}
-    await context.client.patch(Node, nodes[0].metadata.name, merge=merge)
+    node = node or context.state.node_of(claim)
+    lacks = waiting(node, claim)
+    if lacks is not None:
+        return await write(context, claim, lacks)
+    if node is not None and labels.INITIALIZED not in node.metadata.labels:
+        merge = {"metadata": {"labels": {labels.INITIALIZED: "true"}}}
+        await context.client.patch(Node, node.metadata.name, merge=merge)
     return await write(context, claim, Condition(type=INITIALIZED, status="True"))
+
+
+def waiting(node: Node | None, claim: NodeClaim) -> Condition | None:
+    """The condition that says what is missing, None if nothing is. Pure."""
+    reason, message = missing(node, claim) if node is not None else NOT_FOUND
+    return Condition(type=INITIALIZED, status="Unknown", reason=reason, message=message) if reason else None
 
 
 def missing(node: Node, claim: NodeClaim) -> tuple[str, str]:

@@ -18,7 +18,8 @@ from dovetail.base.errors import (
 )
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodeclaim.status import LAUNCHED, cut, write
+from dovetail.controllers.nodeclaim.register import unregistered
+from dovetail.controllers.nodeclaim.status import LAUNCHED, NOT_FOUND, cut, write
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
@@ -100,6 +101,9 @@ class Launcher:
     async def _node_class(self, claim: NodeClaim) -> NodeClass | NotFound:
         reference = claim.spec.node_class_ref
         kind = NODE_CLASSES[reference.group, reference.kind]
+        known = self._context.state.get(kind, reference.name)
+        if known is not None:
+            return known
         try:
             return await self._context.client.get(kind, reference.name)
         except NotFound as error:
@@ -144,4 +148,6 @@ class Launcher:
             "capacity": {name: str(item) for name, item in quantities(instance.capacity).items()},
             "allocatable": {name: str(item) for name, item in quantities(instance.allocatable).items()},
         }
-        return await write(self._context, claim, Condition(type=LAUNCHED, status="True"), fields)
+        found = Condition(type=LAUNCHED, status="True")
+        # What is waited for next is told with it: each write takes its turn at the API server.
+        return await write(self._context, claim, found, unregistered(*NOT_FOUND), fields=fields)

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
-from dovetail.base.errors import CreateFailed, NotFound
+from dovetail.base.errors import ApiError, CloudError, CreateFailed, NotFound
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.initialize import initialize
 from dovetail.controllers.nodeclaim.launch import Launcher
 from dovetail.controllers.nodeclaim.liveness import time_left
 from dovetail.controllers.nodeclaim.register import register
-from dovetail.controllers.nodeclaim.status import REGISTERED, write
+from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED
 from dovetail.controllers.nodeclaim.terminate import terminate
 from dovetail.controllers.reconciler import Reconciler, failure_log
 from dovetail.kube.client import ChangeType
@@ -40,6 +40,10 @@ class NodeClaimLifecycle:
             concurrency=concurrency,
             on_failure=failure_log(context.log),
         )
+        # What this wrote last, until the watch shows as much; and whose last turn failed: what is known of
+        # these may be old.
+        self._written: dict[str, NodeClaim] = {}
+        self._doubtful: set[str] = set()
         context.state.subscribe(self._notice)
 
     async def run(self) -> None:
@@ -59,6 +63,9 @@ class NodeClaimLifecycle:
             if change == "ADDED" and self._context.state.news():
                 self._launcher.born(new)
             self._queue.add(new.key)
+        elif kind is NodeClaim and old is not None:
+            self._written.pop(old.key, None)
+            self._doubtful.discard(old.key)
         elif kind is Node:
             for node in (old, new):
                 claim = self._context.state.claim_of(node) if isinstance(node, Node) else None
@@ -67,28 +74,50 @@ class NodeClaimLifecycle:
 
     async def reconcile(self, name: str) -> int | None:
         """Bring one claim forward; answers when to look again, in nanoseconds."""
-        context = self._context
         try:
-            claim = await context.read(NodeClaim, name)
+            claim = await self._latest(name)
         except NotFound:
             return None
-        if not managed(claim.spec.node_class_ref, context.provider.node_class_kinds):
+        if not managed(claim.spec.node_class_ref, self._context.provider.node_class_kinds):
             return None
-        if claim.deleting:
-            return await self._end(claim)
-        return await self._advance(await self._begin(claim))
+        try:
+            if claim.deleting:
+                return await self._end(claim)
+            return await self._advance(await self._begin(claim))
+        except (ApiError, CloudError):
+            self._doubtful.add(name)
+            raise
+
+    async def _latest(self, name: str) -> NodeClaim:
+        """The claim as it is known, or as the API server has it where that may be too old. Raises NotFound.
+
+        What is written to a claim or its node is bound to the version that it is decided on, so an old copy
+        costs no more than a request in vain. Buying and ending an instance are not: these look first.
+        """
+        known, written = self._context.state.get(NodeClaim, name), self._written.pop(name, None)
+        if known is not None and written is not None and _newer(written, known):
+            known = written
+        if (
+            known is None
+            or known.deleting
+            or name in self._doubtful
+            or not is_true(known.status.conditions, LAUNCHED)
+        ):
+            known = await self._context.read(NodeClaim, name)
+            self._doubtful.discard(name)
+        return known
 
     async def _begin(self, claim: NodeClaim) -> NodeClaim:
-        """The finalizer before anything that it has to clean up; conditions start Unknown."""
-        if labels.TERMINATION_FINALIZER not in claim.metadata.finalizers:
-            merge = {
-                "metadata": {
-                    "resourceVersion": claim.metadata.resource_version,
-                    "finalizers": [*claim.metadata.finalizers, labels.TERMINATION_FINALIZER],
-                }
+        """The finalizer before anything that it has to clean up."""
+        if labels.TERMINATION_FINALIZER in claim.metadata.finalizers:
+            return claim
+        merge = {
+            "metadata": {
+                "resourceVersion": claim.metadata.resource_version,
+                "finalizers": [*claim.metadata.finalizers, labels.TERMINATION_FINALIZER],
             }
-            claim = await self._context.client.patch(NodeClaim, claim.metadata.name, merge=merge)
-        return await write(self._context, claim)
+        }
+        return await self._context.client.patch(NodeClaim, claim.metadata.name, merge=merge)
 
     async def _advance(self, claim: NodeClaim) -> int | None:
         if await self._expired(claim):
@@ -98,10 +127,11 @@ class NodeClaimLifecycle:
             return None
         claim = launched
         was_registered = is_true(claim.status.conditions, REGISTERED)
-        claim = await register(self._context, claim)
+        claim, node = await register(self._context, claim)
         if not was_registered and is_true(claim.status.conditions, REGISTERED):
             self._tell(claim, True)
-        claim = await initialize(self._context, claim)
+        claim = await initialize(self._context, claim, node)
+        self._written[claim.metadata.name] = claim
         return time_left(claim, self._context.clock.now())
 
     async def _launch(self, claim: NodeClaim) -> NodeClaim | None:
@@ -131,3 +161,10 @@ class NodeClaimLifecycle:
         if again is None:
             self._launcher.forget(claim)
         return again
+
+
+def _newer(one: NodeClaim, other: NodeClaim) -> bool:
+    """True iff it is a later version of the same claim."""
+    if one.metadata.uid != other.metadata.uid:
+        return False
+    return int(one.metadata.resource_version) > int(other.metadata.resource_version)

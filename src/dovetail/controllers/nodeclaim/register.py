@@ -8,12 +8,13 @@ from dovetail.api.codec import encode
 from dovetail.api.core import Node, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, OwnerReference, is_true
+from dovetail.base.errors import Conflict
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED, write
+from dovetail.controllers.nodeclaim.initialize import waiting
+from dovetail.controllers.nodeclaim.status import LAUNCHED, NOT_FOUND, REGISTERED, write
 from dovetail.model import labels
 from dovetail.model.taints import same_taint
 
-NOT_FOUND = ("NodeNotFound", "Node not registered with cluster")
 _MULTIPLE = ("MultipleNodesFound", "Invariant violated, matched multiple nodes")
 _TAINT_MISSING = (
     "Missing karpenter.sh/unregistered taint which prevents registration related race conditions"
@@ -21,25 +22,41 @@ _TAINT_MISSING = (
 )
 
 
-async def register(context: Context, claim: NodeClaim) -> NodeClaim:
-    """The claim, registered once its node is there. Raises Conflict when others change the node meanwhile."""
+async def register(context: Context, claim: NodeClaim) -> tuple[NodeClaim, Node | None]:
+    """The claim, registered once its node is there, and that node as it was written, if it was.
+
+    Raises Conflict when others change the node meanwhile.
+    """
     done = is_true(claim.status.conditions, REGISTERED)
     if done or not is_true(claim.status.conditions, LAUNCHED):
-        return claim
+        return claim, None
     nodes = context.state.nodes_of(claim)
     if not nodes:
-        return await write(context, claim, _unknown(*NOT_FOUND))
+        return await write(context, claim, unregistered(*NOT_FOUND)), None
     if len(nodes) > 1:
         reason, message = _MULTIPLE
-        return await write(
-            context, claim, Condition(type=REGISTERED, status="False", reason=reason, message=message)
-        )
-    node = await context.read(Node, nodes[0].metadata.name)
+        failed = Condition(type=REGISTERED, status="False", reason=reason, message=message)
+        return await write(context, claim, failed), None
+    node = await _mark(context, nodes[0], claim)
+    found = Condition(type=REGISTERED, status="True")
+    # What the node still lacks is told with it: each write takes its turn at the API server.
+    also = (lacks,) if (lacks := waiting(node, claim)) is not None else ()
+    return await write(context, claim, found, *also, fields={"nodeName": node.metadata.name}), node
+
+
+async def _mark(context: Context, node: Node, claim: NodeClaim) -> Node:
+    """The node, made the claim's. Raises Conflict.
+
+    Kubelets write to new nodes: one that changed since it was seen is read, and tried once more.
+    """
+    name = node.metadata.name
     if labels.REGISTERED not in node.metadata.labels and not _awaits_registration(node):
         await context.recorder.publish(claim, "Warning", "UnregisteredTaintMissing", _TAINT_MISSING)
-    await context.client.patch(Node, node.metadata.name, merge=registration(node, claim))
-    fields = {"nodeName": node.metadata.name}
-    return await write(context, claim, Condition(type=REGISTERED, status="True"), fields)
+    try:
+        return await context.client.patch(Node, name, merge=registration(node, claim))
+    except Conflict:
+        latest = await context.read(Node, name)
+        return await context.client.patch(Node, name, merge=registration(latest, claim))
 
 
 def registration(node: Node, claim: NodeClaim) -> dict[str, Any]:
@@ -80,5 +97,6 @@ def _awaits_registration(node: Node) -> bool:
     return any(taint.key == labels.UNREGISTERED_TAINT for taint in node.spec.taints)
 
 
-def _unknown(reason: str, message: str) -> Condition:
+def unregistered(reason: str, message: str) -> Condition:
+    """The condition of a claim whose node is not there yet."""
     return Condition(type=REGISTERED, status="Unknown", reason=reason, message=message)

@@ -20,6 +20,7 @@ VOLUMES_DETACHED = "VolumesDetached"
 INSTANCE_TERMINATING = "InstanceTerminating"
 DISRUPTION_REASON = "DisruptionReason"
 ROOT = (LAUNCHED, REGISTERED, INITIALIZED)  # Ready follows from these
+NOT_FOUND = ("NodeNotFound", "Node not registered with cluster")
 
 _LONGEST_TEXT = 300
 
@@ -45,20 +46,18 @@ def since(claim: NodeClaim, kind: str) -> int:
 async def write(
     context: Context,
     claim: NodeClaim,
-    wanted: Condition | None = None,
+    *wanted: Condition,
     fields: Mapping[str, Any] | None = None,
 ) -> NodeClaim:
-    """Set one condition and other status fields; answers the claim as stored. Writes only what differs.
+    """Set conditions and other status fields; answers the claim as stored. Writes only what differs.
 
     The conditions list is bound to the version that was read: raises Conflict when others were faster.
     """
     stamp = Stamp(context.clock.now(), claim.metadata.generation)
     old = claim.status.conditions
     new: Conditions = old
-    if wanted is not None:
-        new = set_condition(
-            new, wanted.type, wanted.status, stamp, reason=wanted.reason, message=wanted.message
-        )
+    for one in wanted:
+        new = set_condition(new, one.type, one.status, stamp, reason=one.reason, message=one.message)
     new = set_ready(new, ROOT, stamp)
     if new == old and not fields:
         return claim
