@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.demand.topology import SPREAD, DomainOf, Group
+from dovetail.solve.demand.topology import SPREAD, DomainOf, Group, NodeFilter
 from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.placing.judge import Judge
 from dovetail.solve.placing.seen import Opened, on_nodes, restart
@@ -53,7 +53,11 @@ class Standing:
         self._spreads = [
             (index, group) for index, group in enumerate(world.topology.groups) if group.id.kind == SPREAD
         ]
-        self._owners = {index: self._owners_of(index) for index, _ in self._spreads}
+        # Spreads over the same label that count the same nodes are looked at together.
+        self._alike: dict[str, dict[NodeFilter, list[int]]] = {}
+        for index, group in self._spreads:
+            self._alike.setdefault(group.id.key, {}).setdefault(group.id.node_filter, []).append(index)
+        self._owners = self._by_spread(world.shapes)
         # Domains of nodes that count, per spread: they are there, whatever may be bought.
         self._there = {index: dict.fromkeys(on_nodes(world, index)) for index, _ in self._spreads}
         self._allowed: list[bytes] = []  # columns, per pool, at the last look
@@ -138,26 +142,34 @@ class Standing:
                 return True
         return False
 
-    def _owners_of(self, index: int) -> list[Shape]:
-        return [shape for shape in self.world.shapes if any(index in level.owned for level in shape.levels)]
+    def _by_spread(self, shapes: Iterable[Shape]) -> dict[int, list[Shape]]:
+        """Whose pods are spread, per spread."""
+        owners: dict[int, list[Shape]] = {index: [] for index, _ in self._spreads}
+        for shape in shapes:
+            for index in dict.fromkeys(index for level in shape.levels for index in level.owned):
+                if index in owners:
+                    owners[index].append(shape)
+        return owners
 
     def _note(self, site: Site) -> None:
         """Its domains are there for the spreads that count it, as far as it is certain which these are."""
         made, world = site.purchase.made, self.world
-        table = world.tables[made.pool]
+        table, domain_of = world.tables[made.pool], site.domain_of
         columns: Amounts | None = None
         ground = table.base.add(*made.requirements), table.pool.taints
-        for index, group in self._spreads:
-            domain = site.domain_of(group.id.key)
+        for key, filters in self._alike.items():
+            domain = domain_of(key)
             if not domain:
                 if columns is None:
                     mask = world.columns(made.pool, made.requirements, made.vector)
                     columns = np.flatnonzero(mask & np.isin(table.column_type, made.types))
-                codes, values = table.combinations((group.id.key,))
+                codes, values = table.combinations((key,))
                 held = codes[columns]
                 domain = values[int(held[0])][0] if len(held) and (held == held[0]).all() else ""
-            if domain and group.id.node_filter.accepts(*ground, world.well_known):
-                self._there[index].setdefault(domain)
+            for node_filter, spreads in filters.items() if domain else ():
+                if node_filter.accepts(*ground, world.well_known):
+                    for index in spreads:
+                        self._there[index].setdefault(domain)
 
     def _open(self, shape: Shape, key: str) -> Iterator[str]:
         """Domains that the limits still allow a node in for such a pod; '' where the value is not known."""

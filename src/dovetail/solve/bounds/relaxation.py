@@ -15,6 +15,7 @@ from dovetail.solve.highs import quiet_solver
 from dovetail.solve.packing.compact import Free, compact_model
 from dovetail.solve.supply.columns import Columns, Floats, undominated
 from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.masks import share
 from dovetail.solve.supply.world import World
 
 _MOST_CELLS = 20_000  # of the relaxation: pods' shapes times columns
@@ -89,8 +90,7 @@ def most_held(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
     # Prices of resources are valid for a column iff they were valid for every shape it can hold.
     lacks = ~duals.feasible & (duals.worth > 0)[:, None]
     some = _different(np.concatenate([feasible, lacks], axis=1))
-    lacking = feasible[some].T.astype(np.float32) @ lacks[some].astype(np.float32)
-    valid = np.where(lacking > 0, np.inf, held)
+    valid = np.where(share(feasible[some].T, lacks[some]), np.inf, held)
     fallback = np.maximum(room, 0) @ duals.resources.max(axis=0, initial=0.0)
     result: Floats = np.minimum(valid.min(axis=1, initial=np.inf), fallback)
     return result

@@ -20,6 +20,7 @@ from dovetail.solve.demand.topology import ANTI, APART, SPREAD
 from dovetail.solve.packing.bins import Bin
 from dovetail.solve.placing.items import Item
 from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.masks import share
 from dovetail.solve.supply.world import World, pinned
 
 _T = TypeVar("_T", bound=Hashable)
@@ -139,9 +140,9 @@ def _conflicts(kinds: Sequence[Kind]) -> Mask:
     Labels that instance types differ in are seen in the columns as well, those of the pool's making are not.
     """
     groups = sorted({group for kind in kinds for group in kind.apart})
-    owns = np.array([[group in kind.apart for group in groups] for kind in kinds], dtype=np.float32)
-    counted = np.array([[group in kind.matching for group in groups] for kind in kinds], dtype=np.float32)
-    repelled = owns @ counted.T > 0
+    owns = np.array([[group in kind.apart for group in groups] for kind in kinds], dtype=np.bool_)
+    counted = np.array([[group in kind.matching for group in groups] for kind in kinds], dtype=np.bool_)
+    repelled = share(owns, counted.T)
     result: Mask = repelled | repelled.T
     result |= _pairwise([kind.ports for kind in kinds], ports_conflict, itself=True)
     result |= _pairwise([kind.wanted for kind in kinds], _clash, itself=False)

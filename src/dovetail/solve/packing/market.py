@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.supply.masks import share
 
 _BLOCK = 512  # columns that are compared with all kept ones at once
 _CLIQUES = 24  # rules of "one of these at most" that are made resources; more are only checked
@@ -61,17 +62,16 @@ class Market:
         some = np.flatnonzero(counts.any(axis=0))
         counts = counts[:, some]
         used, present = counts @ self.vectors[some], counts > 0
-        held = present.astype(np.float32) @ (~self.feasible[:, some].T).astype(np.float32) == 0
+        held = ~share(present, ~self.feasible[:, some].T)
         for row in range(self.room.shape[1]):
             held &= used[:, row][:, None] <= self.room[:, row][None, :]
         conflict = self.conflict[np.ix_(some, some)]
         if conflict.any():
-            clashes = present.astype(np.float32) @ np.triu(conflict, 1).astype(np.float32) > 0
             alone = np.diagonal(conflict)
-            broken: Mask = np.asarray((clashes & present) | ((counts > 1) & alone), dtype=np.bool_)
+            broken: Mask = (share(present, np.triu(conflict, 1)) & present) | ((counts > 1) & alone)
             held &= ~broken.any(axis=1, keepdims=True)
         if owned:
-            held &= present.astype(np.float32) @ self.own[:, some].T.astype(np.float32) > 0
+            held &= share(present, self.own[:, some].T)
         found: Amounts = np.where(held.any(axis=1), held.argmax(axis=1), -1)
         return found
 

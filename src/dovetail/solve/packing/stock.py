@@ -14,6 +14,7 @@ from dovetail.solve.supply.columns import Columns, Floats, thinned, undominated
 from dovetail.solve.supply.diversity import diverse_room
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.limits import Limits
+from dovetail.solve.supply.masks import share
 from dovetail.solve.supply.world import World
 
 CELLS_PER_UNIT = 24  # of items times nodes in one step of filling that make a unit of work
@@ -43,7 +44,7 @@ class Stock:
         self.feasible = holds & suited[lots.kind]
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
         self.guests = holds & self._suited(lots.kinds, guests=True)[lots.kind]
-        self._unsuited = (~suited).astype(np.float32)  # (K, C)
+        self._unsuited = ~suited  # (K, C)
         self.visitors = bool((self.guests & ~self.feasible).any())
         self.vectors: Amounts = np.concatenate([amounts, lots.takes[lots.kind]], axis=1)
         room = np.maximum(diverse_room(world, columns, amounts), 0)
@@ -89,9 +90,9 @@ class Stock:
         columns = self.sold[: max(1, int(np.searchsorted(self._sold_price, most, side="right")))]
         held = self.held(loads, self.vectors[wanted], self.lots.kind[wanted], columns)
         if self.lots.conflict.any():
-            conflict, present = self.conflict_among(wanted), (loads > 0).astype(np.float32)
-            apart = np.triu(conflict, 1).astype(np.float32)
-            broken = ((present @ apart > 0) & (loads > 0)) | ((loads > 1) & np.diagonal(conflict))
+            conflict, present = self.conflict_among(wanted), loads > 0
+            apart = share(present, np.triu(conflict, 1))
+            broken = (apart & present) | ((loads > 1) & np.diagonal(conflict))
             held &= ~broken.any(axis=1, keepdims=True)
         best = held.argmax(axis=1)
         price = np.where(held.any(axis=1), self.columns.price[columns[best]], np.inf)
@@ -102,12 +103,12 @@ class Stock:
 
         Who fits alone somewhere but for its size is a matter of its kind.
         """
-        present = (loads > 0).astype(np.float32)
+        present = loads > 0
         kinds, of = np.unique(kind, return_inverse=True)
         if 2 * len(kinds) < len(kind):
             member = of.reshape(-1)[:, None] == np.arange(len(kinds))
-            present, kind = (present @ member.astype(np.float32) > 0).astype(np.float32), kinds
-        result: Mask = np.asarray(present @ self._unsuited[np.ix_(kind, columns)] == 0, dtype=np.bool_)
+            present, kind = share(present, member), kinds
+        result: Mask = ~share(present, self._unsuited[np.ix_(kind, columns)])
         used = loads.astype(np.float64) @ vectors.astype(np.float64)  # exact: below 2**53
         for row in range(used.shape[1]):
             result &= used[:, row][:, None] <= self.room[columns, row][None, :]

@@ -30,13 +30,10 @@ class Rows:
         self._rows: list[tuple[Terms, float, float]] = []
         self._single: list[int] = []  # rows about what single nodes hold that can be bought
         self._present: dict[tuple[int, str, str], int] = {}
-        most = terrain.most.copy()
-        # A node is bought for a pod at least. The more values a column has, the longer a solver looks at it.
-        useful = np.where(self.copies > 0, terrain.demand[:, None], 0).sum(axis=0)
-        most[: terrain.bought] = np.minimum(most, useful)[: terrain.bought]
+        sites = range(len(terrain.price))
         self.nodes = [
-            self._add(0 if site < terrain.bought else 1, float(most[site]), price)
-            for site, price in enumerate(terrain.price)
+            self._add(0 if site < terrain.bought else 1, float(terrain.most[site]), terrain.price[site])
+            for site in sites
         ]
         self.pods: list[dict[int, int]] = [
             {site: self._add(0, float(most), 0) for site, most in enumerate(row) if most}
