@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dovetail.api.codec import decode
@@ -79,6 +80,12 @@ def claim(name: str = "one", **wanted: list[str]) -> NodeClaim:
         },
     }
     return decode(document, NodeClaim)
+
+
+def labelled(given: NodeClaim, **more: str) -> NodeClaim:
+    """The claim with more labels."""
+    meta = msgspec.structs.replace(given.metadata, labels={**given.metadata.labels, **more})
+    return msgspec.structs.replace(given, metadata=meta)
 
 
 def adopted(given: NodeClaim, instance: Instance) -> NodeClaim:
@@ -155,7 +162,8 @@ def test_a_launch_and_what_it_is_tagged_with() -> None:
         await world.clock.sleep(10 * SECOND)
         (found,) = await world.aws.ec2.describe_instances()
         assert made.provider_id == f"aws:///{A}/{found.id}"
-        assert found.tags == {
+        own = {key: value for key, value in found.tags.items() if not key.startswith("aws:")}
+        assert own == {
             "team": "infra",
             f"kubernetes.io/cluster/{CLUSTER}": "owned",
             "karpenter.sh/nodepool": "general",
@@ -272,6 +280,65 @@ def test_a_call_that_was_done_and_then_refused_launches_nothing_twice(refused: s
         assert len({item.provider_id for item in made if isinstance(item, Instance)}) == 2
         await world.clock.sleep(MINUTE)
         assert len(await world.aws.ec2.describe_instances()) == 2
+
+    play(body)
+
+
+def nothing() -> frozenset[str]:
+    return frozenset()
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_what_another_process_launched_and_could_not_write_down_is_launched_once(written: bool) -> None:
+    async def body(world: World) -> None:
+        claims = [claim("one"), claim("two"), claim("three")]
+        made = [item for item in await world.launch(*claims) if isinstance(item, Instance)]
+        await world.clock.sleep(20 * SECOND)
+        other = world.again()
+        await other.look_back(lambda: {made[0].provider_id})
+        orphans = {made[1].provider_id, made[2].provider_id}
+        assert other.unheard() == orphans
+        # The labels of what was bought may have been written before the process died.
+        again = [labelled(item, **made[1].labels) if written else item for item in claims[1:]]
+        found = await asyncio.gather(*(other.create(item, node_class()) for item in again))
+        assert {item.provider_id for item in found} == orphans
+        assert [item.claim for item in found] == ["two", "three"]
+        assert not other.unheard()
+        await other.create(claim("four"), node_class())
+        assert len(list(world.aws.machines.running())) == 4
+
+    play(body)
+
+
+@pytest.mark.parametrize(
+    "wanted", [claim("other", how=["spot"]), labelled(claim("other"), **{"example.com/team": "a"})]
+)
+def test_an_instance_that_a_launch_would_not_give_is_left(wanted: NodeClaim) -> None:
+    async def body(world: World) -> None:
+        made = await world.cloud.create(claim("one"), node_class())
+        await world.clock.sleep(20 * SECOND)
+        other = world.again()
+        await other.look_back(nothing)
+        assert (await other.create(wanted, node_class())).provider_id != made.provider_id
+        assert other.unheard() == {made.provider_id}
+        await world.clock.sleep(3 * MINUTE)
+        assert not other.unheard()
+
+    play(body)
+
+
+def test_an_instance_that_its_claim_got_after_all_is_not_taken() -> None:
+    async def body(world: World) -> None:
+        made = await world.cloud.create(claim("one"), node_class())
+        await world.clock.sleep(3 * SECOND)
+        owned: set[str] = set()
+        other = world.again()
+        await other.look_back(lambda: owned)
+        second = asyncio.get_running_loop().create_task(other.create(claim("two"), node_class()))
+        await world.clock.sleep(SECOND)
+        assert not second.done()
+        owned.add(made.provider_id)  # an earlier leader has written it down in the meantime
+        assert (await second).provider_id != made.provider_id
 
     play(body)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -15,6 +15,13 @@ class Inert:
 
     Each gives what it does know of these its own answer.
     """
+
+    async def look_back(self, owned: Callable[[], Collection[str]]) -> None:
+        """See Provider: instances bear the names of their claims from the start."""
+
+    def unheard(self) -> Collection[str]:
+        """See Provider."""
+        return ()
 
     async def drifted(self, claim: NodeClaim, node_class: Any) -> str:  # noqa: ARG002 - no difference is known
         """See Provider."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -28,6 +28,14 @@ class Over:
     async def call(self, name: str, about: Any, made: Callable[[], Awaitable[T]]) -> T:  # noqa: ARG002 - for others
         """Make one call, called `name`; `about` is its claim, its class, or says it in words."""
         return await made()
+
+    async def look_back(self, owned: Callable[[], Collection[str]]) -> None:
+        """See Provider."""
+        await self.call("look_back", "instances", lambda: self.provider.look_back(owned))
+
+    def unheard(self) -> Collection[str]:
+        """See Provider."""
+        return self.provider.unheard()
 
     async def create(self, claim: NodeClaim, node_class: Any) -> Instance:
         """See Provider."""

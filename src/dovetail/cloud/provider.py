@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -141,6 +141,15 @@ class Provider(Protocol):
 
     def commons(self) -> Mapping[str, int]:
         """What is left of what offerings draw on, by name, as far as it is known now. Never raises."""
+
+    async def look_back(self, owned: Callable[[], Collection[str]]) -> None:
+        """Look for instances that an earlier process launched and could not write down: `create` gives them
+        to claims that would launch the same. Called, with the provider ids that claims have, before `create`
+        is; only the first time something happens.
+        """
+
+    def unheard(self) -> Collection[str]:
+        """Provider ids of such instances that `create` may still give away. Never raises."""
 
     async def create(self, claim: NodeClaim, node_class: Any) -> Instance:
         """Launch one instance that meets the claim's requirements, cheapest capacity first.

@@ -31,7 +31,7 @@ ERRORS = Metric(
 
 
 # What the original calls them.
-_NAMES = {"drifted": "IsDrifted"}
+_NAMES = {"drifted": "IsDrifted", "look_back": "List"}
 
 
 class Metered(Over):

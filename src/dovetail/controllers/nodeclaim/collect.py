@@ -13,6 +13,7 @@ from dovetail.cloud.provider import Instance
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.brakes.guard import TerminationGuard
 from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.launch import look_back
 from dovetail.controllers.nodeclaim.liveness import REGISTRATION_TIMEOUT
 from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED, since
 
@@ -131,10 +132,13 @@ class InstanceCollection:
     async def collect(self) -> None:
         """Look once. The instances are listed first: the claim of each of them exists already."""
         context = self._context
+        await look_back(context)
+        waiting = context.provider.unheard()
         instances = await context.provider.list()
         claims = await _claims(context)
         now = context.clock.now()
         found = stray(claims, instances, now)
+        found = [item for item in found if item.provider_id not in waiting]
         joined = {node.spec.provider_id for node in context.state.all(Node)}
         doubtful = [item.provider_id for item in found if not leftover(item, claims, joined, now)]
         held = set(doubtful) if await self._guard.holds(doubtful, len(instances)) else set()

@@ -25,6 +25,18 @@ from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
 
 
+async def look_back(context: Context) -> None:
+    """Before anything is bought or ended: what an earlier process bought and could not write down is found.
+
+    Raises CloudError.
+    """
+
+    def owned() -> frozenset[str]:
+        return frozenset(claim.status.provider_id for claim in context.state.all(NodeClaim))
+
+    await context.provider.look_back(owned)
+
+
 class Launcher:
     """Launches each claim once, whatever fails in between.
 
@@ -88,6 +100,7 @@ class Launcher:
         if known is not None:
             return known
         node_class = await self._node_class(claim)
+        await look_back(self._context)
         # Nothing that takes time may come between the look for an instance and the purchase of one: a process
         # that led before this one may still be answered in between.
         adopted = await self._adopt(claim)

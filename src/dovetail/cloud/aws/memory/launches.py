@@ -121,10 +121,18 @@ class Launches:
             placement_group=self._group(placement.get("GroupId", "")),
             partition=placement.get("PartitionNumber"),
             efa_interfaces=sum(card.get("InterfaceType", "").startswith("efa") for card in cards),
-            tags=_tags(request, "instance"),
+            tags={**_tags(request, "instance"), **self._marks(slot, entity)},
         )
         self._place.machines.start(instance, slot.pool, slot.addresses)
         return instance.id
+
+    def _marks(self, slot: Slot, entity: str) -> dict[str, str]:
+        """The tags that EC2 itself gives to instances of a fleet."""
+        return {
+            "aws:ec2:fleet-id": identifier("fleet", self._place.account.region, entity.rpartition("/")[0]),
+            "aws:ec2launchtemplate:id": self.templates[slot.template][0].id,
+            "aws:ec2launchtemplate:version": "1",
+        }
 
     def _group(self, identifier: str) -> str:
         """The name of the placement group with that id."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -25,6 +25,7 @@ from dovetail.cloud.aws.provider.fleets import Fleets
 from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, provider_id
 from dovetail.cloud.aws.provider.launcher import Launcher, Order
 from dovetail.cloud.aws.provider.market import Market, NodeOptions, Wanted
+from dovetail.cloud.aws.provider.orphans import Orphans
 from dovetail.cloud.aws.provider.reading import adopted, made
 from dovetail.cloud.aws.provider.shift import Shifts
 from dovetail.cloud.aws.provider.subnets import SubnetBook
@@ -44,10 +45,7 @@ SWEEP = 10 * MINUTE
 # How long EC2 may fail to show an instance that it has just launched.
 _APPEARS = MINUTE
 _GROUP = EC2NodeClass.API_VERSION.partition("/")[0]
-_CLASS, _CLAIM = "karpenter.k8s.aws/ec2nodeclass", "karpenter.sh/nodeclaim"
-# Annotations of claims: whose instances bear their names, and that of the cluster.
-_TAGGED = "karpenter.k8s.aws/tagged"
-_CLUSTER_TAGGED = "compatibility.karpenter.k8s.aws/cluster-name-tagged"
+_CLASS = "karpenter.k8s.aws/ec2nodeclass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +89,10 @@ class AwsCloud:
         self._kept = KeptTemplates(aws.ec2, clock, options.cluster)
         book = SubnetBook(aws.ec2, clock)
         self._commons = Commons(aws, clock, book, lambda: self._market.sold)
+        self._orphans = Orphans(aws.ec2, self._instances, clock, options.cluster)
         self._launcher = Launcher(
             Fleets(aws.ec2, clock, figures),
+            self._orphans,
             self._kept,
             book,
             self._unavailable,
@@ -162,6 +162,14 @@ class AwsCloud:
             return catalog.volume_price(self._aws.region, node_class)
         except InputError:
             return 0  # such a class has no types either
+
+    async def look_back(self, owned: Callable[[], Collection[str]]) -> None:
+        """See the port."""
+        await self._orphans.look(owned)
+
+    def unheard(self) -> Collection[str]:
+        """See the port."""
+        return self._orphans.waiting()
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See the port."""
@@ -247,16 +255,8 @@ class AwsCloud:
         await self._resolver.tidy(in_use)
 
     async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
-        """See the port: tags for the claim and, where the class has none of its own, a name."""
-        if claim.metadata.annotations.get(_TAGGED) == "true":
-            return {}
-        identifier = instance_id(claim.status.provider_id)
-        found = await self._instances.find(identifier, fresh=FRESH)
-        if found is None:
-            raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
-        tags = {"Name": found.tags.get("Name", node), _CLAIM: claim.metadata.name}
-        await self._aws.ec2.create_tags((identifier,), tags)
-        return {_TAGGED: "true", _CLUSTER_TAGGED: "true"}
+        """See the port."""
+        return await self._instances.mark(claim, node)
 
     async def impairments(self) -> Sequence[Impairment]:
         """See the port."""

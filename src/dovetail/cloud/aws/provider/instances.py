@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import InstanceNotFound
 from dovetail.cloud.aws.api import Ec2
@@ -13,6 +14,7 @@ from dovetail.cloud.aws.images import Filter
 from dovetail.cloud.aws.provider.figures import Figures
 from dovetail.cloud.aws.provider.joint import MILLISECOND, Joint, Window
 from dovetail.cloud.aws.shapes import Instance
+from dovetail.cloud.interruption import instance_id
 
 ALIVE = ("pending", "running", "shutting-down", "stopping", "stopped")
 ENDING = ("shutting-down", "terminated")
@@ -21,7 +23,11 @@ DESCRIBED = Window(100 * MILLISECOND, SECOND, 200)
 TERMINATED = Window(100 * MILLISECOND, SECOND, 500)
 # How old an answer may be where the matter does not change by itself.
 FRESH = 5 * MINUTE
+CLAIM = "karpenter.sh/nodeclaim"
 _NODEPOOL, _NODECLASS = "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"
+# Annotations of claims: whose instances bear their names, and that of the cluster.
+_TAGGED = "karpenter.k8s.aws/tagged"
+_CLUSTER_TAGGED = "compatibility.karpenter.k8s.aws/cluster-name-tagged"
 
 
 class Instances:
@@ -84,6 +90,18 @@ class Instances:
         if not ended:
             raise InstanceNotFound(f"there is no instance {identifier}")
         return True
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
+        """See the provider's port: tags for the claim and, where the class has none of its own, a name."""
+        if claim.metadata.annotations.get(_TAGGED) == "true":
+            return {}
+        identifier = instance_id(claim.status.provider_id)
+        found = await self.find(identifier, fresh=FRESH)
+        if found is None:
+            raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
+        tags = {"Name": found.tags.get("Name", node), CLAIM: claim.metadata.name}
+        await self._ec2.create_tags((identifier,), tags)
+        return {_TAGGED: "true", _CLUSTER_TAGGED: "true"}
 
     def _listed(self, _: object) -> None:
         self._listing = None

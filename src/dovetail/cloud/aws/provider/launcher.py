@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import Clock
-from dovetail.base.errors import CreateFailed, InputError
+from dovetail.base.errors import CloudError, CreateFailed, InputError
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.fleet import fleet_request
 from dovetail.cloud.aws.fleet_errors import FleetError, failure, refusals
@@ -16,12 +19,13 @@ from dovetail.cloud.aws.launch import Launch, Stage, launch_from
 from dovetail.cloud.aws.provider.figures import Figures
 from dovetail.cloud.aws.provider.fleets import Fleets, Share
 from dovetail.cloud.aws.provider.market import Sold
+from dovetail.cloud.aws.provider.orphans import Orphan, Orphans
 from dovetail.cloud.aws.provider.subnets import SubnetBook
 from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
 from dovetail.cloud.aws.templates import Template, templates
 from dovetail.cloud.choice import Choice, Pool, Request, choose
 from dovetail.cloud.provider import NodeClassResolution
-from dovetail.cloud.unavailable import UnavailableOfferings
+from dovetail.cloud.unavailable import UnavailableOfferings, single_values
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.requirement import Requirements
@@ -60,6 +64,7 @@ class Launcher:
     def __init__(
         self,
         fleets: Fleets,
+        orphans: Orphans,
         kept: KeptTemplates,
         subnets: SubnetBook,
         unavailable: UnavailableOfferings,
@@ -70,6 +75,7 @@ class Launcher:
         reserved_capacity: bool = True,
     ) -> None:
         self._fleets = fleets
+        self._orphans = orphans
         self._kept = kept
         self._subnets = subnets
         self._unavailable = unavailable
@@ -80,6 +86,11 @@ class Launcher:
 
     async def launch(self, order: Order) -> Launched:
         """Raises InsufficientCapacity, CreateFailed, AwsError."""
+        found = await self._orphans.take(lambda orphan: self._would_give(order, orphan))
+        if found is not None:
+            (kind,) = _only(order.types, Orphan(found, ""))
+            profile = order.resolution.instance_profile
+            return Launched(found.id, kind, kind.offerings[0], found.image, found.subnet, profile)
         launch, choice, made = self._prepare(order)
         self._figures.user_data(order.node_class.metadata.name, made)
         share = await self._ask(order, launch, choice, made)
@@ -117,6 +128,16 @@ class Launcher:
         except InputError as error:
             raise CreateFailed(str(error), "LaunchTemplateInvalid") from error
 
+    def _would_give(self, order: Order, orphan: Orphan) -> bool:
+        """Whether the launch could have given that very instance."""
+        only = _only(order.types, orphan)
+        names: set[str] = set()
+        for claim in _as_before(order.claim, only):
+            with suppress(CloudError):
+                _, _, made = self._prepare(replace(order, claim=claim, types=only))
+                names.update(template.name for template in made)
+        return orphan.template in names
+
     async def _ask(self, order: Order, launch: Launch, choice: Choice, made: tuple[Template, ...]) -> Share:
         """One fleet. What of its templates is not there any more is an error of the share."""
         await self._kept.ensure(made, launch)
@@ -148,8 +169,43 @@ class Launcher:
         self._subnets.full(found.subnets)
 
 
+def bought_labels(kind: InstanceType, offering: Offering) -> dict[str, str]:
+    """What a launch decides of a node's labels, but for the region."""
+    return {**single_values(kind.requirements), **single_values(offering.requirements)}
+
+
 def _templates_missing(share: Share) -> bool:
     return share.given is None and any(error.code == _NO_TEMPLATE for error in share.errors)
+
+
+def _as_before(claim: NodeClaim, types: tuple[InstanceType, ...]) -> Iterator[NodeClaim]:
+    """As the claim may have been when it was launched: what was bought may stand in its labels since.
+
+    One instance is of one type, however many the claim wants to choose from.
+    """
+    spec = claim.spec
+    plain = tuple(msgspec.structs.replace(item, min_values=None) for item in spec.requirements)
+    claim = msgspec.structs.replace(claim, spec=msgspec.structs.replace(spec, requirements=plain))
+    yield claim
+    for kind in types:
+        bought = bought_labels(kind, kind.offerings[0])
+        kept = {
+            key: value for key, value in claim.metadata.labels.items() if key not in (*bought, labels.REGION)
+        }
+        yield msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, labels=kept))
+
+
+def _only(types: tuple[InstanceType, ...], orphan: Orphan) -> tuple[InstanceType, ...]:
+    """The instance's type with the offering that it came of, used up or not; none where it is not sold."""
+    one = orphan.instance
+    place = orphan.capacity_type, one.zone, one.reservation
+    return tuple(
+        replace(kind, offerings=(replace(offering, available=True),))
+        for kind in types
+        if kind.name == one.instance_type
+        for offering in kind.offerings
+        if (offering.capacity_type, offering.zone, offering.reservation_id) == place
+    )
 
 
 def _bought(types: tuple[InstanceType, ...], choice: Choice, pool: Pool) -> tuple[InstanceType, Offering]:

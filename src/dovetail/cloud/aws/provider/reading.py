@@ -8,14 +8,11 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.cloud.aws import shapes
 from dovetail.cloud.aws.drift import class_stamp
-from dovetail.cloud.aws.provider.instances import ENDING, provider_id
-from dovetail.cloud.aws.provider.launcher import Launched
+from dovetail.cloud.aws.provider.instances import CLAIM, ENDING, provider_id
+from dovetail.cloud.aws.provider.launcher import Launched, bought_labels
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.unavailable import single_values
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
-
-_CLAIM = "karpenter.sh/nodeclaim"
 
 
 def made(
@@ -55,7 +52,7 @@ def adopted(
         price=0,
         image_id=found.image,
         created=found.launched,
-        claim=found.tags.get(_CLAIM, ""),
+        claim=found.tags.get(CLAIM, ""),
         reservation_id=found.reservation,
         terminating=found.state in ENDING,
         labels={labels.REGION: region, labels.INSTANCE_TYPE: found.instance_type, labels.ZONE: found.zone},
@@ -79,11 +76,7 @@ def _as_sold(base: Instance, kind: InstanceType, offering: Offering, region: str
         base,
         price=offering.price + volumes,
         volumes=volumes,
-        labels={
-            **single_values(kind.requirements),
-            **single_values(offering.requirements),
-            labels.REGION: region,
-        },
+        labels={**bought_labels(kind, offering), labels.REGION: region},
         capacity=kind.capacity,
         allocatable=kind.allocatable(),
     )
