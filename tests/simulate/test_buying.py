@@ -65,7 +65,7 @@ async def bought(
     )
     world.create(node_class(), pool())
     world.state.apply("ADDED", await world.client.get(NodePool, "general"))
-    buyer, made, raised = Buyer(context, ProvisioningMetrics(world.metrics)), [], None
+    buyer, made, raised = Buyer(context, ProvisioningMetrics(world.metrics, context.waits)), [], None
     try:
         await buyer.buy(planned(count), made)
     except (Unavailable, TimedOut, Forbidden) as error:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from aws_cloud import REGION
 from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Pod
@@ -73,6 +74,60 @@ def test_the_cluster_as_it_is() -> None:
     play(script)
 
 
+def test_pods_that_wait_and_those_that_were_promised_a_node() -> None:
+    async def script(world: Operated) -> None:
+        where = {"topology.kubernetes.io/zone": f"{REGION}a"}
+        nowhere = {"topology.kubernetes.io/zone": "elsewhere"}
+        world.create(node_class(), pool(), pod("a", nodeSelector=where), pod("huge", "900"))
+        world.create(pod("lost", nodeSelector=nowhere))
+        await world.clock.sleep(20 * SECOND)
+        found = await told(world)
+        (waits,) = of(found["karpenter_pods_provisioning_unbound_time_seconds"])
+        assert found["karpenter_pods_provisioning_unbound_time_seconds"][0][0]["name"] == "a"
+        assert found["karpenter_pods_provisioning_unstarted_time_seconds"] == [
+            ({"name": "a", "namespace": "default"}, waits)
+        ]
+        assert 10 < waits < 20
+        assert "karpenter_pods_provisioning_scheduling_undecided_time_seconds" not in found
+        await world.clock.sleep(2 * MINUTE)
+        zones = (await told(world))["karpenter_scheduler_pending_pods_by_effective_zone_count"]
+        assert zones == [
+            ({"controller": "provisioner", "zone": "flexible"}, 1.0),
+            ({"controller": "provisioner", "zone": "none"}, 1.0),
+        ]
+
+    metrics = play(script).metrics
+    (bound,), (started,) = (
+        metrics.observed(lifetimes.PROMISED_BOUND),
+        metrics.observed(lifetimes.PROMISED_STARTED),
+    )
+    assert 10 < bound <= started < 120
+
+
+def test_queues_tell_of_their_turns() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("a"))
+        await world.clock.sleep(3 * MINUTE)
+        found = await told(world)
+        by = {"controller": "nodeclaim.lifecycle"}
+        ended = {
+            marks["result"]: value
+            for marks, value in found["controller_runtime_reconcile_total"]
+            if marks["controller"] == by["controller"]
+        }
+        assert ended.keys() == {"success", "requeue_after", "error"}
+        (turns,) = of(found["controller_runtime_reconcile_time_seconds_count"], **by)
+        assert turns == sum(ended.values()) > 2
+        assert of(found["controller_runtime_reconcile_time_seconds_bucket"], le="+Inf", **by) == [turns]
+        assert of(found["workqueue_work_duration_seconds_count"], name="nodeclaim.lifecycle") == [turns]
+        assert of(found["workqueue_adds_total"], **by) >= [turns]
+        assert of(found["workqueue_depth"], **by) == [0.0]
+        assert of(found["controller_runtime_active_workers"], **by) == [0.0]
+        assert of(found["controller_runtime_max_concurrent_reconciles"], **by) == [100.0]
+
+    play(script)
+
+
 def test_it_is_made_anew_after_five_seconds_and_only_for_what_changed() -> None:
     async def script(world: Operated) -> None:
         world.create(node_class(), pool(), pod("a"))
@@ -124,7 +179,9 @@ def test_what_came_and_went() -> None:
     named = {"type": "Ready", "status": "True", "reason": "Ready"}
     assert metrics.value(lifetimes.CLAIM_CHANGES, **named) == 1
     assert metrics.observed(lifetimes.CLAIM_LASTED, type="Ready", status="True")
-    assert metrics.observed(metered.DURATION, method="Create", provider="karpenter.k8s.aws")
+    assert metrics.observed(
+        metered.DURATION, controller="nodeclaim.lifecycle", method="Create", provider="karpenter.k8s.aws"
+    )
 
 
 def test_evictions_are_counted_by_their_answer() -> None:

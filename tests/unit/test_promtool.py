@@ -23,6 +23,7 @@ KARPENTERS = (
         for kind in ("ec2nodeclass", "kwoknodeclass", "node", "nodeclaim", "nodepool")
     ),
     "karpenter_scheduler_ignored_pods_count",
+    "karpenter_scheduler_pending_pods_by_effective_zone_count",
     "karpenter_scheduler_unschedulable_pods_count",
 )
 needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

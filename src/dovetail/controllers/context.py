@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dovetail.api.karpenter.nodeclass import NodeClass
@@ -15,6 +16,8 @@ from dovetail.base.metrics import Metrics
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
+from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler
+from dovetail.controllers.waits import Waits
 from dovetail.kube.client import Client
 from dovetail.kube.recorder import Recorder
 from dovetail.model.offering import InstanceType
@@ -34,6 +37,21 @@ class Context:
     recorder: Recorder
     metrics: Metrics
     brakes: Brakes
+    waits: Waits = field(default_factory=Waits)
+    queues: list[Reconciler] = field(default_factory=list)  # every one that was made, for their figures
+
+    def queue(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        *,
+        concurrency: int = 10,
+        on_failure: Callable[[Failure], None] | None = None,
+    ) -> Reconciler:
+        """A work queue of a controller."""
+        made = Reconciler(name, self.clock, reconcile, concurrency=concurrency, on_failure=on_failure)
+        self.queues.append(made)
+        return made
 
     async def read(self, kind: type[T], name: str) -> T:
         """The object as the API server has it now.

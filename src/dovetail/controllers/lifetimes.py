@@ -82,6 +82,20 @@ POD_BOUND = Metric(
     (),
     _SECONDS,
 )
+PROMISED_BOUND = Metric(
+    "karpenter_pods_provisioning_bound_duration_seconds",
+    "histogram",
+    "From the first plan with a place for a pod until it has a node.",
+    (),
+    _SECONDS,
+)
+PROMISED_STARTED = Metric(
+    "karpenter_pods_provisioning_startup_duration_seconds",
+    "histogram",
+    "From the first plan with a place for a pod until it runs.",
+    (),
+    _SECONDS,
+)
 POD_STARTED = Metric(
     "karpenter_pods_startup_duration_seconds",
     "histogram",
@@ -137,6 +151,8 @@ class Lifetimes:
         if isinstance(old, Pod):
             if isinstance(new, Pod):
                 self._pod(old, new)
+            else:
+                self._context.waits.forget(old.metadata.uid)
             return
         if not isinstance(old, _Conditioned):
             return
@@ -148,11 +164,19 @@ class Lifetimes:
                 self._registered(new)
 
     def _pod(self, old: Pod, new: Pod) -> None:
+        metrics, waits = self._context.metrics, self._context.waits
         age = self._since(new.metadata.creation_timestamp)
+        promised = waits.promised.get(new.metadata.uid)
+        known = (self._context.clock.now() - promised) / SECOND if promised is not None else None
         if new.spec.node_name and not old.spec.node_name:
-            self._context.metrics.observe(POD_BOUND, age)
+            metrics.observe(POD_BOUND, age)
+            if known is not None:
+                metrics.observe(PROMISED_BOUND, known)
         if old.status.phase == "Pending" and new.status.phase == "Running":
-            self._context.metrics.observe(POD_STARTED, age)
+            metrics.observe(POD_STARTED, age)
+            if known is not None:
+                metrics.observe(PROMISED_STARTED, known)
+            waits.forget(new.metadata.uid)
 
     def _registered(self, node: Node) -> None:
         if labels.REGISTERED in node.metadata.labels:

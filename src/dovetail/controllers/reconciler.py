@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import ApiError, CloudError, Conflict, TooManyRequests
 from dovetail.base.eventlog import EventLog
+from dovetail.controllers.tally import ERROR, LATER, SUCCESS, Tally
 
 FIRST_BACKOFF = 5_000_000
 LONGEST_BACKOFF = MINUTE
@@ -49,13 +50,15 @@ class Reconciler:
         on_failure: Callable[[Failure], None] | None = None,
     ) -> None:
         self.name = name
+        self.concurrency = concurrency
+        self.tally = Tally()
         self._clock = clock
         self._reconcile = reconcile
-        self._concurrency = concurrency
         self._on_failure = on_failure
         self._ready: deque[str] = deque()
-        self._queued: set[str] = set()
+        self._queued: dict[str, int] = {}  # -> since when
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._began: dict[str, int] = {}  # of those
         self._again: set[str] = set()
         self._due: dict[str, int] = {}
         self._timers: dict[asyncio.Task[None], None] = {}
@@ -65,10 +68,11 @@ class Reconciler:
 
     def add(self, key: str) -> None:
         """Reconcile the key as soon as possible."""
+        self.tally.added += 1
         if key in self._running:
             self._again.add(key)
         elif key not in self._queued:
-            self._queued.add(key)
+            self._queued[key] = self._clock.now()
             self._ready.append(key)
             self._wake.set()
 
@@ -77,6 +81,7 @@ class Reconciler:
         if nanoseconds <= 0:
             self.add(key)
             return
+        self.tally.retried += 1
         due = self._clock.now() + nanoseconds
         if due >= self._due.get(key, due + 1):
             return
@@ -90,9 +95,9 @@ class Reconciler:
         try:
             while True:
                 self._wake.clear()
-                while self._ready and len(self._running) < self._concurrency:
+                while self._ready and len(self._running) < self.concurrency:
                     key = self._ready.popleft()
-                    self._queued.discard(key)
+                    self._take(self._queued.pop(key), key)
                     self._running[key] = asyncio.get_running_loop().create_task(self._once(key))
                 await self._wake.wait()
                 if self._error is not None:
@@ -100,6 +105,20 @@ class Reconciler:
         finally:
             for task in (*self._running.values(), *self._timers):
                 task.cancel()
+
+    @property
+    def depth(self) -> int:
+        """Keys that wait for their turn."""
+        return len(self._ready)
+
+    def running(self) -> list[float]:
+        """For how many seconds each key is being worked on."""
+        now = self._clock.now()
+        return [(now - began) / SECOND for began in self._began.values()]
+
+    def _take(self, since: int, key: str) -> None:
+        now = self._began[key] = self._clock.now()
+        self.tally.waited.observe((now - since) / SECOND)
 
     async def _ring(self, due: int, key: str) -> None:
         await self._clock.sleep(due - self._clock.now())
@@ -110,9 +129,11 @@ class Reconciler:
     async def _once(self, key: str) -> None:
         self._due.pop(key, None)
         again: int | None = None
+        result = ERROR
         try:
             again = await self._reconcile(key)
             self._failures.pop(key, None)
+            result = SUCCESS if again is None else LATER
         except (ApiError, CloudError) as error:
             asked = error.retry_after if isinstance(error, TooManyRequests) else 0
             again = max(self._backoff(key), asked)
@@ -121,6 +142,7 @@ class Reconciler:
             self._error = error
         finally:
             del self._running[key]
+            self.tally.ended(result, (self._clock.now() - self._began.pop(key)) / SECOND)
             self._wake.set()
         if key in self._again:
             self._again.discard(key)

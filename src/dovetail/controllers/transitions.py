@@ -8,7 +8,6 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition
 from dovetail.controllers.conditions import Conditions
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.kube.client import ChangeType
 
 
@@ -21,7 +20,7 @@ class Transitions:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._pending: dict[str, tuple[Object, list[str]]] = {}
-        self.queue = Reconciler("status", context.clock, self.reconcile, concurrency=1)
+        self.queue = context.queue("status", self.reconcile, concurrency=1)
         context.state.subscribe(self.notice)
 
     def notice(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -19,15 +20,17 @@ DURATION = Metric(
     "karpenter_cloudprovider_duration_seconds",
     "histogram",
     "How long calls of the cloud provider took.",
-    ("method", "provider"),
+    ("controller", "method", "provider"),
     _SECONDS,
 )
 ERRORS = Metric(
     "karpenter_cloudprovider_errors_total",
     "counter",
     "Calls of the cloud provider that ended with an error.",
-    ("method", "provider", "error", "nodepool"),
+    ("controller", "method", "provider", "error", "nodepool"),
 )
+# Which part of the process works, in whatever task it does.
+CONTROLLER: ContextVar[str] = ContextVar("controller", default="")
 
 
 # What the original calls them.
@@ -52,8 +55,10 @@ class Metered(Over):
             return await made()
         except CloudError as error:
             kind = type(error).__name__
-            self._metrics.add(ERRORS, method=method, provider=self._name, error=kind, nodepool=pool)
+            named = {"controller": CONTROLLER.get(), "method": method, "provider": self._name}
+            self._metrics.add(ERRORS, **named, error=kind, nodepool=pool)
             raise
         finally:
             took = (self._clock.now() - began) / SECOND
-            self._metrics.observe(DURATION, took, method=method, provider=self._name)
+            controller = CONTROLLER.get()
+            self._metrics.observe(DURATION, took, controller=controller, method=method, provider=self._name)

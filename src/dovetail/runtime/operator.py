@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,7 @@ from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
 from dovetail.runtime.figures.figures import ClusterFigures
-from dovetail.runtime.metered import Metered
+from dovetail.runtime.metered import CONTROLLER, Metered
 from dovetail.runtime.settings import Settings
 
 
@@ -134,7 +135,9 @@ class Operator:
         self.state.replay()
         async with asyncio.TaskGroup() as tasks:
             for name, part in parts:
-                tasks.create_task(part, name=name)
+                here = copy_context()
+                here.run(CONTROLLER.set, name)
+                tasks.create_task(part, name=name, context=here)
 
     def _watch_synced(self) -> bool:
         return all(informer.synced for informer in self._informers.values())

@@ -6,7 +6,6 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.disrupt.pods import do_not_disrupt_error, do_not_disrupt_until
 from dovetail.model import labels
 from dovetail.units.timestamp import to_rfc3339
@@ -19,7 +18,7 @@ class DoNotDisrupt:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = Reconciler("pod.donotdisrupt", context.clock, self.reconcile)
+        self.queue = context.queue("pod.donotdisrupt", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

@@ -10,7 +10,6 @@ from dovetail.base.errors import NotFound
 from dovetail.controllers.conditions import document, without
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED, write
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
 from dovetail.units.duration import parse_nillable
 from dovetail.units.timestamp import parse_rfc3339
@@ -24,7 +23,7 @@ class Consolidatable:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = Reconciler("nodeclaim.disruption", context.clock, self.reconcile)
+        self.queue = context.queue("nodeclaim.disruption", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:

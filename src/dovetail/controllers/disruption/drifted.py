@@ -11,7 +11,7 @@ from dovetail.base.errors import InstanceNotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.nodeclaim.status import LAUNCHED, write
-from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.controllers.reconciler import failure_log
 from dovetail.disrupt.command import DRIFTED
 from dovetail.disrupt.drift import pool_drift
 from dovetail.kube.client import ChangeType
@@ -25,9 +25,7 @@ class Drifted:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = Reconciler(
-            "nodeclaim.drift", context.clock, self.reconcile, on_failure=failure_log(context.log)
-        )
+        self.queue = context.queue("nodeclaim.drift", self.reconcile, on_failure=failure_log(context.log))
         context.state.subscribe(self._notice)
 
     def _notice(

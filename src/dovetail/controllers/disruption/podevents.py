@@ -8,7 +8,6 @@ from dovetail.api.meta import Object, condition, is_true
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import NotFound
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.disrupt.pods import owned_by
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
@@ -25,7 +24,7 @@ class PodEvents:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._latest: dict[str, int] = {}  # claim -> the newest event, nanoseconds
-        self.queue = Reconciler("nodeclaim.podevents", context.clock, self.reconcile)
+        self.queue = context.queue("nodeclaim.podevents", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

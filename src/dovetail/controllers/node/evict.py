@@ -9,7 +9,7 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound, TooManyRequests
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.controllers.reconciler import failure_log
 
 EVICTIONS = Metric(
     "karpenter_pods_eviction_requests_total",
@@ -46,9 +46,8 @@ class EvictionQueue:
         self._context = context
         self._wanted: dict[str, Eviction] = {}  # by pod uid
         self._gone: dict[str, None] = {}  # pods that were evicted, by uid
-        self._queue = Reconciler(
+        self._queue = context.queue(
             "eviction-queue",
-            context.clock,
             self.reconcile,
             concurrency=100,
             on_failure=failure_log(context.log),

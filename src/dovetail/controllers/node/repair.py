@@ -12,7 +12,7 @@ from dovetail.controllers.brakes.hold import HELD_POLL, held
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, UNHEALTHY, count_disrupted
 from dovetail.controllers.nodeclaim.terminate import end_by_force
-from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.controllers.reconciler import failure_log
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.units.timestamp import parse_rfc3339
@@ -47,9 +47,7 @@ class NodeRepair:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._policies = context.provider.repair_policies
-        self._queue = Reconciler(
-            "node.health", context.clock, self.reconcile, on_failure=failure_log(context.log)
-        )
+        self._queue = context.queue("node.health", self.reconcile, on_failure=failure_log(context.log))
         context.state.subscribe(self._notice)
 
     async def run(self) -> None:

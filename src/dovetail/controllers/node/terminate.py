@@ -25,7 +25,7 @@ from dovetail.controllers.nodeclaim.status import (
     write,
 )
 from dovetail.controllers.nodeclaim.terminate import POLL, deadline, drop_finalizer, instance_gone
-from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.controllers.reconciler import failure_log
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -44,9 +44,8 @@ class NodeTermination:
         self._context = context
         self._guard = TerminationGuard(context)
         self._evictions = evictions
-        self._queue = Reconciler(
+        self._queue = context.queue(
             "node.termination",
-            context.clock,
             self.reconcile,
             concurrency=100,
             on_failure=failure_log(context.log),

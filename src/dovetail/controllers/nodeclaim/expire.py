@@ -13,7 +13,7 @@ from dovetail.cluster.nodes import managed
 from dovetail.controllers.brakes.hold import HELD_POLL, held
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, count_disrupted
-from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.controllers.reconciler import failure_log
 from dovetail.disrupt.expiry import expires, replaced_first
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -24,8 +24,8 @@ class NodeClaimExpiration:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._queue = Reconciler(
-            "nodeclaim.expiration", context.clock, self.reconcile, on_failure=failure_log(context.log)
+        self._queue = context.queue(
+            "nodeclaim.expiration", self.reconcile, on_failure=failure_log(context.log)
         )
         context.state.subscribe(self._notice)
 

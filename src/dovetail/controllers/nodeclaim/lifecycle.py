@@ -16,7 +16,7 @@ from dovetail.controllers.nodeclaim.liveness import time_left
 from dovetail.controllers.nodeclaim.register import register
 from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED
 from dovetail.controllers.nodeclaim.terminate import terminate
-from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.controllers.reconciler import failure_log
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 
@@ -33,9 +33,8 @@ class NodeClaimLifecycle:
         self._context = context
         self._launcher = Launcher(context)
         self._on_outcome = on_outcome
-        self._queue = Reconciler(
+        self._queue = context.queue(
             "nodeclaim.lifecycle",
-            context.clock,
             self.reconcile,
             concurrency=concurrency,
             on_failure=failure_log(context.log),

@@ -8,7 +8,7 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InstanceNotFound, NotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import REGISTERED
-from dovetail.controllers.reconciler import Reconciler, failure_log
+from dovetail.controllers.reconciler import failure_log
 
 # Names can wait: what launches and ends instances has the cloud's patience first.
 PAUSE = SECOND
@@ -20,9 +20,8 @@ class NodeClaimTagging:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._marked: set[str] = set()  # uids
-        self.queue = Reconciler(
+        self.queue = context.queue(
             "nodeclaim.tagging",
-            context.clock,
             self.reconcile,
             concurrency=1,
             on_failure=failure_log(context.log),

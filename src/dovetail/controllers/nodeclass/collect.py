@@ -6,7 +6,6 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
 
 PERIOD = 30 * MINUTE
@@ -18,7 +17,7 @@ class ProfileCollection:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = Reconciler("nodeclass.garbagecollection", context.clock, self.reconcile)
+        self.queue = context.queue("nodeclass.garbagecollection", self.reconcile)
         self.queue.add_after(_KEY, PERIOD)
 
     async def reconcile(self, _: str) -> int | None:

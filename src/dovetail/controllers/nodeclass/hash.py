@@ -7,7 +7,6 @@ from dovetail.api.karpenter.fingerprint import CLASS_HASH_VERSION, class_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
 
 
@@ -16,7 +15,7 @@ class NodeClassHash:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = Reconciler("nodeclass.hash", context.clock, self.reconcile)
+        self.queue = context.queue("nodeclass.hash", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

@@ -6,7 +6,6 @@ from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.meta import Object
 from dovetail.controllers.conditions import Stamp, document, set_ready
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
 
 
 class PlainReadiness:
@@ -14,7 +13,7 @@ class PlainReadiness:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = Reconciler("nodeclass", context.clock, self.reconcile)
+        self.queue = context.queue("nodeclass", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

@@ -12,7 +12,6 @@ from dovetail.base.errors import NotFound
 from dovetail.controllers.conditions import Stamp, document
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclass.judge import judge, status
-from dovetail.controllers.reconciler import Reconciler
 
 FINALIZER = "karpenter.k8s.aws/termination"
 PERIOD = MINUTE
@@ -24,7 +23,7 @@ class NodeClassReadiness:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = Reconciler("nodeclass", context.clock, self.reconcile)
+        self.queue = context.queue("nodeclass", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

@@ -7,7 +7,6 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, is_true
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
 
 
@@ -16,7 +15,7 @@ class NodePoolHash:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = Reconciler("nodepool.hash", context.clock, self.reconcile)
+        self.queue = context.queue("nodepool.hash", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

@@ -9,7 +9,6 @@ from dovetail.controllers.conditions import Conditions, Stamp, document, set_con
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodepool.registrationhealth import REGISTRATION, RegistrationHealth
 from dovetail.controllers.nodepool.validation import VALIDATION, validation
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.disrupt.budgets import fault
 
 CLASS_READY = "NodeClassReady"
@@ -21,7 +20,7 @@ class NodePoolReadiness:
     def __init__(self, context: Context, health: RegistrationHealth) -> None:
         self._context = context
         self._health = health
-        self.queue = Reconciler("nodepool.readiness", context.clock, self.reconcile)
+        self.queue = context.queue("nodepool.readiness", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

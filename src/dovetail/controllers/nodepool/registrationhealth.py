@@ -9,7 +9,6 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.controllers.conditions import Stamp, document, set_condition
 from dovetail.controllers.context import Context
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -56,7 +55,7 @@ class RegistrationObserver:
         self._context = context
         self._health = health
         self._failures: dict[str, tuple[str, str]] = {}  # pool -> reason and message of its last failure
-        self.queue = Reconciler("nodepool.registrationhealth", context.clock, self.reconcile)
+        self.queue = context.queue("nodepool.registrationhealth", self.reconcile)
 
     def notice(self, claim: NodeClaim, registered: bool) -> None:
         """A claim's launch came to its outcome."""

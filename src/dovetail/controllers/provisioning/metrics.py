@@ -7,23 +7,18 @@ from collections.abc import Iterable, Mapping
 from dovetail.api.core import Pod
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric, Metrics
+from dovetail.controllers.tally import TURN
+from dovetail.controllers.waits import Waits
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.plan import Plan, PlannedClaim
 
 CONTROLLER = "provisioner"
-# As in controller-runtime, so that dashboards made for Karpenter show the same.
-_SECONDS = (
-    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
-    *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
-    *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
-)
-
 DURATION = Metric(
     "karpenter_scheduler_scheduling_duration_seconds",
     "histogram",
     "How long it took to make a plan.",
     ("controller",),
-    _SECONDS,
+    TURN,
 )
 QUEUE_DEPTH = Metric(
     "karpenter_scheduler_queue_depth",
@@ -47,7 +42,7 @@ DECISION = Metric(
     "histogram",
     "How long pods waited for the first plan that was about them, from when they were seen to fit nowhere.",
     (),
-    _SECONDS,
+    TURN,
 )
 CREATED = Metric(
     "karpenter_nodeclaims_created_total",
@@ -106,21 +101,24 @@ ALL = (
 class ProvisioningMetrics:
     """Tells a Metrics what provisioning does."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, waits: Waits) -> None:
         self._metrics = metrics
+        self._waits = waits
         self._questions = 0
         self._decided: set[str] = set()  # UIDs of the last round's pods
 
-    def asked(self, pods: int) -> str:
+    def asked(self, pods: int, now: int) -> str:
         """A plan is about to be made; answers the id to give to `answered`."""
         self._questions += 1
         number = str(self._questions)
+        self._waits.plans[number] = now
         self._metrics.set(QUEUE_DEPTH, pods, controller=CONTROLLER, scheduling_id=number)
         return number
 
     def answered(self, number: str, plan: Plan | None, nanoseconds: int) -> None:
         """The plan has been made, or could not be."""
         metrics = self._metrics
+        del self._waits.plans[number]
         metrics.drop(QUEUE_DEPTH, controller=CONTROLLER, scheduling_id=number)
         if plan is None:
             metrics.add(FAILED, controller=CONTROLLER)
@@ -135,9 +133,12 @@ class ProvisioningMetrics:
             metrics.add(PLANNED_COST, cost, controller=CONTROLLER)
             metrics.add(PLANNED_BOUND, bound, controller=CONTROLLER)
 
-    def decided(self, pods: Iterable[Pod], seen: Mapping[str, int], now: int) -> None:
+    def decided(self, pods: Iterable[Pod], plan: Plan, seen: Mapping[str, int], now: int) -> None:
         """There is a plan about these pods; `seen` tells when which UID triggered it."""
-        uids = {pod.metadata.uid: None for pod in pods}
+        keys = {pod.key: pod.metadata.uid for pod in pods}
+        uids = dict.fromkeys(keys.values())
+        left_over = frozenset(keys[left.pod] for left in plan.unschedulable if left.pod in keys)
+        self._waits.decided(uids, left_over, now)
         for uid in uids:
             if uid in seen and uid not in self._decided:
                 self._metrics.observe(DECISION, (now - seen[uid]) / SECOND)

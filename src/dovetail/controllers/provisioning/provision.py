@@ -52,7 +52,7 @@ class Provisioner:
         self._intake = Intake(context, options.solver)
         self._offers = Offers()
         self._leftover = Leftover()
-        self._metrics = ProvisioningMetrics(context.metrics)
+        self._metrics = ProvisioningMetrics(context.metrics, context.waits)
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
 
@@ -92,7 +92,7 @@ class Provisioner:
             plan = await self._solve(problem)
             self._leftover.keep(problem, plan)
         self._metrics.round(ignored, len(plan.unschedulable))
-        self._metrics.decided(pods, window.triggers, self._context.clock.now())
+        self._metrics.decided(pods, plan, window.triggers, self._context.clock.now())
         await self._act(problem, plan, snapshot)
 
     async def _synced(self) -> None:
@@ -139,7 +139,8 @@ class Provisioner:
 
     async def _ask(self, problem: Problem) -> tuple[Plan, int]:
         """The plan, and how many nanoseconds it took."""
-        asked, number = self._context.clock.now(), self._metrics.asked(len(problem.pods))
+        asked = self._context.clock.now()
+        number = self._metrics.asked(len(problem.pods), asked)
         plan: Plan | None = None
         spent = 0
         try:

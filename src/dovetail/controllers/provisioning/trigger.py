@@ -9,7 +9,6 @@ from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.pods import provisionable
-from dovetail.controllers.reconciler import Reconciler
 from dovetail.model import labels
 
 REPEAT = 10 * SECOND
@@ -22,9 +21,10 @@ class PodTrigger:
     """
 
     def __init__(self, context: Context, batcher: Batcher) -> None:
+        self._context = context
         self._state = context.state
         self._batcher = batcher
-        self.queue = Reconciler("provisioner.trigger.pod", context.clock, self.reconcile)
+        self.queue = context.queue("provisioner.trigger.pod", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
@@ -42,6 +42,7 @@ class PodTrigger:
         pod = self._state.get(Pod, key)
         if pod is None or not provisionable(pod):
             return None
+        self._context.waits.seen(pod.metadata.uid, self._context.clock.now())
         self._batcher.trigger(pod.metadata.uid)
         return REPEAT
 
@@ -52,7 +53,7 @@ class NodeTrigger:
     def __init__(self, context: Context, batcher: Batcher) -> None:
         self._state = context.state
         self._batcher = batcher
-        self.queue = Reconciler("provisioner.trigger.node", context.clock, self.reconcile)
+        self.queue = context.queue("provisioner.trigger.node", self.reconcile)
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:

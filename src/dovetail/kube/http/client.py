@@ -11,6 +11,7 @@ from dovetail.api.codec import encode
 from dovetail.api.core import Pod
 from dovetail.api.meta import Object
 from dovetail.base.errors import BadRequest, Expired
+from dovetail.base.metrics import Metrics
 from dovetail.base.streams import stream
 from dovetail.kube.client import Listing, WatchEvent
 from dovetail.kube.http import wire
@@ -148,9 +149,11 @@ class HttpClient:
 
 
 @asynccontextmanager
-async def connect(access: Access, *, qps: float = QPS, burst: int = BURST) -> AsyncIterator[HttpClient]:
-    """A client of that server, until the end of the block."""
-    async with Transport(access, RateLimit(qps, burst)) as transport:
+async def connect(
+    access: Access, *, qps: float = QPS, burst: int = BURST, metrics: Metrics | None = None
+) -> AsyncIterator[HttpClient]:
+    """A client of that server, until the end of the block; tells `metrics` of its requests."""
+    async with Transport(access, RateLimit(qps, burst), metrics=metrics) as transport:
         yield HttpClient(transport)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,9 +14,11 @@ import msgspec
 
 from dovetail import __version__
 from dovetail.base.errors import ApiError, InputError, TimedOut, Unauthorized, Unavailable
+from dovetail.base.metrics import Metrics
 from dovetail.kube.http import wire
 from dovetail.kube.http.access import Access, Certificate, Proof
 from dovetail.kube.http.rate import RateLimit
+from dovetail.kube.http.told import NO_ANSWER, Told
 
 CONNECT_SECONDS = 10
 REQUEST_SECONDS = 60
@@ -37,8 +40,11 @@ class Request:
 class Transport:
     """An asynchronous context manager: leaving it closes every connection."""
 
-    def __init__(self, access: Access, limit: RateLimit, *, user_agent: str = "") -> None:
+    def __init__(
+        self, access: Access, limit: RateLimit, *, user_agent: str = "", metrics: Metrics | None = None
+    ) -> None:
         self.access = access
+        self._told = Told(metrics)
         self._limit = limit
         self._agent = user_agent or f"dovetail/{__version__}"
         self._session: aiohttp.ClientSession | None = None
@@ -102,18 +108,26 @@ class Transport:
             headers["Authorization"] = f"Bearer {proof.token}"
         if request.body is not None:
             headers["Content-Type"] = request.content
-        return await self._session.request(
-            request.method,
-            self.access.server + request.path,
-            params=request.query,
-            data=None if request.body is None else msgspec.json.encode(request.body),
-            headers=headers,
-            timeout=timeout,
-            ssl=self._context(proof.certificate),
-            server_hostname=self.access.server_name or None,
-            proxy=self.access.proxy or None,
-            allow_redirects=False,
-        )
+        clock, code = asyncio.get_running_loop(), NO_ANSWER
+        began = clock.time()
+        try:
+            answer = await self._session.request(
+                request.method,
+                self.access.server + request.path,
+                params=request.query,
+                data=None if request.body is None else msgspec.json.encode(request.body),
+                headers=headers,
+                timeout=timeout,
+                ssl=self._context(proof.certificate),
+                server_hostname=self.access.server_name or None,
+                proxy=self.access.proxy or None,
+                allow_redirects=False,
+            )
+            code = str(answer.status)
+            return answer
+        finally:
+            watch = bool(request.query and request.query.get("watch"))
+            self._told.ended(request.method, request.path, code, clock.time() - began, watch=watch)
 
     def _context(self, certificate: Certificate | None) -> ssl.SSLContext:
         """One per certificate, so that connections are shared."""

@@ -11,6 +11,8 @@ from dovetail.runtime.figures.nodes import NodeFigures
 from dovetail.runtime.figures.offers import OfferFigures
 from dovetail.runtime.figures.pods import PodFigures
 from dovetail.runtime.figures.pools import PoolFigures
+from dovetail.runtime.figures.queues import QueueFigures
+from dovetail.runtime.figures.scheduling import SchedulingFigures
 
 FRESH = 5 * SECOND
 _AT_ONCE = 50  # pieces of text between two chances for others
@@ -25,12 +27,14 @@ class ClusterFigures:
         self._parts: list[Callable[[], Iterator[str]]] = [
             PoolFigures(context).text,
             OfferFigures(context).text,
+            QueueFigures(context).text,
+            SchedulingFigures(context).text,
         ]
         if pods_and_nodes:
             self._parts += [
                 ConditionFigures(state, clock).text,
                 NodeFigures(state, clock).text,
-                PodFigures(state, clock).text,
+                PodFigures(context).text,
             ]
         self._made: int | None = None
         self._text: Sequence[bytes] = ()

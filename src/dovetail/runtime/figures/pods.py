@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.meta import is_true
-from dovetail.base.clock import SECOND, Clock
+from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
-from dovetail.cluster.state import State
+from dovetail.controllers.context import Context
 from dovetail.model import labels
 from dovetail.runtime.figures.text import header, series
 from dovetail.units.timestamp import parse_rfc3339
@@ -31,15 +31,34 @@ UNSTARTED = Metric(
     "For how long a pod exists that does not run yet.",
     _NAMED,
 )
+PROMISED_UNBOUND = Metric(
+    "karpenter_pods_provisioning_unbound_time_seconds",
+    "gauge",
+    "For how long a plan has a place for a pod that has no node yet.",
+    _NAMED,
+)
+PROMISED_UNSTARTED = Metric(
+    "karpenter_pods_provisioning_unstarted_time_seconds",
+    "gauge",
+    "For how long a plan has a place for a pod that does not run yet.",
+    _NAMED,
+)
+UNDECIDED = Metric(
+    "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+    "gauge",
+    "For how long a pod was seen to fit nowhere that no plan was made about yet.",
+    _NAMED,
+)
 _Known = tuple[Pod, Node | None, str]
 
 
 class PodFigures:
     """Lines of pods that did not change are kept."""
 
-    def __init__(self, state: State, clock: Clock) -> None:
-        self._state = state
-        self._clock = clock
+    def __init__(self, context: Context) -> None:
+        self._state = context.state
+        self._clock = context.clock
+        self._waits = context.waits
         self._known: dict[str, _Known] = {}
 
     def text(self) -> Iterator[str]:
@@ -60,6 +79,20 @@ class PodFigures:
         yield from (_age(UNBOUND, pod, now) for pod in waiting if not pod.spec.node_name)
         yield header(UNSTARTED)
         yield from (_age(UNSTARTED, pod, now) for pod in waiting)
+        yield from self._provisioning(waiting, now)
+
+    def _provisioning(self, waiting: list[Pod], now: int) -> Iterator[str]:
+        promised = self._waits.promised
+        unbound = [pod for pod in waiting if not pod.spec.node_name]
+        for metric, pods, since in (
+            (PROMISED_UNBOUND, unbound, promised),
+            (PROMISED_UNSTARTED, waiting, promised),
+            (UNDECIDED, unbound, self._waits.undecided),
+        ):
+            yield header(metric)
+            for pod in pods:
+                if (began := since.get(pod.metadata.uid)) is not None:
+                    yield _seconds(metric, pod, now - began)
 
     def _line(self, pod: Pod, node: Node | None) -> str:
         meta, status = pod.metadata, pod.status
@@ -93,10 +126,14 @@ def owner(pod: Pod) -> str:
 
 
 def _age(metric: Metric, pod: Pod, now: int) -> str:
+    created = pod.metadata.creation_timestamp
+    return _seconds(metric, pod, now - parse_rfc3339(created) if created else 0)
+
+
+def _seconds(metric: Metric, pod: Pod, waited: int) -> str:
     meta = pod.metadata
-    since = parse_rfc3339(meta.creation_timestamp) if meta.creation_timestamp else now
     named = series(metric, (("name", meta.name), ("namespace", meta.namespace)))
-    return f"{named}{max(0, now - since) / SECOND}\n"
+    return f"{named}{max(0, waited) / SECOND}\n"
 
 
 def _yes(value: bool) -> str:

@@ -26,6 +26,12 @@ COST = Metric(
     "What the nodes of a NodePool cost, in dollars per hour.",
     ("nodepool",),
 )
+COST_ERRORS = Metric(
+    "karpenter_nodepools_cost_tracker_errors_total",
+    "counter",
+    "NodeClaims whose price is not known; they cost nothing in the pool's cost.",
+    ("nodepool", "nodeclaim"),
+)
 NODES = Metric("karpenter_cluster_state_node_count", "gauge", "Nodes that are known.")
 SYNCED = Metric("karpenter_cluster_state_synced", "gauge", "1 while the whole cluster is known, else 0.")
 UNSYNCED = Metric(
@@ -40,6 +46,7 @@ class PoolFigures:
         self._context = context
         self._prices = Prices()
         self._unsynced: int | None = None
+        self._priceless: dict[str, tuple[str, str]] = {}  # UID of a claim without a price -> pool, name
 
     def text(self) -> Iterator[str]:
         """The lines."""
@@ -56,6 +63,9 @@ class PoolFigures:
         for pool in pools:
             name = pool.metadata.name
             yield f"{series(COST, (('nodepool', name),))}{cost[name] / NANO_DOLLARS}\n"
+        yield header(COST_ERRORS)
+        for pool_name, claim in self._priceless.values():
+            yield f"{series(COST_ERRORS, (('nodepool', pool_name), ('nodeclaim', claim)))}1\n"
         yield f"{header(NODES)}{series(NODES, ())}{len(state.all(Node))}\n"
         synced, now = state.synced(), self._context.clock.now()
         self._unsynced = None if synced else self._unsynced or now
@@ -66,6 +76,8 @@ class PoolFigures:
     def _cost(self) -> Counter[str]:
         """Nano-dollars per hour by pool, volumes included."""
         context, cost = self._context, Counter[str]()
+        there = {claim.metadata.uid for claim in context.state.all(NodeClaim)}
+        self._priceless = {uid: named for uid, named in self._priceless.items() if uid in there}
         pools = {pool.metadata.name: pool for pool in context.state.all(NodePool)}
         for claim in context.state.all(NodeClaim):
             pool = pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
@@ -73,6 +85,8 @@ class PoolFigures:
                 continue
             name = pool.metadata.name
             price = self._prices.of(name, context.instance_types(pool)).get(offer_of(claim))
+            if price is None:
+                self._priceless[claim.metadata.uid] = (name, claim.metadata.name)
             cost[name] += (price or 0) + context.volume_price(pool)
         return cost
 

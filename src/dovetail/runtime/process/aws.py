@@ -89,7 +89,7 @@ async def connected(
         options.expressions,
         fallback_ca=authority,
     )
-    async with connect(environ) as aws:
+    async with connect(environ, metrics=metrics) as aws:
         around = Around(aws.eks, clock, aws.region, told, version=facts.version, dns_ip=facts.dns_ip)
         cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity), metrics)
         await patiently(lambda: _greet(aws, options, cloud), patience)

@@ -72,7 +72,7 @@ class Process:
             asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(
-                connect(self._access, qps=options.qps, burst=options.burst)
+                connect(self._access, qps=options.qps, burst=options.burst, metrics=self._metrics)
             )
             version = await greet(client.transport, kinds)
             self._tell("starting", version=__version__, server=self._access.server, kubernetes=version)

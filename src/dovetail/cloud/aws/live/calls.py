@@ -18,7 +18,9 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from dovetail.base.metrics import Metrics
 from dovetail.cloud.aws.errors import UNREACHABLE, UNREADABLE, AwsError
+from dovetail.cloud.aws.live.told import Told
 
 # Long polling takes 20 s; anything that takes longer than this has failed.
 _PATIENCE = 30
@@ -31,8 +33,16 @@ _FAILURES = (BotoCoreError, ClientError, ResponseParserError)
 class Calls:
     """Clients of one session, each made when it is first asked for."""
 
-    def __init__(self, session: AioSession, region: str, endpoint: str, stack: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        session: AioSession,
+        region: str,
+        endpoint: str,
+        stack: AsyncExitStack,
+        metrics: Metrics | None = None,
+    ) -> None:
         self.region = region
+        self._told = Told(metrics) if metrics is not None else None
         self._session = session
         self._endpoint = endpoint or None
         self._stack = stack
@@ -73,7 +83,10 @@ class Calls:
             made = self._session.create_client(
                 service, region_name=key[1], endpoint_url=self._endpoint, config=config
             )
-            self._clients[key] = await self._stack.enter_async_context(made)
+            client = await self._stack.enter_async_context(made)
+            if self._told is not None:
+                self._told.listen(client)
+            self._clients[key] = client
         return self._clients[key]
 
 

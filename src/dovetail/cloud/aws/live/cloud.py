@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from aiobotocore.session import get_session
 
 from dovetail.base.errors import InputError
+from dovetail.base.metrics import Metrics
 from dovetail.cloud.aws.live.calls import Calls
 from dovetail.cloud.aws.live.ec2 import LiveEc2
 from dovetail.cloud.aws.live.services import (
@@ -41,10 +42,13 @@ class LiveAws:
 
 
 @contextlib.asynccontextmanager
-async def connect(environ: Mapping[str, str], *, endpoint: str = "") -> AsyncIterator[LiveAws]:
+async def connect(
+    environ: Mapping[str, str], *, endpoint: str = "", metrics: Metrics | None = None
+) -> AsyncIterator[LiveAws]:
     """With credentials from wherever AWS's own tools look: environment, profile, web identity, instance role.
 
-    `endpoint` is a URL that answers for all services. Raises InputError when no region is configured.
+    `endpoint` is a URL that answers for all services; `metrics` are told of every call. Raises InputError
+    when no region is configured.
     """
     session = get_session()
     region = environ.get(_REGION) or session.get_config_variable("region")
@@ -55,4 +59,4 @@ async def connect(environ: Mapping[str, str], *, endpoint: str = "") -> AsyncIte
             remedy=f"set {_REGION}, such as {_REGION}=eu-central-1",
         )
     async with contextlib.AsyncExitStack() as stack:
-        yield LiveAws(Calls(session, str(region), endpoint, stack))
+        yield LiveAws(Calls(session, str(region), endpoint, stack, metrics))
