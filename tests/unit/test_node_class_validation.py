@@ -11,6 +11,10 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.cloud.aws.validation import Validator, faults
 
 MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n\nx\n'
+ARCHIVED = (
+    'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n'
+    "Content-Type: application/node.eks.aws\n\nkind: NodeConfig\n\tspec: {}\n--B--\n"
+)
 HARD = {"memory.available": "5%", "nodefs.available": "1Gi"}
 
 
@@ -89,6 +93,18 @@ def test_invalid_settings(kubelet: dict[str, Any], message: str) -> None:
         ("al2", {"clusterDNS": ["10.0.0.1", "10.0.0.2"]}, "UnsupportedKubeletConfiguration", "one address"),
         ("bottlerocket", {"user_data": "a ="}, "InvalidUserData", "spec.userData: invalid UserData toml"),
         ("al2023", {"user_data": MIME}, "InvalidUserData", "unexpected EOF"),
+        (
+            "al2023",
+            {"user_data": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet: [\n"},
+            "InvalidUserData",
+            "spec.userData: the NodeConfig is no YAML: line 5: expected",
+        ),
+        (
+            "al2023",
+            {"user_data": ARCHIVED},
+            "InvalidUserData",
+            "spec.userData: the NodeConfig is no YAML: line 2: found character",
+        ),
         ("al2", {"user_data": "x" * 16_000}, "UserDataSizeLimitExceeded", "EC2 takes 16384"),
     ],
 )
@@ -96,6 +112,13 @@ def test_other_faults(alias: str, more: dict[str, Any], reason: str, message: st
     found = faults(node_class(alias, **more))
     assert found[0].reason == reason
     assert message in found[0].message
+
+
+@pytest.mark.parametrize(
+    "user_data", ["echo 'unfinished: [", "#!/bin/sh\ncat <<E\napiVersion: node.eks.aws/v1\n: [\nE"]
+)
+def test_scripts_are_nobodys_yaml(user_data: str) -> None:
+    assert not faults(node_class(user_data=user_data))
 
 
 def test_a_class_is_looked_at_again_when_it_changes() -> None:

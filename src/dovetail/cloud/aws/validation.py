@@ -11,6 +11,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.kubelet_fields import FIELDS, PASSED_ON, RESERVABLE, SIGNALS, misfit
 from dovetail.cloud.aws.userdata import MOST_BYTES, Cluster, Machine, bootstrap, render
+from dovetail.cloud.aws.userdata.nodeadm import misread
 from dovetail.cloud.catalog import cel, store
 from dovetail.cloud.catalog import kubelet as expressions
 from dovetail.cloud.catalog.settings import NodeSettings, ami_family
@@ -165,6 +166,8 @@ def _user_data(node_class: EC2NodeClass) -> tuple[Fault, ...]:
         text = render(bootstrap(node_class, machine, _CLUSTER))
     except InputError as error:
         return (Fault("InvalidUserData", f"{error.path}: {error.message}"),)
+    if ami_family(node_class) == "AL2023" and (why := misread(node_class.spec.user_data)):
+        return (Fault("InvalidUserData", f"spec.userData: the NodeConfig is no YAML: {why}"),)
     size = len(text.encode())
     if size <= MOST_BYTES:
         return ()

@@ -39,6 +39,30 @@ def al2023(node: Bootstrap) -> str:
     return mime.write((*_own_parts(node.custom), ours))
 
 
+def misread(custom: str) -> str:
+    """Why a NodeConfig of the user's own cannot be read, such as "line 3: ..."; "" if each can.
+
+    Rendering takes such a text for a script. Raises InputError for a broken archive.
+    """
+    meant = not mime.is_archive(custom) and _means_document(custom)
+    for part in _own_parts(custom):
+        if meant or part.content_type.startswith(_NODE_CONFIG):
+            try:
+                list(yaml.safe_load_all(part.body))
+            except yaml.MarkedYAMLError as error:
+                mark = error.problem_mark
+                return f"line {mark.line + 1}: {error.problem}" if mark else str(error.problem)
+            except (yaml.YAMLError, ValueError) as error:
+                return str(error).splitlines()[0]
+    return ""
+
+
+def _means_document(text: str) -> bool:
+    lines = [line.strip() for line in text.splitlines()]
+    named = any(line.startswith("apiVersion:") and "node.eks.aws/" in line for line in lines)
+    return named and not text.startswith("#!")
+
+
 def _own_parts(custom: str) -> list[mime.Part]:
     if not custom:
         return []
