@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import free_ports, write
 from tests.cluster.controlplane.start import ControlPlane
-from tests.cluster.running import said
+from tests.cluster.running import Controller, eventually, said
 
 
 def test_a_cluster_without_the_crds() -> None:
@@ -26,6 +27,7 @@ def test_nobody_answers(api_server: ControlPlane, tmp_path: Path) -> None:
     code, complaint = said(api_server, "--kubeconfig", str(write(tmp_path / "config", config)))
     assert code == 2
     assert "does not answer" in complaint
+    assert "SSLContext" not in complaint
     assert "check the server's address" in complaint
 
 
@@ -52,3 +54,28 @@ def test_no_rights(api_server: ControlPlane, tmp_path: Path) -> None:
     code, complaint = said(api_server, "--kubeconfig", str(path))
     assert code == 2
     assert 'cannot list resource "nodepools"' in complaint
+
+
+def test_a_token_that_ends_while_it_runs(api_server: ControlPlane, tmp_path: Path) -> None:
+    define(api_server)
+    account, binding = ("serviceaccount", "short-lived"), ("clusterrolebinding", "short-lived")
+    api_server.run("kubectl", "create", *account)
+    api_server.run(
+        "kubectl", "create", *binding, "--clusterrole=cluster-admin", "--serviceaccount=default:short-lived"
+    )
+    config = json.loads(api_server.kubeconfig.read_text())
+    token = api_server.run("kubectl", "create", "token", "short-lived").strip()
+    config["users"][0]["user"] = {"token": token}
+    told = {"KUBECONFIG": str(write(tmp_path / "config", config)), "DISABLE_LEADER_ELECTION": "true"}
+    try:
+        with Controller(api_server, tmp_path, "--provider", "kwok", **told) as controller:
+            eventually(lambda: controller.asked("/readyz"), lambda found: found == (200, "ok"))
+            api_server.run("kubectl", "delete", *account)
+            code, missing = eventually(lambda: controller.asked("/readyz"), lambda found: found[0] == 503)
+            assert code == 503
+            assert missing.endswith("does not take these credentials: unknown, or expired")
+            told_of = eventually(lambda: [line for line in controller.lines() if line.get("error")], bool)
+            assert told_of[0]["error"].endswith("log in again, or renew the token")
+    finally:
+        api_server.run("kubectl", "delete", *binding)
+        api_server.run("kubectl", "delete", *account, "--ignore-not-found")

@@ -44,6 +44,7 @@ class Transport:
         self, access: Access, limit: RateLimit, *, user_agent: str = "", metrics: Metrics | None = None
     ) -> None:
         self.access = access
+        self.refused = ""  # why the server takes no request from us; "" while it does
         self._told = Told(metrics)
         self._limit = limit
         self._agent = user_agent or f"dovetail/{__version__}"
@@ -78,7 +79,8 @@ class Transport:
             async with await self._send(request, timeout) as answer:
                 yield answer
         except InputError as error:  # a token that cannot be read now, or a plugin that fails, may mend
-            raise Unauthorized(str(error)) from None
+            self.refused = str(error)
+            raise Unauthorized(self.refused) from None
         except TimeoutError:
             raise TimedOut(f"no answer from {self.access.server} in time") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -91,6 +93,11 @@ class Transport:
             answer.release()
             renewed = await self.access.credentials.proof(renew=True)
             answer = await self._once(request, timeout, renewed)
+        if answer.status == 401:
+            answer.release()
+            self.refused = f"{self.access.server} does not take these credentials: unknown, or expired"
+            raise Unauthorized(f"{self.refused}; log in again, or renew the token")
+        self.refused = ""
         if answer.status < 400:
             return answer
         async with answer:
@@ -139,6 +146,11 @@ class Transport:
 
 def _words(error: BaseException) -> str:
     """What went wrong, in one line."""
+    # Their own words show the insides of TLS.
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        error = error.certificate_error
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        error = error.os_error
     text = " ".join(str(error).split())
     return text or type(error).__name__
 

@@ -33,11 +33,8 @@ async def greet(transport: Transport, classes: Iterable[tuple[str, str]]) -> str
         for kind in needed + [NODE_CLASSES[key] for key in classes]:
             await _has(transport, kind)
     except Unauthorized:
-        raise InputError(
-            f"{access.server} does not take these credentials: unknown, or expired",
-            source=access.source,
-            remedy="log in again, or renew the token",
-        ) from None
+        remedy = "log in again, or renew the token"
+        raise InputError(transport.refused, source=access.source, remedy=remedy) from None
     except (Unavailable, TimedOut) as error:
         raise InputError(
             str(error),
@@ -49,7 +46,8 @@ async def greet(transport: Transport, classes: Iterable[tuple[str, str]]) -> str
             str(error), source=access.source, remedy="give this user the rights of the Helm chart's roles"
         ) from None
     except ApiError as error:
-        raise InputError(str(error), source=access.source) from None
+        remedy = f"check that {access.server} is the address of a Kubernetes API server"
+        raise InputError(str(error), source=access.source, remedy=remedy) from None
     return version
 
 

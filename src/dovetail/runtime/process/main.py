@@ -22,6 +22,7 @@ from dovetail.cloud.provider import Provider
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
 from dovetail.kube.http.locate import locate
+from dovetail.kube.http.transport import Transport
 from dovetail.model.offering import InstanceType
 from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
@@ -58,6 +59,7 @@ class Process:
         self._metrics = PrometheusMetrics()
         self._metrics.set(_BUILD, 1, version=__version__)
         self._running: Operator | Observation | None = None
+        self._transport: Transport | None = None
         self._figures: ClusterFigures | None = None  # of the one that leads
         self._types: tuple[InstanceType, ...] = ()
         self._obstacle = ""  # what keeps it from leading
@@ -74,6 +76,7 @@ class Process:
             client = await stack.enter_async_context(
                 connect(self._access, qps=options.qps, burst=options.burst, metrics=self._metrics)
             )
+            self._transport = client.transport
             version = await greet(client.transport, kinds)
             self._tell("starting", version=__version__, server=self._access.server, kubernetes=version)
             if options.without_effect:
@@ -268,6 +271,8 @@ class Process:
     def _missing(self) -> str:
         """One that waits for the lease is ready: it will act as soon as it leads."""
         running = self._running
+        if self._transport is not None and self._transport.refused:
+            return self._transport.refused
         if self._obstacle:
             return self._obstacle
         return "" if running is None or running.state.watch_synced() else "the first lists have not come yet"
