@@ -103,6 +103,42 @@ def test_a_pinned_image_is_looked_up_once_and_newer_ones_change_nothing() -> Non
     assert len(machines(world)) == 1
 
 
+def publish(world: Operated) -> None:
+    """EKS recommends newer images from now on."""
+    aws = world.aws
+    known = {item.id: item for item in aws.ec2.account.images}
+    found = list(known.values())
+    for name, old in list(aws.ssm.parameters.items()):
+        if "recommended" in name and old in known:
+            aws.ssm.parameters[name] = f"ami-0newer{old[-8:]}"
+            newer = replace(known[old], id=aws.ssm.parameters[name], created="2026-03-02T00:00:30.000Z")
+            found.append(newer)
+    aws.ec2.account = replace(aws.ec2.account, images=tuple(found))
+
+
+@pytest.mark.parametrize(("budget", "newer"), [("1", True), ("0", False)])
+def test_newly_recommended_images_replace_nodes_as_far_as_budgets_let(budget: str, newer: bool) -> None:
+    async def script(world: Operated) -> None:
+        latest = travel_class(amiSelectorTerms=[{"alias": "al2023@latest"}])
+        pool = keeping(
+            travel_pool(capacity=("on-demand",), expireAfter="Never"),
+            consolidateAfter="Never",
+            budgets=[{"nodes": budget}],
+        )
+        world.create(latest, pool, inflate(1))
+        await world.clock.sleep(2 * MINUTE)
+        publish(world)
+        await world.clock.sleep(HOUR)
+        claims = world.state.all(NodeClaim)
+        assert len(claims) == 1
+        if not newer:
+            assert told(claims[0], "Drifted").reason == "AMIDrift"
+
+    world = play(script)
+    alive = [item for item in machines(world) if item.state == "running"]
+    assert [item.image.startswith("ami-0newer") for item in alive] == [newer]
+
+
 def test_an_unknown_version_of_an_image_is_named() -> None:
     async def script(world: Operated) -> None:
         await bought(world, travel_class(amiSelectorTerms=[{"alias": "al2023@v20990101"}]))

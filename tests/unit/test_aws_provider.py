@@ -405,6 +405,24 @@ def test_throttled_calls_are_made_again() -> None:
     play(body)
 
 
+def test_as_many_kinds_of_launches_as_ec2s_usual_buckets_hold_go_out_at_once() -> None:
+    async def body(world: World) -> None:
+        world.aws.gate.options = GateOptions(buckets=EC2_BUCKETS)
+        kinds = EC2_BUCKETS["ec2:"].size
+        begun = world.clock.now()
+        made = await world.launch(
+            *(
+                labelled(claim(f"c-{one}"), **{"example.com/kind": str(one % kinds)})
+                for one in range(2 * kinds)
+            )
+        )
+        assert all(isinstance(item, Instance) for item in made)
+        assert world.aws.gate.calls["ec2:CreateFleet"] == kinds
+        assert world.clock.now() - begun < SECOND
+
+    play(body)
+
+
 def test_launch_templates_that_vanished_are_made_again() -> None:
     async def body(world: World) -> None:
         await world.cloud.create(claim("one"), node_class())
