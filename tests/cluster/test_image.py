@@ -16,6 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.controlplane.definitions import define
+from tests.cluster.controlplane.start import ControlPlane
+from tests.cluster.running import Controller, eventually
+
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINERFILE = ROOT / "Containerfile"
 
@@ -36,7 +40,7 @@ def programs() -> Iterator[Path]:
         pip = (folder / "venv" / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet")
         _run(*pip, "wheel", "--no-deps", "--wheel-dir", folder, ROOT)
         (wheel,) = folder.glob("*.whl")
-        _run(*pip, "install", wheel)
+        _run(*pip, "install", "--constraint", ROOT / "constraints.txt", f"{wheel}[aws]")
         yield folder / "venv" / "bin"
     finally:
         shutil.rmtree(folder)
@@ -48,23 +52,45 @@ def test_the_wheel_brings_its_data_and_a_clean_environment_runs_it(programs: Pat
     assert "m7i.large" in _run(programs / "dovetail", "catalog", "--name", "m7i.large")
 
 
-def test_it_runs_as_uid_65532_on_a_read_only_root(programs: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount its root read-only and become somebody else")
+def _confined(programs: Path) -> tuple[tuple[str, ...], str]:
+    """A shell of its own, and what begins a command in it: uid 65532, and nothing that may be written."""
     # Python itself may lie in a home folder that others may not enter: reading is allowed, and nothing more.
     rights = " ".join(
         f"--{kind}=-all,+dac_read_search" for kind in ("inh-caps", "ambient-caps", "bounding-set")
     )
-    confined = (
+    begin = (
         "mount -o remount,bind,ro / && "
         f"exec setpriv --reuid=65532 --regid=65532 --clear-groups --no-new-privs {rights} "
         f"env -i PATH={programs}:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 "
     )
-    shell = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
+    return ("unshare", "--mount", "--propagation", "private", "sh", "-c"), begin
+
+
+only_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can mount its root read-only and become somebody else"
+)
+
+
+@only_root
+def test_it_runs_as_uid_65532_on_a_read_only_root(programs: Path) -> None:
+    shell, confined = _confined(programs)
     told = _run(*shell, f"{confined} sh -c 'id -u; touch {programs.parent}/x 2>&1; echo end'")
     assert told.startswith("65532\n") and "Read-only file system" in told, "or this test proves nothing"
     assert "nodepools.karpenter.sh" in _run(*shell, f"{confined} dovetail crds")
     assert "m7i.large" in _run(*shell, f"{confined} dovetail catalog --name m7i.large")
+
+
+@only_root
+def test_the_controller_gets_ready_so(programs: Path, api_server: ControlPlane, tmp_path: Path) -> None:
+    define(api_server)
+    controller = Controller(api_server, tmp_path, "--provider", "kwok", "--leader-election-name", "image")
+    shell, confined = _confined(programs)
+    flags = " ".join(controller.command[3:])
+    controller.command = (*shell, f"{confined} KUBECONFIG={api_server.kubeconfig} dovetail {flags}")
+    with controller:
+        eventually(lambda: controller.asked("/readyz"), lambda found: found == (200, "ok"))
+        eventually(lambda: controller.asked("/metrics")[1], lambda text: "workqueue_depth" in text)
+        assert controller.stop() == 0
 
 
 def test_the_containerfile_is_linted(programs: Path) -> None:
