@@ -62,10 +62,11 @@ def overdrawn(problem: Problem, claims: Sequence[PlannedClaim]) -> bool:
     """
     if not problem.commons:
         return False
+    bought = {(claim.pool, claim.instance_type) for claim in claims}
     sold: dict[tuple[str, str, str, int], list[Offering]] = {}
     for pool in problem.pools:
         for kind in pool.instance_types:
-            for item in kind.offerings:
+            for item in kind.offerings if (pool.name, kind.name) in bought else ():
                 key = pool.name, kind.name, item.capacity_type, item.price + problem.extra(pool)
                 sold.setdefault(key, []).append(item)
     left = dict(problem.commons)

@@ -58,7 +58,11 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Known:
-    key: tuple[EC2NodeClassSpec | None, Wanted, Sold, int]
+    """The answer for a class, in steps: `made` of all but memory and refusals, `base` of all but refusals."""
+
+    key: tuple[EC2NodeClassSpec | None, Wanted, Sold]
+    made: tuple[InstanceType, ...]
+    seen: int  # the version of the memory that `base` has
     base: tuple[InstanceType, ...]
     avoided: frozenset[Pool]
     types: tuple[InstanceType, ...]
@@ -106,11 +110,12 @@ class Market:
         name = node_class.metadata.name if node_class else ""
         # Of the class only its spec matters: its status changes all the time.
         spec = node_class.spec if node_class else None
-        key = (spec, replace(wanted, node_class=None), self.sold, self.seen.version)
+        key, seen = (spec, replace(wanted, node_class=None), self.sold), self.seen.version
         known = self._known.get(name)
-        if known is None or known.key != key:
-            base = self._make(wanted)
-            known = self._known[name] = _Known(key, base, frozenset(), base)
+        if known is None or known.key != key or known.seen != seen:
+            made = known.made if known is not None and known.key == key else self._make(wanted)
+            base = self.seen.applied(made, wanted.images)
+            known = self._known[name] = _Known(key, made, seen, base, frozenset(), base)
         if known.avoided != avoided:
             known.avoided = avoided
             known.types = without(known.base, avoided)
@@ -137,8 +142,7 @@ class Market:
                 if where and catalog.runs(record, settings):
                     price = sold.on_demand.get(name, 0)
                     item = catalog.make(record, settings, region=region, zones=where, on_demand=price)
-                    item = self.seen.applied(self._priced(item), wanted.images)
-                    item = with_reservations(item, wanted.reservations)
+                    item = with_reservations(self._priced(item), wanted.reservations)
                     made.append(drawing(item, record, wanted.addresses))
         except InputError:
             # The class's own conditions say what is wrong with it; it has no types until then.

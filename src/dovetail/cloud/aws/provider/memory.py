@@ -33,8 +33,17 @@ class SeenMemory:
         self._seen[key] = least, now
         self.version += least != known
 
-    def applied(self, item: InstanceType, images: Iterable[ResolvedImage]) -> InstanceType:
-        """The type with the memory that machines of it have with the image that it starts from."""
+    def applied(
+        self, types: Iterable[InstanceType], images: Iterable[ResolvedImage]
+    ) -> tuple[InstanceType, ...]:
+        """The types with the memory that machines of them have with the images that they start from.
+
+        Those of which no machine was seen stay the same objects.
+        """
+        names = {name for name, _ in self._seen}
+        return tuple(self._applied(item, images) if item.name in names else item for item in types)
+
+    def _applied(self, item: InstanceType, images: Iterable[ResolvedImage]) -> InstanceType:
         image = image_on(item, images)
         known = self._known((item.name, image.id)) if image is not None else None
         if known is None or known == item.capacity.get(MEMORY):
