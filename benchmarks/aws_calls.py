@@ -146,7 +146,7 @@ def _scenario(folder: Path, workload: list[dict[str, Any]]) -> Scenario:
         "region": REGION,
         "duration": "2h",
         "cluster": {"name": "demo", "instanceTypes": [TYPE]},
-        "settings": {"provider": "aws", "interruptionQueue": "demo", "solveDeadline": "1s"},
+        "settings": {"interruptionQueue": "demo", "solveDeadline": "1s"},
     }
     (folder / "scenario.yaml").write_text(json.dumps(scenario), encoding="utf-8")
     items = [_pool(), node_class(), *workload]

@@ -14,7 +14,7 @@ from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
 from dovetail.cloud.aws.memory.account import AMAZON, DISCOVERY, NUMBER
 from dovetail.cloud.aws.memory.machines import LifeOptions
-from dovetail.cloud.simulated import Uniform
+from dovetail.cloud.twin import Uniform
 from dovetail.runtime.process.clock import WallClock
 
 REGION, CLUSTER = "us-east-1", "demo"

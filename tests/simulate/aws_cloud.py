@@ -13,7 +13,7 @@ from dovetail.cloud.aws.memory.account import AMAZON, identifier
 from dovetail.cloud.aws.memory.market import MarketOptions
 from dovetail.cloud.aws.provider import Options as ProviderOptions
 from dovetail.cloud.aws.quotas import Quotas
-from dovetail.cloud.simulated import Limit
+from dovetail.cloud.twin import Limit
 from dovetail.simulate.aws import CloudOnAws
 
 REGION = "ap-northeast-2"

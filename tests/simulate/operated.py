@@ -11,7 +11,8 @@ from aws_cloud import REGION, Fleets, cloud_on_aws
 from dovetail.api.admission import admit
 from dovetail.base.clock import SECOND
 from dovetail.cloud.aws.memory import MemoryAws
-from dovetail.cloud.simulated import Account, Limit, SimulatedCloud
+from dovetail.cloud.simulated import Account, SimulatedCloud
+from dovetail.cloud.twin import Limit
 from dovetail.cluster.state import State
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.problem import Problem
@@ -88,7 +89,7 @@ def _simulated(clock: VirtualClock, log: JsonlLog, limits: tuple[Limit, ...]) ->
 
 
 CLOUDS: dict[str, Callable[..., SimulatedCloud | CloudOnAws]] = {"simulated": _simulated, "aws": cloud_on_aws}
-CLOUD = "simulated"  # which of them; conftest.py has a fixture that goes through all
+CLOUD = "aws"  # which of them, as in scenarios; conftest.py has a fixture that goes through all
 
 
 class Operated:

@@ -61,7 +61,7 @@ async def bought(
     brakes = Brakes(BrakeOptions(launches=Rate.parse(limit) if limit else None), clock, world.state)
     recorder = Recorder(world.client, clock)
     context = Context(
-        world.client, world.cloud, clock, world.log, world.state, recorder, world.metrics, brakes
+        world.client, world.cloud.provider, clock, world.log, world.state, recorder, world.metrics, brakes
     )
     world.create(node_class(), pool())
     world.state.apply("ADDED", await world.client.get(NodePool, "general"))

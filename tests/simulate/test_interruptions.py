@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operated
 import pytest
 from operated import Operated, play, pool
 from stories import apart, inflate
@@ -98,8 +97,8 @@ def test_messages_that_nobody_can_use_are_taken_out_of_the_queue() -> None:
     async def script(world: Operated) -> None:
         claim, *_ = await three_spot_nodes(world)
         for body in ("hello", '{"source": "aws.s3", "detail-type": "Object Created"}'):
-            world.cloud.queue.send(body)
-        world.cloud.interrupt("aws:///ap-northeast-2a/i-somebody-elses", InterruptionKind.SPOT)
+            world.aws.send(body)
+        world.aws.send(write(InterruptionKind.SPOT, "i-somebody-elses", world.clock.now()))
         await world.clock.sleep(5 * MINUTE)
         assert instance_id(claim.status.provider_id) != "i-somebody-elses"
 
@@ -124,9 +123,7 @@ def test_the_same_message_twice_is_one_replacement() -> None:
     assert len(world.messages("SpotInterrupted")) == 2
 
 
-def test_a_thousand_messages_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operated, "CLOUD", "aws")
-
+def test_a_thousand_messages_a_second() -> None:
     async def script(world: Operated) -> None:
         claim, *_ = await three_spot_nodes(world)
         aws = world.aws

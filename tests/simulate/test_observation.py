@@ -36,7 +36,7 @@ class Watched:
         self.metrics = MemoryMetrics()
         self.told = 0
         planner = InlinePlanner(world.clock, WORK_PER_SECOND)
-        ports = Ports(world.client, world.cloud, world.clock, world.log, planner, self.metrics)
+        ports = Ports(world.client, world.cloud.provider, world.clock, world.log, planner, self.metrics)
         self.observation = Observation(ports, Settings(), self._count, 10 * MINUTE)
         self._task = asyncio.get_running_loop().create_task(self.observation.run())
 

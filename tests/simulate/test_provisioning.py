@@ -12,7 +12,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.cloud.simulated import Limit
+from dovetail.cloud.twin import Limit
 from dovetail.testing.manifests import node_class
 
 

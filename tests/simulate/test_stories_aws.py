@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import operated
 import pytest
 from aws_cloud import CLUSTER
 from operated import START, Operated, play, pod
@@ -26,11 +25,6 @@ from dovetail.model import labels
 from dovetail.model.resources import amounts
 
 CLASS = "karpenter-node-template"
-
-
-@pytest.fixture(autouse=True)
-def _on_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operated, "CLOUD", "aws")
 
 
 def machines(world: Operated) -> list[Instance]:

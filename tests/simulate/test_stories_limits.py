@@ -18,7 +18,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.cloud.aws.memory import Account
 from dovetail.cloud.aws.memory.gate import GateOptions
 from dovetail.cloud.aws.quotas import Quotas
-from dovetail.cloud.simulated import Limit
+from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.simulate.aws import CloudOnAws
 from dovetail.simulate.clock import VirtualClock
@@ -42,7 +42,6 @@ def on(
         cloud.aws.gate.options = GateOptions(denied=denied)
         return cloud
 
-    monkeypatch.setattr(operated, "CLOUD", "aws")
     monkeypatch.setitem(operated.CLOUDS, "aws", made)
 
 

@@ -20,7 +20,7 @@ from dovetail.cloud.aws.quotas import family
 from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer
 from dovetail.cloud.eventbridge import parse
 from dovetail.cloud.interruption import InterruptionKind
-from dovetail.cloud.simulated import Limit, Uniform
+from dovetail.cloud.twin import Limit, Uniform
 from dovetail.model import labels
 from dovetail.simulate.clock import VirtualClock, run_virtual
 

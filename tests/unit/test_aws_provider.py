@@ -26,7 +26,7 @@ from dovetail.cloud.aws.provider import Options as CloudOptions
 from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer, PlacementGroup
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.simulated import Limit
+from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.simulate.clock import VirtualClock, run_virtual

@@ -9,7 +9,7 @@ import pytest
 from dovetail.base.clock import SECOND
 from dovetail.cloud.eventbridge import parse, write
 from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Interruption, InterruptionKind
-from dovetail.cloud.simulated.interruptions import SimulatedQueue
+from dovetail.cloud.twin import MemoryQueue
 from dovetail.simulate.clock import VirtualClock, run_virtual
 
 NOON = 1_772_452_800 * SECOND
@@ -92,7 +92,7 @@ def test_what_is_written_is_read_again(kind: InterruptionKind) -> None:
 
 def test_letters_come_again_until_they_are_deleted() -> None:
     async def main(clock: VirtualClock) -> None:
-        queue = SimulatedQueue(clock)
+        queue = MemoryQueue(clock)
         begun = clock.now()
         assert list(await queue.receive()) == []
         assert clock.now() - begun == LONG_POLL

@@ -1,4 +1,4 @@
-"""The provider's port. Twins: `cloud/simulated` and, later, kwok and AWS."""
+"""The provider's port: AWS and kwok buy, `listed` only looks, `simulated` is played with."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from dovetail.cloud.aws.provider import Around, AwsCloud, Options, SqsQueue, Tol
 from dovetail.cloud.aws.provider.instances import provider_id
 from dovetail.cloud.interruption import InterruptionKind, InterruptionQueue, instance_id
 from dovetail.cloud.provider import Instance
+from dovetail.model import labels
 from dovetail.simulate.clouds import Connection, Part
 
 _DNS = "10.100.0.10"
@@ -174,7 +175,10 @@ class CloudOnAws:
 
 
 class _Once:
-    """A log that hears of the start of each instance once; `heard` is asked by its provider id."""
+    """A log that hears of the start of each instance once; `heard` is asked by its provider id.
+
+    The provider takes spot prices as AWS tells them. This AWS has drawn them: they are estimates.
+    """
 
     def __init__(self, log: EventLog, heard: Callable[[str], bool]) -> None:
         self._log = log
@@ -182,5 +186,7 @@ class _Once:
 
     def record(self, kind: str, /, **fields: object) -> None:
         """See EventLog."""
-        if kind != "instance.started" or not self._heard(str(fields["instance"])):
+        if kind != "instance.started":
             self._log.record(kind, **fields)
+        elif not self._heard(str(fields["instance"])):
+            self._log.record(kind, **{**fields, "estimated": fields["capacityType"] == labels.SPOT})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.cloud.aws import images
 from dovetail.cloud.aws.memory import Account
-from dovetail.cloud.aws.memory.account import AMAZON, eks_cluster, identifier, published
+from dovetail.cloud.aws.memory.account import AMAZON, identifier
 from dovetail.cloud.aws.shapes import Image, SecurityGroup, Subnet
-from dovetail.cloud.simulated import Account as SimulatedAccount
 from dovetail.simulate.scenario import Scenario
 
 _VPC = "vpc-0123456789abcdef0"
@@ -17,31 +17,34 @@ _BEFORE = "2025-01-01T00:00:00.000Z"
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
 
 
-def aws_account(scenario: Scenario, known: SimulatedAccount, queues: tuple[str, ...]) -> Account:
-    """Subnets and groups as the scenario has them; every role and image that its classes name."""
-    region, version, cluster = known.region, known.version, scenario.file.cluster.name
-    found, parameters = published(region, version)
+def aws_account(scenario: Scenario, zones: Mapping[str, str]) -> Account:
+    """Subnets and groups as the scenario has them; every role and image that its classes name.
+
+    `zones` (name -> id) are those of the region.
+    """
+    region, cluster = scenario.file.region, scenario.file.cluster
+    queue = scenario.file.settings.interruption_queue
+    usual = Account.usual(region, cluster.name, cluster.version)
+    parameters, named = dict(usual.parameters), {image.id: image for image in usual.images}
     classes = tuple(_classes(scenario))
-    named = {image.id: image for image in found}
     for node_class in classes:
-        for parameter, image in _named(node_class, region, version):
+        for parameter, image in _named(node_class, region, cluster.version):
             named.setdefault(image.id, image)
             if parameter:
                 parameters.setdefault(parameter, image.id)
-    return Account(
-        region,
-        subnets=tuple(
-            Subnet(item.id, _VPC, item.zone, item.zone_id, item.free_addresses, tags=item.tags)
-            for item in known.subnets
-        ),
-        security_groups=tuple(
-            SecurityGroup(item.id, item.name, _VPC, item.tags) for item in known.security_groups
-        ),
+    subnets = tuple(
+        Subnet(item.id, _VPC, item.zone, zones[item.zone], item.free_addresses, tags=item.tags)
+        for item in cluster.subnets
+    )
+    groups = tuple(SecurityGroup(item.id, item.name, _VPC, item.tags) for item in cluster.security_groups)
+    return replace(
+        usual,
+        subnets=subnets or usual.subnets,
+        security_groups=groups or usual.security_groups,
         images=tuple(named.values()),
         parameters=parameters,
         roles=frozenset(item.spec.role.rpartition("/")[2] for item in classes if item.spec.role),
-        clusters=(eks_cluster(cluster, region, version),),
-        queues=queues,
+        queues=(queue,) if queue else (),
     )
 
 

@@ -114,7 +114,7 @@ class FeatureGates(Section, frozen=True, kw_only=True):
 class Settings(Section, frozen=True, kw_only=True):
     """Settings of the controllers; defaults as in production."""
 
-    provider: Literal["simulated", "aws"] = "simulated"  # aws: over an account in memory
+    provider: Literal["aws", "simulated"] = "aws"  # over an account in memory
     batch_idle_duration: str = "1s"
     batch_max_duration: str = "10s"
     solve_deadline: str | None = None  # as long as a batch stays idle

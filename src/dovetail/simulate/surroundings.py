@@ -1,8 +1,9 @@
-"""The simulated cloud of a scenario: its account, its shortages, its latencies."""
+"""The cloud of a scenario: its account, its shortages, its latencies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import InputError
@@ -12,7 +13,9 @@ from dovetail.cloud.aws import provider
 from dovetail.cloud.aws.memory import MemoryAws, Options
 from dovetail.cloud.aws.memory.machines import LifeOptions
 from dovetail.cloud.aws.memory.market import MarketOptions
-from dovetail.cloud.simulated import Account, Delays, Limit, SecurityGroup, SimulatedCloud, Subnet
+from dovetail.cloud.catalog import store
+from dovetail.cloud.simulated import Account, Delays, SecurityGroup, SimulatedCloud, Subnet
+from dovetail.cloud.twin import Limit
 from dovetail.simulate.aws import CloudOnAws
 from dovetail.simulate.aws_account import aws_account
 from dovetail.simulate.document import suggest
@@ -32,16 +35,11 @@ def cloud_of(
 
 
 def _on_aws(scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Limit]) -> CloudOnAws:
-    file = scenario.file
-    simulated = _account(scenario)
-    market = MarketOptions(
-        limits=(*(_limit(shortage, scenario) for shortage in file.shortages), *limits), only=_sold(scenario)
-    )
+    file, account = scenario.file, aws_account(scenario, _zones(scenario))
+    market = MarketOptions(limits=_limits(scenario, limits), only=_sold(scenario))
     life = LifeOptions(answer=scenario.latencies["launch"], terminate=scenario.latencies["terminate"])
-    queue = file.settings.interruption_queue
-    account = aws_account(scenario, simulated, (queue,) if queue else ())
     aws = MemoryAws(clock, scenario.seed, account, Options(market=market, life=life))
-    options = provider.Options(file.cluster.name)
+    options, queue = provider.Options(file.cluster.name), file.settings.interruption_queue
     return CloudOnAws(aws, clock, log, options, version=file.cluster.version, queue=queue)
 
 
@@ -53,21 +51,35 @@ def _simulated_cloud(
         scenario.seed,
         log,
         region=scenario.file.region,
-        account=_account(scenario),
+        account=_simulated_account(scenario, _zones(scenario)),
         sold=_sold(scenario),
-        limits=(*(_limit(shortage, scenario) for shortage in scenario.file.shortages), *limits),
+        limits=_limits(scenario, limits),
         delays=Delays(launch=scenario.latencies["launch"], terminate=scenario.latencies["terminate"]),
     )
 
 
-def _account(scenario: Scenario) -> Account:
+def _simulated_account(scenario: Scenario, zones: Mapping[str, str]) -> Account:
+    file, cluster = scenario.file, scenario.file.cluster
+    usual = Account.usual(file.region, cluster.name, cluster.version)
+    subnets = tuple(
+        Subnet(item.id, item.zone, zones[item.zone], dict(item.tags), item.free_addresses)
+        for item in cluster.subnets
+    )
+    groups = tuple(SecurityGroup(item.id, item.name, dict(item.tags)) for item in cluster.security_groups)
+    return replace(
+        usual,
+        subnets=subnets or usual.subnets,
+        security_groups=groups or usual.security_groups,
+    )
+
+
+def _zones(scenario: Scenario) -> Mapping[str, str]:
+    """Those of the region, name -> id. Raises InputError for a subnet that is in none of them."""
     file = scenario.file
     try:
         zones = catalog.zones(file.region)
     except InputError as error:
         raise InputError(error.message, source=scenario.source, path="region", remedy=error.remedy) from None
-    usual = Account.usual(file.region, file.cluster.name, file.cluster.version)
-    subnets = []
     for i, subnet in enumerate(file.cluster.subnets):
         if subnet.zone not in zones:
             raise InputError(
@@ -75,22 +87,11 @@ def _account(scenario: Scenario) -> Account:
                 source=scenario.source,
                 path=f"cluster.subnets[{i}].zone",
             )
-        subnets.append(
-            Subnet(subnet.id, subnet.zone, zones[subnet.zone], dict(subnet.tags), subnet.free_addresses)
-        )
-    groups = tuple(
-        SecurityGroup(group.id, group.name, dict(group.tags)) for group in file.cluster.security_groups
-    )
-    return Account(
-        file.region,
-        file.cluster.version,
-        tuple(subnets) or usual.subnets,
-        groups or usual.security_groups,
-    )
+    return zones
 
 
 def _sold(scenario: Scenario) -> frozenset[str]:
-    known = tuple(item.name for item in catalog.instance_types(scenario.file.region))
+    known = tuple(record.name for record, _, _ in store.sold(scenario.file.region))
     for i, name in enumerate(scenario.file.cluster.instance_types):
         if name not in known:
             raise InputError(
@@ -99,6 +100,10 @@ def _sold(scenario: Scenario) -> frozenset[str]:
                 path=f"cluster.instanceTypes[{i}]",
             )
     return frozenset(scenario.file.cluster.instance_types)
+
+
+def _limits(scenario: Scenario, more: Iterable[Limit]) -> tuple[Limit, ...]:
+    return (*(_limit(shortage, scenario) for shortage in scenario.file.shortages), *more)
 
 
 def _limit(shortage: Shortage, scenario: Scenario) -> Limit:

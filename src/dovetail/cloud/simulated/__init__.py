@@ -6,17 +6,13 @@ takes (pure), `cloud` the instances and their life.
 
 from dovetail.cloud.simulated.account import Account, Image, SecurityGroup, Subnet
 from dovetail.cloud.simulated.cloud import SimulatedCloud
-from dovetail.cloud.simulated.delays import Delay, Delays, Uniform
-from dovetail.cloud.simulated.pools import Limit
+from dovetail.cloud.simulated.delays import Delays
 
 __all__ = [
     "Account",
-    "Delay",
     "Delays",
     "Image",
-    "Limit",
     "SecurityGroup",
     "SimulatedCloud",
     "Subnet",
-    "Uniform",
 ]

@@ -25,10 +25,11 @@ from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
 from dovetail.cloud.simulated.account import Account, image_for, resolve
 from dovetail.cloud.simulated.delays import Delays
 from dovetail.cloud.simulated.fleet import attempts
-from dovetail.cloud.simulated.interruptions import Interrupter, SimulatedQueue
-from dovetail.cloud.simulated.pools import Limit, Pools
+from dovetail.cloud.simulated.interruptions import Interrupter
+from dovetail.cloud.simulated.pools import Pools
 from dovetail.cloud.simulated.refusals import fleet_errors, reachable
 from dovetail.cloud.simulated.types import TypeView, only
+from dovetail.cloud.twin import Limit, MemoryQueue
 from dovetail.cloud.unavailable import UnavailableOfferings, single_values
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
@@ -92,7 +93,7 @@ class SimulatedCloud(Inert):
         self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
         self._started: list[Callable[[Instance, NodeClaim], None]] = []
         self._terminated: list[Callable[[Instance], None]] = []
-        self.queue = SimulatedQueue(clock)
+        self.queue = MemoryQueue(clock)
         self._interrupter = Interrupter(clock, log, self.queue, self._lose)
 
     @property

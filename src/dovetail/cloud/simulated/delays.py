@@ -1,38 +1,16 @@
-"""How long the cloud takes, drawn per entity."""
+"""How long the simulated cloud takes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from dovetail.base.clock import SECOND
-from dovetail.base.streams import stream
-
-
-class Delay(Protocol):
-    """A random length of time, in nanoseconds."""
-
-    def draw(self, seed: int, entity: str, purpose: str) -> int:
-        """The same for the same arguments."""
-
-
-@dataclass(frozen=True, slots=True)
-class Uniform:
-    """Anything from `low` to `high` nanoseconds, in whole milliseconds."""
-
-    low: int
-    high: int
-
-    def draw(self, seed: int, entity: str, purpose: str) -> int:
-        """The same for the same arguments."""
-        millisecond = SECOND // 1000
-        drawn = stream(seed, entity, purpose).randint(self.low // millisecond, self.high // millisecond)
-        return drawn * millisecond
+from dovetail.cloud.twin import Delay, Uniform
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
     """How long calls take to have their effect."""
 
-    launch: Delay = Uniform(3 * SECOND // 2, 4 * SECOND)
-    terminate: Delay = Uniform(25 * SECOND, 60 * SECOND)
+    launch: Delay = field(default_factory=lambda: Uniform(3 * SECOND // 2, 4 * SECOND))
+    terminate: Delay = field(default_factory=lambda: Uniform(25 * SECOND, 60 * SECOND))

@@ -10,7 +10,7 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
 from dovetail.cloud.interruption import InterruptionKind
-from dovetail.cloud.simulated import Limit
+from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.simulate.clouds import Cloud
 from dovetail.simulate.faults import kinds

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.simulated import Limit
+from dovetail.cloud.twin import Limit
 from dovetail.kube.memory import MemoryServer
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.simulate.aws import CloudOnAws

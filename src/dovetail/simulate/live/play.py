@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.cloud.simulated import SimulatedCloud
+from dovetail.cloud.aws.provider import AwsCloud
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
 from dovetail.model.problem import Problem
@@ -48,7 +48,7 @@ async def play_live(
     """
     check_scenario(scenario)
     async with connect(access) as client, ProcessPlanner() as planner:
-        await greet(client.transport, SimulatedCloud.node_class_kinds)
+        await greet(client.transport, AwsCloud.node_class_kinds)
         await check_cluster(client)
         with JsonlLog(WallClock(), events) as log:
             return await _Live(scenario, client, planner, log).play(listener)
@@ -93,6 +93,7 @@ class _Live:
     def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         yield from self._watching.parts()
         yield from self._cloud.parts()
+        yield from self._cloud.upkeep()
         yield "dovetail", self._operator.run()
 
     async def _begun(self) -> Scenario:

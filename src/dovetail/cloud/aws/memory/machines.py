@@ -13,7 +13,7 @@ from dovetail.base.streams import stream
 from dovetail.cloud.aws.memory.market import Market
 from dovetail.cloud.aws.shapes import CapacityReservation, Instance, StatusCheck
 from dovetail.cloud.choice import Pool
-from dovetail.cloud.simulated.delays import Delay, Uniform
+from dovetail.cloud.twin import Delay, Uniform
 
 REMEMBERED = HOUR  # how long a terminated instance is still described
 

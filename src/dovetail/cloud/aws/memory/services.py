@@ -13,7 +13,7 @@ from dovetail.cloud.aws.quotas import Quotas
 from dovetail.cloud.aws.shapes import EksCluster, Identity, InstanceProfile
 from dovetail.cloud.catalog import store
 from dovetail.cloud.interruption import Letter
-from dovetail.cloud.simulated.interruptions import SimulatedQueue
+from dovetail.cloud.twin import MemoryQueue
 
 
 class MemorySsm:
@@ -124,7 +124,7 @@ class MemorySqs:
     def __init__(self, gate: Gate, clock: Clock, account: Account) -> None:
         self._gate = gate
         self._place = f"https://sqs.{account.region}.amazonaws.com/{account.number}/"
-        self.queues = {name: SimulatedQueue(clock) for name in account.queues}
+        self.queues = {name: MemoryQueue(clock) for name in account.queues}
 
     async def get_queue_url(self, name: str) -> str:
         """See the port."""
@@ -144,7 +144,7 @@ class MemorySqs:
         for letter in letters:
             await queue.delete(letter)
 
-    def _queue(self, action: str, name: str) -> SimulatedQueue:
+    def _queue(self, action: str, name: str) -> MemoryQueue:
         if name not in self.queues:
             message = "The specified queue does not exist."
             raise AwsError(action, "AWS.SimpleQueueService.NonExistentQueue", message)
