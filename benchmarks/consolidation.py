@@ -60,7 +60,7 @@ class Row:
     rounds: int
     moved: int
     asked: int  # plans that the search wanted; 0 where that is not known
-    again: float  # seconds of the last decision once more, nothing changed
+    again: float  # seconds of the last decision once more, nothing changed but the objects around the pods
     target: str = ""
     hours: float = 0.0  # from the moment that nodes were too many until the last of them was gone
 
@@ -82,6 +82,16 @@ def cases() -> list[Case]:
         Case("used/37/rules", lambda count: cluster(count, (0.30, 0.45), rules=True), target="5 s"),
         Case("used/92/equal", lambda count: cluster(count, (0.92, 0.92), most=CPUS), target="5 s"),
         Case("used/92/mixed", lambda count: cluster(count, (0.92, 0.92), spread=0.5), target="5 s"),
+        Case(
+            "used/92/equal/rules",
+            lambda count: cluster(count, (0.92, 0.92), most=CPUS, rules=True),
+            target="5 s",
+        ),
+        Case(
+            "used/92/mixed/rules",
+            lambda count: cluster(count, (0.92, 0.92), spread=0.5, rules=True),
+            target="5 s",
+        ),
         Case("repack/37", lambda count: cluster(count, (0.30, 0.45), spread=0.5), True, "1.05 x bound"),
         Case(
             "repack/37/rules",
@@ -105,6 +115,12 @@ def decided(question: Question, memory: Memory) -> tuple[Finding, int]:
         except StopIteration as end:
             if end.value.complete:
                 return end.value, asked
+
+
+def built_again(question: Question) -> Question:
+    """The same once more, of the same pods."""
+    nodes = tuple(map(replace, question.problem.nodes))
+    return replace(question, problem=replace(question.problem, nodes=nodes), movers=tuple(map(mover, nodes)))
 
 
 def carried_out(question: Question, move: Move, number: int) -> Question:
@@ -141,6 +157,10 @@ def measured(case: Case, count: int) -> Row:
         asked += plans
         if not rounds:
             bound = finding.bound
+        same = built_again(question)
+        started = time.process_time()
+        decided(same, memory)
+        again = time.process_time() - started
         if finding.move is None or rounds >= _ROUNDS:
             break
         rounds += 1
@@ -148,10 +168,6 @@ def measured(case: Case, count: int) -> Row:
         question = carried_out(question, finding.move, rounds)
         if not case.to_the_end:
             break
-    started = time.process_time()
-    if finding.move is None:
-        decided(question, memory)
-    again = time.process_time() - started
     return Row(
         case=case.name,
         nodes=count,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from dovetail.api.core import Pod, Taint
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
 from dovetail.base.clock import SECOND
+from dovetail.model.occupancy import Occupancy, occupancy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
@@ -47,6 +48,19 @@ class ExistingNode:
     initialized: bool = True
     in_flight: bool = False
     volume_limits: Mapping[str, int] = field(default_factory=dict)  # CSI driver -> attachable volumes
+    _occupancy: Occupancy | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """What follows from its labels and pods, worked out once: what-ifs share their nodes."""
+        if self._occupancy is None:
+            object.__setattr__(self, "_occupancy", occupancy(self.name, self.labels, self.pods))
+            assert self._occupancy is not None
+        return self._occupancy
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Without what follows."""
+        return ExistingNode, tuple(getattr(self, item.name) for item in fields(self) if item.init)
 
 
 # A spot node keeps so many types, where there are as many that cost at most so many percent more.

@@ -13,7 +13,7 @@ from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import SPREAD, DomainOf, Group, NodeFilter
 from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.placing.judge import Judge
-from dovetail.solve.placing.seen import Opened, on_nodes, restart
+from dovetail.solve.placing.seen import Opened, restart
 from dovetail.solve.purchase import Purchase
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
@@ -59,7 +59,7 @@ class Standing:
             self._alike.setdefault(group.id.key, {}).setdefault(group.id.node_filter, []).append(index)
         self._owners = self._by_spread(world.shapes)
         # Domains of nodes that count, per spread: they are there, whatever may be bought.
-        self._there = {index: dict.fromkeys(on_nodes(world, index)) for index, _ in self._spreads}
+        self._there = {index: dict(world.present.domains(index)) for index, _ in self._spreads}
         self._allowed: list[bytes] = []  # columns, per pool, at the last look
 
     def count(self, existing: Mapping[int, Sequence[Unit]], bought: Iterable[Purchase]) -> None:

@@ -23,7 +23,7 @@ class _Verdict:
 class Memory:
     """Belongs to one controller. Verdicts about sets of nodes hold for the very same question only.
 
-    Invariant: `_finding` is that of `_question`, and names no move. `_borrowed` is the oldest instant of the
+    Invariant: `_finding` is that of `_question`. `_borrowed` is the oldest instant of the
     verdicts that it rests on although they were passed when something else was asked; None without such.
     """
 
@@ -56,7 +56,7 @@ class Memory:
 
     def keep(self, finding: Finding) -> None:
         """The answer to the question that was recalled last."""
-        self._finding = finding if finding.complete and finding.move is None else None
+        self._finding = finding if finding.complete else None
 
     def rest(self, mover: Mover) -> None:
         """The pods of this node were moved often enough: let it rest until others come or go."""

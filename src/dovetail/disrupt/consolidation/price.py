@@ -67,13 +67,14 @@ def affordable(
         raise Refused(_too_dear(len(claims)))
     from_spot = all(mover.spot for mover in movers)
     gone = frozenset(mover.offer for mover in movers)
-    pools = {pool.name: pool for pool in question.problem.pools}
+    markets = {pool.name: _Market(pool) for pool in question.problem.pools}
+    going = _Going(_limits(movers, claims), gone)
     found = []
     for claim in claims:
         pinned = _pinned(claim, from_spot=from_spot, gate=question.spot_to_spot)
         # What may be lost to a dearer type is shared by price.
         most = ceiling * claim.price // expected if expected else ceiling
-        found.append(_narrowed(pinned, pools[claim.pool], most, _Going(_limits(movers, claims), gone)))
+        found.append(_narrowed(pinned, markets[claim.pool], most, going))
     return tuple(_diverse(movers, found))
 
 
@@ -133,26 +134,39 @@ def _limits(movers: Sequence[Mover], claims: Sequence[PlannedClaim]) -> dict[str
     return found
 
 
-def _narrowed(claim: PlannedClaim, pool: Pool, most: int, going: _Going) -> PlannedClaim:
+class _Market:
+    """The types of a pool with what they cost at worst: many claims of a plan ask for the same."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.by_name = {kind.name: kind for kind in pool.instance_types}
+        self._worst: dict[tuple[Requirement, Requirement], dict[str, int | None]] = {}
+
+    def worst(self, wanted: Requirements) -> dict[str, int | None]:
+        """Per type, see worst_price."""
+        key = wanted.get(labels.ZONE), wanted.get(labels.CAPACITY_TYPE)
+        known = self._worst.get(key)
+        if known is None:
+            known = {name: worst_price(kind, wanted) for name, kind in self.by_name.items()}
+            self._worst[key] = known
+        return known
+
+
+def _narrowed(claim: PlannedClaim, market: _Market, most: int, going: _Going) -> PlannedClaim:
     """The claim with those types only that cost at most so much and buy no node again that goes.
 
     Raises Refused if too few are left.
     """
     extra = claim.volumes + claim.surcharge
-    by_name = {kind.name: kind for kind in pool.instance_types}
-    sold = [
-        _Sold(by_name[name], worst + extra)
-        for name in claim.instance_types
-        if (worst := worst_price(by_name[name], claim.requirements)) is not None
-    ]
-    below = [going.below[item.kind.name] for item in sold if item.kind.name in going.below]
+    worst = market.worst(claim.requirements)
+    sold = {name: each + extra for name in claim.instance_types if (each := worst[name]) is not None}
+    below = [going.below[name] for name in sold if name in going.below]
     least = min(below, default=most + 1)
     kept = [
-        item
-        for item in sold
-        if item.worst <= most
-        and item.worst < least
-        and not _sells(item.kind, claim.requirements, going.offers)
+        _Sold(market.by_name[name], each)
+        for name, each in sold.items()
+        if each <= most
+        and each < least
+        and not _sells(market.by_name[name], claim.requirements, going.offers)
     ]
     if not kept:
         raise Refused(NO_CHEAPER)

@@ -67,6 +67,11 @@ class Question:
     closed: frozenset[str] = frozenset()  # nodes that no pod may be moved to
     spot_to_spot: bool = False
     totals: Mapping[str, Totals] = field(default_factory=dict)  # pool -> all of its nodes
+    _nodes: tuple[ExistingNode, ...] = field(default=(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again.
+        object.__setattr__(self, "_nodes", tuple(map(self._kept, self.problem.nodes)))
 
     def purse(self, *, replacing: bool = False) -> Purse:
         """All that budgets and the limit on moves allow."""
@@ -84,7 +89,7 @@ class Question:
         return replace(
             self.problem,
             pods=(*(pod for mover in leaving for pod in mover.pods), *self.problem.pods),
-            nodes=tuple(self._kept(node) for node in self.problem.nodes if node.name not in gone),
+            nodes=tuple(node for node in self._nodes if node.name not in gone),
             pools=tuple(_relieved(pool, away) for pool in self.problem.pools),
         )
 

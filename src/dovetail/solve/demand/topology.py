@@ -110,7 +110,8 @@ class Topology:
         self._looked_at: tuple[str, ...] = ()
         self._matched: dict[tuple[str, tuple[str | None, ...]], tuple[int, ...]] = {}
         self._indexed = 0  # groups whose selectors are indexed
-        self._likely: dict[tuple[str, str | None], list[int]] = {}
+        self._likely: dict[tuple[str, str | None], list[int]] = {}  # by a label that their pods have
+        self._sought: frozenset[tuple[str, str]] = frozenset()  # the pairs of these
         self._unlikely: list[int] = []  # groups that any pod may belong to
 
     def owned(self, pod: Pod, rules: Rules, required: tuple[Requirements, ...]) -> tuple[int, ...]:
@@ -135,6 +136,12 @@ class Topology:
         terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
         keys = [GroupKey(ANTI, _key(term.topology_key), (self._matcher(pod, term),)) for term in terms]
         return tuple(dict.fromkeys(self._intern(key) for key in keys))
+
+    def may_count(self, tags: frozenset[tuple[str, str]]) -> bool:
+        """False only if no group counts a pod all of whose labels are among these."""
+        if self._indexed < len(self.groups):
+            self._index_selectors()
+        return bool(self._unlikely) or not self._sought.isdisjoint(tags)
 
     def matching(self, namespace: str, labels: Mapping[str, str]) -> tuple[int, ...]:
         """The groups that count such a pod."""
@@ -172,6 +179,7 @@ class Topology:
                     self._likely.setdefault((exact[0].key, value), []).append(index)
             else:
                 self._unlikely.append(index)
+        self._sought = frozenset((key, value) for key, value in self._likely if value is not None)
         every = (item.selector.keys for group in self.groups for item in group.id.matchers)
         self._looked_at = tuple(sorted(frozenset().union(*every)))
         self._indexed = len(self.groups)

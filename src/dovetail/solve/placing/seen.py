@@ -24,23 +24,15 @@ def matters(world: World) -> bool:
     return any(
         any(world.before[index][0].values()) and (_beyond(world, index) or _open_host(world, index))
         for index, _ in _spreads(world)
-        if any(on_nodes(world, index))
+        if world.present.domains(index)
     )
-
-
-def on_nodes(world: World, index: int) -> Iterator[str]:
-    """The domains of existing nodes that a spread counts."""
-    key = world.topology.groups[index].id.key
-    for row in range(len(world.problem.nodes)):
-        if world.counts_on(row, index) and (domain := world.nodes.domain(row, key)):
-            yield domain
 
 
 def restart(world: World, opened: Opened, *, seen: bool) -> None:
     """As if nothing had been placed. `seen`: spreads look at what nodes show to be there, and at `opened`."""
     world.reset(opened)
     for index, group in _spreads(world) if seen else ():
-        there = dict.fromkeys(on_nodes(world, index))
+        there = dict(world.present.domains(index))
         fresh = opened.get(group.id, ())
         if not there:
             continue
@@ -83,7 +75,7 @@ def _beyond(world: World, index: int) -> frozenset[str]:
     """Domains that only new nodes open; none of hosts."""
     if world.topology.groups[index].id.key == HOSTNAME:
         return frozenset()
-    return frozenset(world.before[index][2]) - frozenset(on_nodes(world, index))
+    return frozenset(world.before[index][2]).difference(world.present.domains(index))
 
 
 def _open_host(world: World, index: int) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 from dovetail.api.core import Pod, Taint
 from dovetail.api.workloads import DaemonSet
 from dovetail.model.ports import HostPort, host_ports
-from dovetail.model.requirement import Requirements, pod_requirements
+from dovetail.model.problem import ExistingNode
+from dovetail.model.requirement import pod_requirements
 from dovetail.model.resources import pod_requests
 from dovetail.solve.demand.match import untolerated
 from dovetail.solve.supply.encode import Amounts, Axis, PoolTable
@@ -30,10 +31,10 @@ class Daemon:
         """True iff no hard taint keeps it away."""
         return untolerated(taints, self.tolerations, soft=False) is None
 
-    def runs_on(self, labels: Requirements, taints: Iterable[Taint], well_known: frozenset[str]) -> bool:
-        """True iff a node of these labels and taints will run it."""
-        return self.tolerates(taints) and any(
-            not labels.compatible(item, well_known) for item in self.alternatives
+    def comes_to(self, node: ExistingNode) -> bool:
+        """True iff the node runs it, or will."""
+        return self.tolerates(node.taints) and any(
+            not node.occupancy.labels.compatible(item) for item in self.alternatives
         )
 
 

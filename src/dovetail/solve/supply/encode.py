@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,11 @@ class Axis:
     def vector(self, resources: Resources) -> Amounts:
         """Amounts in row order, shape (R,)."""
         return np.array([resources.get(name, 0) for name in self.names], dtype=np.int64)
+
+    def matrix(self, many: Sequence[Resources]) -> Amounts:
+        """The vectors of N of them, shape (N, R)."""
+        rows = [[each.get(name, 0) for name in self.names] for each in many]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.names))
 
     def mapping(self, vector: Amounts) -> dict[str, int]:
         """The inverse of `vector`, without zeros."""

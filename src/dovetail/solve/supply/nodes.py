@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dovetail.api.core import Pod, Toleration
+from dovetail.api.core import Toleration
 from dovetail.model.labels import HOSTNAME
-from dovetail.model.ports import HostPort, host_ports
+from dovetail.model.ports import HostPort
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import pod_requests
 from dovetail.model.volumes import csi_volumes, volume_limit_error
 from dovetail.solve.demand.match import ports_conflict, untolerated
 from dovetail.solve.demand.rules import Rules
@@ -27,26 +26,20 @@ class Nodes:
 
     def __init__(self, problem: Problem, axis: Axis, daemons: Sequence[Daemon]) -> None:
         self.nodes = problem.nodes
-        self.room: Amounts = np.zeros((len(self.nodes), len(axis.names)), dtype=np.int64)
-        self.ports: list[tuple[HostPort, ...]] = []
-        self.labels: list[Requirements] = []
-        self._volumes: list[dict[str, frozenset[str]]] = []
+        self.labels = [node.occupancy.labels for node in self.nodes]
+        self.ports: list[tuple[HostPort, ...]] = [node.occupancy.ports for node in self.nodes]
+        self.room: Amounts = self._free(axis, daemons)
+        self._volumes: dict[int, dict[str, frozenset[str]]] = {}  # of nodes with any
         self._feasible: dict[tuple[Requirements, frozenset[str], tuple[Toleration, ...], bool], Mask] = {}
-        self._index = problem.volumes
         for row, node in enumerate(self.nodes):
-            named = {HOSTNAME: node.name, **node.labels}
-            self.labels.append(Requirements.from_labels(named))
-            self.room[row] = self._free(node, self.labels[row], axis, daemons)
-            self.ports.append(tuple(port for pod in node.pods for port in host_ports(pod)))
-            self._volumes.append({})
-            for pod in node.pods:
-                self._attach(row, csi_volumes(pod, self._index))
-        self._before = (self.room.copy(), list(self.ports), [dict(used) for used in self._volumes])
+            for pod in node.occupancy.attached:
+                self._attach(row, csi_volumes(pod, problem.volumes))
+        self._before = (self.room.copy(), list(self.ports), _copied(self._volumes))
 
     def reset(self) -> None:
         """As if nothing had been placed."""
         room, ports, volumes = self._before
-        self.room, self.ports, self._volumes = room.copy(), list(ports), [dict(used) for used in volumes]
+        self.room, self.ports, self._volumes = room.copy(), list(ports), _copied(volumes)
 
     def feasible(self, wanted: Requirements, rules: Rules) -> Mask:
         """Nodes whose labels and taints suit, shape (N,)."""
@@ -54,13 +47,15 @@ class Nodes:
         key = (wanted, needed, rules.tolerations, rules.soft_taints)
         known = self._feasible.get(key)
         if known is None:
-            suits = [
-                not untolerated(node.taints, rules.tolerations, soft=rules.soft_taints)
-                and needed <= labels.by_key.keys()
-                and not labels.compatible(wanted)
-                for node, labels in zip(self.nodes, self.labels, strict=True)
-            ]
-            known = np.array(suits, dtype=np.bool_)
+
+            def suits(node: ExistingNode) -> bool:
+                return (
+                    not untolerated(node.taints, rules.tolerations, soft=rules.soft_taints)
+                    and needed <= node.occupancy.labels.by_key.keys()
+                    and not node.occupancy.labels.compatible(wanted)
+                )
+
+            known = self._which(sorted(needed | wanted.by_key.keys()), suits)
             self._feasible[key] = known
         return known
 
@@ -82,7 +77,7 @@ class Nodes:
     def attach_error(self, row: int, shape: Shape) -> str:
         """'' iff the node can attach the pod's volumes, else why not."""
         limits = self.nodes[row].volume_limits
-        return volume_limit_error(shape.volumes, self._volumes[row], limits) if shape.volumes else ""
+        return volume_limit_error(shape.volumes, self._volumes.get(row, {}), limits) if shape.volumes else ""
 
     def holds(self, row: int, shape: Shape) -> int:
         """How many pods of the shape fit, as far as one does."""
@@ -104,27 +99,33 @@ class Nodes:
         self._attach(row, shape.volumes)
 
     def _attach(self, row: int, volumes: Mapping[str, frozenset[str]]) -> None:
-        used = self._volumes[row]
         for driver, items in volumes.items():
+            used = self._volumes.setdefault(row, {})
             used[driver] = used.get(driver, _NOTHING) | items
 
-    @staticmethod
-    def _free(node: ExistingNode, labels: Requirements, axis: Axis, daemons: Sequence[Daemon]) -> Amounts:
-        used = np.zeros(len(axis.names), dtype=np.int64)
-        present = np.zeros_like(used)
-        for pod in node.pods:
-            vector = axis.vector(pod_requests(pod))
-            used += vector
-            if _is_daemon(pod):
-                present += vector
-        expected = np.zeros_like(used)
+    def _which(self, keys: Sequence[str], test: Callable[[ExistingNode], bool]) -> Mask:
+        """The nodes that pass a test which looks at these labels and at taints only, (N,)."""
+        known: dict[tuple[object, ...], bool] = {}
+        found = []
+        for node, labels in zip(self.nodes, self.labels, strict=True):
+            seen = (node.taints, *(labels.by_key.get(key) for key in keys))
+            if seen not in known:
+                known[seen] = test(node)
+            found.append(known[seen])
+        return np.array(found, dtype=np.bool_)
+
+    def _free(self, axis: Axis, daemons: Sequence[Daemon]) -> Amounts:
+        """What is free, (N, R), with room for the daemons that are still to come."""
+        room = axis.matrix([node.allocatable for node in self.nodes])
+        room -= axis.matrix([node.occupancy.requests for node in self.nodes])
+        present = axis.matrix([node.occupancy.daemons for node in self.nodes])
+        expected = np.zeros_like(room)
         for daemon in daemons:
-            if daemon.runs_on(labels, node.taints, _NOTHING):
-                expected += daemon.vector
-        room: Amounts = axis.vector(node.allocatable) - used - np.maximum(expected - present, 0)
+            keys = sorted({key for item in daemon.alternatives for key in item.by_key})
+            expected[self._which(keys, daemon.comes_to)] += daemon.vector
+        room -= np.maximum(expected - present, 0)
         return room
 
 
-def _is_daemon(pod: Pod) -> bool:
-    owner = pod.metadata.controller()
-    return owner is not None and owner.kind == "DaemonSet"
+def _copied(volumes: Mapping[int, dict[str, frozenset[str]]]) -> dict[int, dict[str, frozenset[str]]]:
+    return {row: dict(used) for row, used in volumes.items()}

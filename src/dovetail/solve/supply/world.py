@@ -14,11 +14,12 @@ from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.demand.match import ports_conflict, untolerated
 from dovetail.solve.demand.rules import Rules
 from dovetail.solve.demand.shapes import Interner, Shape
-from dovetail.solve.demand.topology import SPREAD, DomainOf, GroupKey, NodeFilter, Topology
+from dovetail.solve.demand.topology import SPREAD, DomainOf, GroupKey, Topology
 from dovetail.solve.supply.commons import Commons
 from dovetail.solve.supply.daemons import Daemon, reserve
 from dovetail.solve.supply.encode import Amounts, Axis, Mask, PoolTable
 from dovetail.solve.supply.nodes import Nodes
+from dovetail.solve.supply.present import Present, repelling
 from dovetail.solve.work import Work
 
 # One node's pinned labels: (key, value) pairs by key; an empty value says that the node lacks the label.
@@ -50,9 +51,7 @@ class World:
             for taint in taints
         )
         interner = Interner(problem.options, self.topology, problem.volumes, soft_taints_exist=soft)
-        self._repelling = {
-            pod.key: self.topology.repelling(pod) for node in problem.nodes for pod in node.pods
-        }
+        repelled = repelling(problem.nodes, self.topology)
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
         self.shapes: list[Shape] = interner.shapes(self.axis)
         vectors = np.array([each.vector for each in self.shapes], np.int64).reshape(-1, len(self.axis.names))
@@ -74,6 +73,7 @@ class World:
         self.commons = Commons(problem, self.tables, (self.shapes, self.topology), strict=strict)
         self.tiers = _tiers(problem)
         self.nodes = Nodes(problem, self.axis, daemons)
+        self.present = Present(self.nodes, self.topology)
         # Per pool, which part of each type all pods together fill: a node larger than that is paid for whole.
         self._filled = [
             np.clip(np.max(self._total / np.maximum(table.room, 1), axis=1, initial=0.0), 1e-12, 1.0)
@@ -81,13 +81,12 @@ class World:
         ]
         self._reached: dict[tuple[object, ...], list[str]] = {}
         self._places: dict[tuple[object, ...], list[Place]] = {}
-        self._counting: dict[NodeFilter, list[bool]] = {}
         self.uniform: frozenset[int] = (
             frozenset()
         )  # spreads whose owners all have the same domains on new nodes
         # Pools whose limits allow one more node of some type.
         self.buying = [pool for pool in range(len(self.tables)) if self._may_buy(pool)]
-        self._count_existing()
+        self.present.count(repelled)
         self._open_universes()
         self.before = [
             (dict(group.matched), dict(group.owners), dict(group.universe), group.closed)
@@ -157,33 +156,6 @@ class World:
                 found[pins] = min(float(least[code]), found.get(pins, np.inf))
         return found
 
-    def _count_existing(self) -> None:
-        for row, node in enumerate(self.problem.nodes):
-            for pod in node.pods:
-                if pod.terminal:
-                    continue
-                matching = self.topology.matching(pod.metadata.namespace or "default", pod.metadata.labels)
-                for index in matching:
-                    group = self.topology.groups[index]
-                    spread = group.id.kind == SPREAD
-                    if spread and (pod.deleting or not self.counts_on(row, index)):
-                        continue
-                    group.count(self.nodes.domain(row, group.id.key), 1, matched=True, owner=False)
-                for index in self._repelling.get(pod.key, ()):
-                    group = self.topology.groups[index]
-                    group.count(self.nodes.domain(row, group.id.key), 1, matched=False, owner=True)
-
-    def counts_on(self, row: int, index: int) -> bool:
-        """True iff a spread group counts pods on that existing node."""
-        node_filter = self.topology.groups[index].id.node_filter
-        known = self._counting.get(node_filter)
-        if known is None:
-            known = self._counting[node_filter] = [
-                node_filter.accepts(labels, node.taints, frozenset())
-                for labels, node in zip(self.nodes.labels, self.problem.nodes, strict=True)
-            ]
-        return known[row]
-
     def _open_universes(self) -> None:
         """Domains that hold a spread down: those of nodes that count, and those that a new node may open."""
         spreads = [index for index, group in enumerate(self.topology.groups) if group.id.kind == SPREAD]
@@ -209,15 +181,8 @@ class World:
 
     def _count_on_nodes(self, spreads: Iterable[int]) -> None:
         """The domains of the nodes that count are there, whether or not pods are."""
-        alike: dict[tuple[str, NodeFilter], dict[str, None]] = {}
         for index in spreads:
-            group = self.topology.groups[index]
-            what = group.id.key, group.id.node_filter
-            if what not in alike:
-                rows = range(len(self.problem.nodes))
-                found = [self.nodes.domain(row, group.id.key) for row in rows if self.counts_on(row, index)]
-                alike[what] = dict.fromkeys(domain for domain in found if domain)
-            group.universe.update(alike[what])
+            self.topology.groups[index].universe.update(self.present.domains(index))
 
     def _reachable(self, shape: Shape, key: str) -> list[str]:
         last = shape.levels[-1].rules

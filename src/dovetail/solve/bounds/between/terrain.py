@@ -257,8 +257,7 @@ class _Land:
 
     def counting_nodes(self, index: int) -> Counting:
         """What it makes of the existing nodes. All of them show that their domain is there."""
-        rows = range(len(self._world.nodes.nodes))
-        counts = np.array([self._world.counts_on(row, index) for row in rows], dtype=np.bool_)
+        counts = np.array(self._world.present.counts(index), dtype=np.bool_)
         return Counting(counts, ~counts, np.zeros_like(counts))
 
     def _value(self, site: int, key: str) -> str | None:

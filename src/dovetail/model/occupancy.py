@@ -1,0 +1,82 @@
+"""What follows from a node and the pods on it alone: worked out once, for all questions about the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from dovetail.api.core import Pod
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.ports import HostPort, host_ports
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import Resources, pod_requests
+
+Counted = tuple[str, Mapping[str, str], bool]  # a pod that has not ended: namespace, labels, is it deleting?
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A pod that keeps others away; those of equal `rules` keep the same away."""
+
+    pod: Pod
+    rules: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """A node with its pods, whatever is asked about it."""
+
+    labels: Requirements  # the host name is among them
+    requests: Resources  # of all its pods
+    daemons: Resources  # of those that belong to DaemonSets
+    ports: tuple[HostPort, ...]  # that its pods have open
+    counted: tuple[Counted, ...]
+    tags: frozenset[tuple[str, str]]  # the labels of all these together
+    guarded: tuple[Guard, ...]  # pods that keep others away
+    attached: tuple[Pod, ...]  # pods with volumes
+
+
+def occupancy(name: str, labels: Mapping[str, str], pods: tuple[Pod, ...]) -> Occupancy:
+    """Of a node with these labels and pods."""
+    asked = [(pod, pod_requests(pod)) for pod in pods]
+    running = [pod for pod in pods if not pod.terminal]
+    return Occupancy(
+        labels=Requirements.from_labels({HOSTNAME: name, **labels}),
+        requests=_sum(requests for _, requests in asked),
+        daemons=_sum(requests for pod, requests in asked if _is_daemon(pod)),
+        ports=tuple(port for pod in pods for port in host_ports(pod)),
+        counted=tuple(
+            (pod.metadata.namespace or "default", pod.metadata.labels, pod.deleting) for pod in running
+        ),
+        tags=frozenset(pair for pod in running for pair in pod.metadata.labels.items()),
+        guarded=tuple(Guard(pod, rules) for pod in pods if (rules := _guarding(pod))),
+        attached=tuple(pod for pod in pods if pod.spec.volumes),
+    )
+
+
+def _sum(amounts: Iterable[Resources]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _is_daemon(pod: Pod) -> bool:
+    owner = pod.metadata.controller()
+    return owner is not None and owner.kind == "DaemonSet"
+
+
+def _guarding(pod: Pod) -> bytes:
+    """All that its required anti-affinity depends on; empty if it has none."""
+    affinity = pod.spec.affinity
+    terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+    if not terms:
+        return b""
+    copying = any(item.match_label_keys or item.mismatch_label_keys for item in terms)
+    return _ENCODER.encode([pod.metadata.namespace, terms, pod.metadata.labels if copying else None])
+
+
+_ENCODER = msgspec.msgpack.Encoder()
