@@ -1,4 +1,4 @@
-"""Problems and plans survive their way to the worker and back, in pieces, and types travel once."""
+"""Problems and plans survive their way to the worker and back, in pieces; types and nodes travel once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.base.errors import PlannerFailed
-from dovetail.model.problem import Problem
+from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.runtime.planning import wire
 from dovetail.solve.plan import Plan, PlannedClaim
@@ -58,6 +58,24 @@ def test_types_travel_once_and_are_forgotten_when_unused() -> None:
     assert "NewTypes" in kinds(changed)
     assert "NewTypes" in kinds(other)
     assert "NewTypes" in kinds(one)
+
+
+def test_nodes_of_what_ifs_travel_once() -> None:
+    whole = next(problem for problem in problems() if len(problem.nodes) > 2)
+    asking, hearing = wire.Asking(), wire.Hearing()
+
+    def sent(nodes: tuple[ExistingNode, ...]) -> list[str]:
+        problem = replace(whole, nodes=nodes)
+        parts = list(asking.parts(problem, 1, 2))
+        assert heard(hearing, parts) == problem
+        batches = [part for part in map(wire.unpack, parts) if isinstance(part, wire.SomeNodes)]
+        return [node.name for batch in batches for node in batch.nodes]
+
+    first, *others = whole.nodes
+    assert sent(whole.nodes) == [node.name for node in whole.nodes]
+    assert sent(tuple(others)) == []
+    assert sent((replace(others[0]), *whole.nodes[2:])) == [others[0].name]
+    assert sent(whole.nodes) == [first.name, others[0].name]
 
 
 def test_plans_arrive_as_they_were() -> None:
