@@ -96,6 +96,31 @@ def test_without_its_replacement_a_command_is_undone() -> None:
     assert len(world.records("claim.created")) == 3
 
 
+def test_a_command_that_ended_between_two_launches_is_undone() -> None:
+    """The one node that was bought says that there should be two."""
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.xlarge", "m5.large")
+        await scale(world, "a", 1)
+        await bought(world, 2)
+        await world.stop()
+        (new,) = [claim for claim in world.state.all(NodeClaim) if REPLACES in claim.metadata.annotations]
+        told = json.loads(new.metadata.annotations[REPLACES])
+        half = {"metadata": {"annotations": {REPLACES: json.dumps({**told, "of": 2})}}}
+        await world.client.patch(NodeClaim, new.metadata.name, merge=half)
+        await world.restart()
+        await world.clock.sleep(SECOND * 30)
+        (left,) = [item for item in world.state.all(NodeClaim) if item.metadata.name in told["claims"]]
+        assert not left.deleting
+        await world.clock.sleep(20 * MINUTE)
+
+    world = play(script)
+    assert world.records("disruption.resumed") == []
+    assert types_of(world) == ["m5.large"]  # where the pod goes is decided anew, and nothing is left behind
+
+
 @pytest.mark.parametrize("text", ("", "yes", "{}", '{"at":"today","reason":"Drifted","claims":["a"]}'))
 def test_an_annotation_of_somebody_else_is_ignored(text: str) -> None:
     async def script(world: Operated) -> None:

@@ -18,6 +18,7 @@ from dovetail.solve.work import Work
 QUICK = SECOND // 100  # for what-ifs: their first plan tells enough
 MOVED_ENOUGH = "Pods of the node's workloads were moved as often as they may be in 24 h"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
+_MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
 _SPARSE = 0.8  # one node is given up for several only if its pods are worth less than this share of its price
 _NEARLY_AS_GOOD = 0.5  # of the best saving per pod: a larger set that reaches so much is preferred
 _NODES_PER_UNIT = 20  # of a what-if, looked at in one unit of work
@@ -161,9 +162,12 @@ class _Search:
         by_many = prospects.if_bought(mover)
         return max(by_one, by_many) if by_many > (1 - _SPARSE) * mover.price else by_one
 
-    def _tried(self, movers: Sequence[Mover]) -> Generator[Problem, Plan, Move | None]:
-        """The move that takes exactly these nodes away, if there is one."""
-        chosen = tuple(movers)
+    def _tried(self, movers: Sequence[Mover], most: int = 0) -> Generator[Problem, Plan, Move | None]:
+        """The move that takes these nodes away, or those of them that would not be bought again.
+
+        `most`: how many they were at first.
+        """
+        chosen, most = tuple(movers), max(most, len(movers))
         text = self._memory.refused(chosen, self._now)
         if not text:
             problem = self._question.without(chosen)
@@ -176,8 +180,9 @@ class _Search:
                 stay = refused.names if isinstance(refused, Same) else frozenset()
             self._memory.refuse(chosen, text, self._now, fleeting=mixed(chosen, plan))
             fewer = [mover for mover in chosen if mover.name not in stay]
-            if stay and fewer and self._work.left:
-                return (yield from self._tried(fewer))
+            shrunk = most > _MANY and len(fewer) <= most // _SHRINK
+            if stay and fewer and not shrunk and self._work.left:
+                return (yield from self._tried(fewer, most))
         if len(chosen) == 1:
             self._stay[chosen[0].name] = text
         return None

@@ -118,6 +118,8 @@ class Nodes:
         """What is free, (N, R), with room for the daemons that are still to come."""
         room = axis.matrix([node.allocatable for node in self.nodes])
         room -= axis.matrix([node.occupancy.requests for node in self.nodes])
+        if not daemons:
+            return room
         present = axis.matrix([node.occupancy.daemons for node in self.nodes])
         expected = np.zeros_like(room)
         for daemon in daemons:
