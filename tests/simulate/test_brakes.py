@@ -11,7 +11,7 @@ from stories import apart, inflate
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.brakes.guard import GUARDED, token
 from dovetail.controllers.brakes.rate import Rate
@@ -120,6 +120,24 @@ def test_a_fleet_whose_claims_are_gone_is_kept_until_somebody_confirms(confirmed
 
     told = play(script).messages("MassTerminationGuarded")
     assert "7 of 8 instances have no NodeClaim and are kept" in told[0]
+
+
+def test_nodes_that_no_claim_ever_knew_are_no_fleet() -> None:
+    async def script(world: Operated) -> None:
+        world.create(
+            node_class(), pool(disruption={"consolidateAfter": "Never"}), inflate(8, affinity=apart())
+        )
+        await world.clock.sleep(20 * SECOND)
+        await world.stop()
+        await world.clock.sleep(MINUTE)  # they come up, and nobody registers them
+        old = {instance.provider_id for instance in await world.cloud.list()}
+        assert len(old) == len(world.server.list(Node)) == 8
+        await lose_claims(world, 8)
+        await world.restart()
+        await world.clock.sleep(5 * MINUTE)
+        assert not {item.provider_id for item in await world.cloud.list()} & old
+
+    assert not play(script).messages("MassTerminationGuarded")
 
 
 def test_a_pool_whose_nodes_never_join_is_tried_less_and_less_often() -> None:

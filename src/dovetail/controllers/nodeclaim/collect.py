@@ -16,6 +16,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.launch import look_back
 from dovetail.controllers.nodeclaim.liveness import REGISTRATION_TIMEOUT
 from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED, since
+from dovetail.model import labels
 
 CLAIM_PERIOD = 2 * MINUTE
 # How long the cloud may fail to list an instance that it has just launched.
@@ -62,7 +63,7 @@ def stray(claims: Sequence[NodeClaim], instances: Sequence[Instance], now: int) 
 
 
 def leftover(instance: Instance, claims: Sequence[NodeClaim], joined: Collection[str], now: int) -> bool:
-    """True iff a launch that was interrupted or given up explains a stray instance; `joined` have a Node.
+    """True iff a launch that was interrupted or given up explains a stray; `joined` have a Node in use.
 
     Either its claim goes on with another instance, or it never joined and is not old enough to have joined
     anywhere. Any other one may be somebody's running node.
@@ -71,6 +72,11 @@ def leftover(instance: Instance, claims: Sequence[NodeClaim], joined: Collection
         return True
     young = now - instance.created <= REGISTRATION_TIMEOUT
     return young and instance.provider_id not in joined
+
+
+def _untouched(node: Node) -> bool:
+    """True iff its taint has kept all pods away: it goes once a claim knows the node."""
+    return any(taint.key == labels.UNREGISTERED_TAINT for taint in node.spec.taints)
 
 
 class ClaimCollection:
@@ -139,7 +145,7 @@ class InstanceCollection:
         now = context.clock.now()
         found = stray(claims, instances, now)
         found = [item for item in found if item.provider_id not in waiting]
-        joined = {node.spec.provider_id for node in context.state.all(Node)}
+        joined = {node.spec.provider_id for node in context.state.all(Node) if not _untouched(node)}
         doubtful = [item.provider_id for item in found if not leftover(item, claims, joined, now)]
         held = set(doubtful) if await self._guard.holds(doubtful, len(instances)) else set()
         for instance in found:
