@@ -11,7 +11,7 @@ from itertools import permutations
 
 from dovetail.model.requirement import Requirements
 from dovetail.solve.bounds.between.program import Berth
-from dovetail.solve.latecomers import Attempt, Latecomers
+from dovetail.solve.latecomers import ENDLESS, Attempt, Latecomers
 from dovetail.solve.standing import Site, Standing
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.world import Pins
@@ -31,11 +31,21 @@ def turns_of(berths: Sequence[Berth]) -> Iterator[tuple[int, ...]]:
 class Follower(Latecomers):
     """Starts from no plan at all."""
 
-    def __init__(self, standing: Standing, columns: Columns, berths: Sequence[Berth]) -> None:
+    def __init__(
+        self, standing: Standing, columns: Columns, berths: Sequence[Berth], *, most: int = ENDLESS
+    ) -> None:
+        """`most`: units of work until it is given up."""
         super().__init__(standing, columns, {})
+        self._end = self._world.work.used + most
         self._berths = berths
         self._sites: dict[int, Site] = {}  # per berth, once it is bought
         self._aim: dict[str, str] | None = None  # labels that the next place must not contradict
+
+    @property
+    def over(self) -> bool:
+        """True iff it has taken too long."""
+        work = self._world.work
+        return work.late or work.used > self._end
 
     def seated(self, turns: Sequence[int] = ()) -> list[tuple[int, int, int, str]]:
         """Place all pods of the answer; (berth, shape, level, pod) of those who have no place as it wants it.
@@ -51,10 +61,9 @@ class Follower(Latecomers):
         place = {shape: index for index, shape in enumerate(turns)}
         waiting.sort(key=lambda each: place.get(each[1], 0))
         before = len(waiting) + 1
-        work = self._world.work
-        while 0 < len(waiting) < before and not work.late:
+        while 0 < len(waiting) < before and not self.over:
             before = len(waiting)
-            waiting = [each for each in waiting if work.late or not self._seat(*each)]
+            waiting = [each for each in waiting if self.over or not self._seat(*each)]
         self._aim = None
         return waiting
 

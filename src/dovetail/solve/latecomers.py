@@ -25,6 +25,7 @@ from dovetail.solve.supply.world import Pins, lookup
 
 _SHARE = 0.3  # of the work that is left
 _LEAST = 10_000  # units that are spent in any case, unless the time is over: nobody is left out to save money
+ENDLESS = 1 << 62  # units of work
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,12 @@ class Latecomers:
         self._world = standing.world
         self._columns = columns
         self.existing = {row: list(units) for row, units in existing.items()}
+        self._end = ENDLESS  # units of work that may have been used when it is given up
 
     def run(self, left: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
         """Place what can be, until nobody can be any more; the rest."""
         work = self._world.work
-        enough = work.used + max(_LEAST, int(_SHARE * work.rest))
+        enough = min(self._end, work.used + max(_LEAST, int(_SHARE * work.rest)))
         waiting, before = list(left), len(left) + 1
         while len(waiting) < before:
             before = len(waiting)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dovetail.solve.bounds.between.program import Berth
 from dovetail.solve.case import Answer
 from dovetail.solve.follow import Follower
-from dovetail.solve.latecomers import Attempt, Offer
+from dovetail.solve.latecomers import ENDLESS, Attempt, Offer
 from dovetail.solve.placing.items import Unit
 from dovetail.solve.purchase import Purchase
 from dovetail.solve.standing import Site, Standing
@@ -28,6 +28,7 @@ class Move:
     # (berth, pod) and (row, pod): where pods do not go back to unless there is no other place.
     left: frozenset[tuple[int, str]] = frozenset()
     left_rows: frozenset[tuple[int, str]] = frozenset()
+    most: int = ENDLESS  # units of work; one that takes more is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Mover(Follower):
     """Makes one move; pods that look for places go where they cost least."""
 
     def __init__(self, standing: Standing, columns: Columns, move: Move) -> None:
-        super().__init__(standing, columns, move.berths)
+        super().__init__(standing, columns, move.berths, most=move.most)
         self._move = move
         self._barred = False
         self._numbers: dict[str, int] = {}  # site -> berth
@@ -68,6 +69,8 @@ class Mover(Follower):
     def run_all(self, others: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
         """Put everybody in a place, these last; who found none."""
         driven_out = [(index, pod) for _, index, _, pod in self.seated(self._move.turns)]
+        if self.over:
+            return [*self._move.loose, *driven_out, *others]
         self._numbers = {site.name: number for number, site in self._sites.items()}
         self._barred = True
         waiting = self.run([*self._move.loose, *driven_out])

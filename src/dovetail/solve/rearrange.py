@@ -18,10 +18,11 @@ from dovetail.solve.follow import turns_of
 from dovetail.solve.move import Move
 from dovetail.solve.placing.policy import Policy
 from dovetail.solve.placing.seen import matters
-from dovetail.solve.search import Search
+from dovetail.solve.search import PER_UNIT, Search
 
 _SHARE = 0.5  # of the work left
 _LEAST = 20_000  # units that are spent in any case for pods that are left over
+_FOLLOW, _FOLLOW_LEAST = 0.15, 10_000  # the same two for following an answer
 _NEAR = 0.001  # gap that is not worth a move
 _Pods = tuple[tuple[int, str], ...]  # (shape, pod)
 
@@ -39,17 +40,27 @@ def rearranged(desk: Desk, answer: Answer) -> Answer:
     return best
 
 
-def followed(desk: Desk, berths: tuple[Berth, ...]) -> Answer | None:
+def followed(desk: Desk, berths: tuple[Berth, ...], known: Answer) -> Answer | None:
     """The plan that comes nearest to an answer; pods whom rules keep from their nodes in it go elsewhere.
 
-    None once the time is over.
+    None where it is no better than what is known, or once the time is over.
     """
-    moves = [Move(berths, turns=turns) for turns in turns_of(berths)]
+    work, best, best_way, last = desk.world.work, None, None, None
+    enough = max(_FOLLOW_LEAST, int(_FOLLOW * work.rest))
+    moves = [Move(berths, turns=turns, most=enough // PER_UNIT) for turns in turns_of(berths)]
     policies = [Policy(), Policy(seen=True)] if matters(desk.world) else [Policy()]
-    ways = [(move, policy) for policy in policies for move in moves]
-    best, policy = min(ways, key=lambda way: Search(desk, {}, way[1]).move(way[0]).rank)
-    moved = Search(desk, {}, policy).move(best)
-    return None if desk.world.work.late else moved.written()
+    enough += work.used
+    for way in ((move, policy) for policy in policies for move in moves):
+        if last is not None and work.used > enough:
+            break
+        last, moved = way, Search(desk, {}, way[1]).move(way[0])
+        if best is None or moved.rank < best.rank:
+            best, best_way = moved, way
+    if best is None or best_way is None or best.rank >= known.standing or work.late:
+        return None
+    if best_way is not last:
+        best = Search(desk, {}, best_way[1]).move(best_way[0])
+    return best.written()
 
 
 def _improved(desk: Desk, best: Answer, enough: int) -> Answer | None:

@@ -30,7 +30,7 @@ from dovetail.solve.supply.limits import Limits
 
 _ROUNDS = 8  # further chances for pods that limits left over
 _FEW = 64  # items; with more, a search for a proof in whole numbers has no chance
-_PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
+PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
 _FEW_PODS = 64  # with more, moving them one by one takes too long
 _OTHER = 0.5  # of the time left, kept for plans that place more pods
 _PROOF = 0.4  # of the work left, kept for it
@@ -90,7 +90,7 @@ class Search:
         seated.update(pod for _, pod in move.loose)
         before = self.world.work.used
         waiting = mover.run_all(self._without(seated))
-        self.world.work.spend((self.world.work.used - before) * _PER_UNIT)
+        self.world.work.spend((self.world.work.used - before) * PER_UNIT)
         self.existing, self.grown = mover.existing, True
         self.bought = [site.purchase for site in standing.sites]
         levels = [self.world.shapes[unit.shape].levels[unit.level] for unit in self._units()]

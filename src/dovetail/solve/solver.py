@@ -66,7 +66,7 @@ def _best(desk: Desk) -> Plan:
         best = rearranged(desk, best)
     best = best.proved()
     if desk.between.berths and best.plan.cost.gap >= _NEAR and work.left:
-        best = _better(best, followed(desk, desk.between.berths))
+        best = _better(best, followed(desk, desk.between.berths, best))
     if desk.between.targets and best.plan.cost.gap >= _NEAR and work.left:
         best = _better(best, _settled(desk, replace(policy, targets=desk.between.targets))[0])
     if desk.hurried and best.plan.cost.gap >= _NEAR and work.left:

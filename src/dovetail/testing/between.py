@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from dovetail.model.affinity import AffinityRule
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import port_error
-from dovetail.model.selector import NodeRule
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
-from dovetail.testing.exhaustive.market import Kind, Market, bound, repulsion
+from dovetail.testing.exhaustive.market import Market, bound, keys_of, repulsion, worthwhile
 from dovetail.testing.exhaustive.places import Site
-from dovetail.testing.knapsack import Amounts, Row, maximum
+from dovetail.testing.knapsack import Row, maximum
+from dovetail.testing.orders import cells_of, counting_alike, party, ways
 from dovetail.testing.whole_loads import Block, Blocks
 
 _MANY = 1000  # nodes of one sort
@@ -32,7 +32,7 @@ class Program:
         self.count = [len(kind.pods) for kind in market.kinds]
         self._market = market
         self._far = repulsion(market)
-        self.sites = list(_worthwhile(market))
+        self.sites = list(worthwhile(market))
         self.upper: list[float] = []
         self.rows: list[Row] = []
         self.nodes = [self._column(_MANY) for _ in self.sites]
@@ -46,6 +46,8 @@ class Program:
         self._basic()
         for spread in dict.fromkeys(rule for kind in self.kinds for rule in kind.facts.spread):
             self._spread(spread)
+        for spreads in dict.fromkeys(kind.facts.spread for kind in self.kinds):
+            self._order([rule for rule in spreads if rule.key != HOSTNAME])
         for rules in dict.fromkeys(kind.facts.affinity.affinity for kind in self.kinds):
             for rule in rules:
                 self._near(rule, rules)
@@ -161,7 +163,7 @@ class Program:
             return
         at = self._domains(rule.key)
         counted = [n for n, k in enumerate(self.kinds) if rule.counts(k.facts.namespace, k.facts.labels)]
-        for owners in self._counting_alike(rule, bound(self.kinds, rule)):
+        for owners in counting_alike(self.kinds, rule, bound(self.kinds, rule)):
             total = float(sum(self.count[owner] for owner in owners))
             one = self.kinds[owners[0]]
             for there, sites in at.items():
@@ -171,27 +173,38 @@ class Program:
                 for number in sites:
                     node_rule, labels = one.facts.node_rule, self.site(number).labels
                     fits = not rule.honor_affinity or node_rule.matches("", labels)
-                    foreign = not fits and all(key in labels for key in _keys(node_rule))
-                    tainted = rule.honor_taints and self._tainted(one, number)
+                    foreign = not fits and all(key in labels for key in keys_of(node_rule))
+                    tainted = rule.honor_taints and self._tainted(owners[0], number)
                     low.update(self._some(counted, (number,), -1.0) if fits and not tainted else {})
                     low.update({self.nodes[number]: -total} if not foreign and (tainted or not fits) else {})
                 for here, mine in at.items():
                     if here != there:
                         self.rows.append(({**low, **self._some(owners, mine)}, float(rule.max_skew)))
         mine = [n for n, k in enumerate(self.kinds) if rule in k.facts.spread and rule.selects_self]
-        for owners in self._counting_alike(rule, mine):
+        for owners in counting_alike(self.kinds, rule, mine):
             self._fewest(rule, owners, at)
 
-    def _counting_alike(self, rule: SpreadRule, owners: list[int]) -> Iterable[list[int]]:
-        """Those together for whom the same nodes count."""
-        alike: dict[tuple[object, ...], list[int]] = {}
-        for number in owners:
-            facts = self.kinds[number].facts
-            keys = tuple(sorted({item.key for item in facts.spread}))
-            affinity = facts.node_rule if rule.honor_affinity else None
-            taints = facts.pod.spec.tolerations if rule.honor_taints else ()
-            alike.setdefault((affinity, taints, keys), []).append(number)
-        return alike.values()
+    def _order(self, rules: list[SpreadRule]) -> None:
+        """Pods that obey these spreads come one after the other, where it is clear which domains count."""
+        mine, at = party(self.kinds, rules), [self._domains(rule.key) for rule in rules]
+        cells = cells_of(rules, {s: self.site(s).labels for k, s in sorted(self.pods) if k in mine})
+        opens = (self._opens(kind, sites) for one in at for sites in one.values() for kind in mine)
+        if not cells or not all(opens) or any(self._hides(rules, kind) for kind in mine):
+            return
+        known = ways(rules, list(cells), sum(self.count[kind] for kind in mine), [len(one) for one in at])
+        flags = [self._column(1) for _ in known]
+        self.rows.append((dict.fromkeys(flags, 1.0), 1.0))
+        for index, sites in enumerate(cells.values() if known else ()):
+            some = {flag: -float(way[index]) for flag, way in zip(flags, known, strict=True)}
+            self.rows.append(({**self._some(mine, sites), **some}, 0.0))
+
+    def _hides(self, rules: list[SpreadRule], kind: int) -> bool:
+        """True iff some nodes might not count, though pods of others show that their domain is there."""
+        honors, keys = any(rule.honor_taints for rule in rules), keys_of(self.kinds[kind].facts.node_rule)
+        every = range(len(self.sites))
+        return any(
+            (honors and self._tainted(kind, s)) or not keys <= self.site(s).labels.keys() for s in every
+        )
 
     def _fewest(self, rule: SpreadRule, owners: list[int], at: dict[str, list[int]]) -> None:
         if rule.min_domains < 2:
@@ -207,14 +220,14 @@ class Program:
     def _opens(self, kind: int, sites: list[int]) -> bool:
         return any((kind, number) in self.pods and not self.site(number).pool.limits for number in sites)
 
-    def _tainted(self, kind: Kind, number: int) -> bool:
+    def _tainted(self, kind: int, number: int) -> bool:
         hard = [item for item in self.site(number).pool.taints if item.effect in HARD_EFFECTS]
-        return bool(untolerated(hard, kind.facts.pod.spec.tolerations))
+        return bool(untolerated(hard, self.kinds[kind].facts.pod.spec.tolerations))
 
     def _near(self, rule: AffinityRule, rules: tuple[AffinityRule, ...]) -> None:
         """One rule of pods that have all of `rules`: a pod counts only if all of them mean it."""
         names = self._market.problem.namespaces
-        owners = [number for number, kind in enumerate(self.kinds) if kind.facts.affinity.affinity == rules]
+        owners = [n for n, kind in enumerate(self.kinds) if kind.facts.affinity.affinity == rules]
         meant = [
             number
             for number, kind in enumerate(self.kinds)
@@ -279,18 +292,3 @@ class Program:
                                 there = self._some((kind,), sites)
                                 self.rows.append(({**there, flag[kind]: -float(self.count[kind])}, 0.0))
                         self.rows.append(({flag[one]: 1.0, flag[other]: 1.0}, 1.0))
-
-
-def _worthwhile(market: Market) -> Iterator[int]:
-    """Sites, cheapest first, that no other one replaces: as much room, the same labels, pods and weight."""
-    kept: dict[tuple[object, ...], list[Amounts]] = {}
-    for index, site in enumerate(market.sites):
-        told = (tuple(sorted(site.labels.items())), tuple(market.allowed[:, index].tolist()), site.pool.name)
-        rivals = kept.setdefault(told, [])
-        if not any((rival >= market.room[index]).all() for rival in rivals):
-            rivals.append(market.room[index])
-            yield index
-
-
-def _keys(rule: NodeRule) -> set[str]:
-    return set(rule.selector.keys).union(*(term.labels.keys for term in rule.terms or ()))

@@ -99,7 +99,10 @@ class Packer(Stock):
             if active is not self.kept and stale:
                 active = self.kept
                 continue
-            if not self._take(options, pace, left, limits, bins) and not self._give_up(left, limits, bins):
+            before = int(left.sum())
+            if not self._take(options, pace, left, limits, bins):
+                self._give_up(left, limits, bins)
+            if int(left.sum()) == before:
                 break
             if active is self.kept and options:
                 active, rate = self._best_columns(options), options[0].rate
@@ -209,6 +212,8 @@ class Packer(Stock):
                 break
             alike = min(number - done, *(int(left[lot]) // count for lot, count in load))
             alike = limits.times(made, alike)
+            if alike < 1:
+                break
             self.buy(made, alike, left, limits, bins)
             done += alike
         return done > 0
@@ -229,7 +234,10 @@ class Packer(Stock):
             made = self.made(limits, option.column, load)
             if made is None or lost > made.price * _LOSS:
                 break
-            self.buy(made, min(int(left[item]) // count for item, count in load), left, limits, bins)
+            number = min(int(left[item]) // count for item, count in load)
+            if number < 1:
+                break
+            self.buy(made, number, left, limits, bins)
 
     def _load(self, option: _Option, left: Amounts) -> Counts:
         """The option in lots; what room is left, by cells too large or for guests, is filled up."""

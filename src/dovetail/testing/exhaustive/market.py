@@ -14,6 +14,7 @@ from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.problem import Pool, Problem
+from dovetail.model.selector import NodeRule
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import PREFER_NO_SCHEDULE, untolerated
 from dovetail.solve.verify.worlds import Catalogue
@@ -176,6 +177,22 @@ def bound(kinds: Sequence[Kind], rule: SpreadRule) -> list[int]:
             for each in kind.facts.spread
         )
     ]
+
+
+def worthwhile(market: Market) -> Iterator[int]:
+    """Sites, cheapest first, that no other one replaces: as much room, the same labels, pods and weight."""
+    kept: dict[tuple[object, ...], list[npt.NDArray[np.int64]]] = {}
+    for index, site in enumerate(market.sites):
+        told = (tuple(sorted(site.labels.items())), tuple(market.allowed[:, index].tolist()), site.pool.name)
+        rivals = kept.setdefault(told, [])
+        if not any((rival >= market.room[index]).all() for rival in rivals):
+            rivals.append(market.room[index])
+            yield index
+
+
+def keys_of(rule: NodeRule) -> set[str]:
+    """The labels of nodes that it looks at."""
+    return set(rule.selector.keys).union(*(term.labels.keys for term in rule.terms or ()))
 
 
 def repulsion(market: Market) -> dict[tuple[int, int], frozenset[str]]:

@@ -10,10 +10,12 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bounds.between.affinities import apart, together
+from dovetail.solve.bounds.between.berths import shared_out
 from dovetail.solve.bounds.between.loads import Enumeration, Loads, Program
 from dovetail.solve.bounds.between.rows import Rows
 from dovetail.solve.bounds.between.spreads import Spreads
 from dovetail.solve.bounds.between.terrain import Terrain, terrain_of
+from dovetail.solve.bounds.between.ways import add_ways
 from dovetail.solve.bounds.scope import Kinds
 from dovetail.solve.demand.topology import AFFINITY, SPREAD
 from dovetail.solve.packing.integer import minimum
@@ -51,8 +53,8 @@ class Ruled:
 
     bound: int = 0
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape
-    berths: tuple[Berth, ...] = ()  # the nodes of that answer, where loads were chosen from
-    settled: bool = False  # True iff they were
+    berths: tuple[Berth, ...] = ()  # the nodes of that answer
+    settled: bool = False  # True iff loads were chosen from
 
 
 def small(feasible: Mask) -> bool:
@@ -70,7 +72,7 @@ class Between:
         self.spent = 0  # units of work
         # Per shape, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
-        self.berths: tuple[Berth, ...] = ()  # the nodes of the best answer, where they are known one by one
+        self.berths: tuple[Berth, ...] = ()  # the nodes of the best answer
 
     def bound(self, free: Amounts, found: Kinds, price: int) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
@@ -107,8 +109,11 @@ class Between:
             return known
         below = price / NANO_DOLLARS * _LESS
         answer = minimum(rows.model(), work, check=_check(rows.size), share=_SHARE, below=below)
-        targets = {} if answer.values is None else _targets(rows, answer.values)
-        return Ruled(max(known.bound, _in_nano(answer.bound)), targets)
+        bound = max(known.bound, _in_nano(answer.bound))
+        if answer.values is None:
+            return Ruled(bound)
+        berths = tuple(self._berths(rows, shared_out(rows, answer.values)))
+        return Ruled(bound, _targets(rows, answer.values), berths)
 
     def _by_loads(self, rows: Rows, loads: Loads, price: int) -> Ruled:
         """By all loads that a plan for less than `price` could use."""
@@ -125,13 +130,16 @@ class Between:
         if answer.values is None:
             return Ruled(bound, settled=True)
         values = whole.values(kept, answer.values)
-        berths = tuple(self._berths(rows, values, whole.nodes(kept, answer.values)))
+        there = range(rows.terrain.bought, len(rows.terrain.price))
+        held = (
+            (site, [round(values[row[site]]) if site in row else 0 for row in rows.pods]) for site in there
+        )
+        nodes = [*held, *whole.nodes(kept, answer.values)]
+        berths = tuple(self._berths(rows, nodes))
         return Ruled(bound, _targets(rows, values), berths, settled=True)
 
-    def _berths(
-        self, rows: Rows, values: Floats, nodes: Iterable[tuple[int, Sequence[int]]]
-    ) -> Iterator[Berth]:
-        """The nodes of an answer, and which pods are on each."""
+    def _berths(self, rows: Rows, nodes: Iterable[tuple[int, Sequence[int]]]) -> Iterator[Berth]:
+        """The nodes of an answer, by site, and which pods are on each."""
         terrain = rows.terrain
         names = [list(kind.pods) for kind in terrain.kinds]
 
@@ -143,14 +151,13 @@ class Between:
                     del rest[:count]
             return tuple(found)
 
-        for site in range(terrain.bought, len(terrain.price)):
-            counts = [round(values[row[site]]) if site in row else 0 for row in rows.pods]
-            if any(counts):
-                yield Berth(taken(counts), row=site - terrain.bought)
         for site, load in nodes:
-            domains = tuple((key, some[site]) for key, some in terrain.domains.items() if some[site])
-            pool = int(self._columns.pool[terrain.column[site]])
-            yield Berth(taken(load), pool=pool, domains=domains)
+            if site >= terrain.bought and any(load):
+                yield Berth(taken(load), row=site - terrain.bought)
+            elif any(load):
+                domains = tuple((key, some[site]) for key, some in terrain.domains.items() if some[site])
+                pool = int(self._columns.pool[terrain.column[site]])
+                yield Berth(taken(load), pool=pool, domains=domains)
 
 
 def _check(factors: int) -> int:
@@ -178,6 +185,7 @@ def program(world: World, terrain: Terrain) -> Rows:
             spreads.add_hosts(index)
         else:
             spreads.add(index)
+    add_ways(world, rows)
     return rows
 
 

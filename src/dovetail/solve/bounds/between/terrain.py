@@ -256,9 +256,12 @@ class _Land:
         return Counting(*np.array(answers, dtype=np.bool_).reshape(len(some), 3).T)
 
     def counting_nodes(self, index: int) -> Counting:
-        """What it makes of the existing nodes. All of them show that their domain is there."""
-        counts = np.array(self._world.present.counts(index), dtype=np.bool_)
-        return Counting(counts, ~counts, np.zeros_like(counts))
+        """What it makes of the existing nodes. Those with taints show that their domain is there."""
+        world, wanted = self._world, self._world.topology.groups[index].id.node_filter
+        by_labels = replace(wanted, tolerations=None)
+        surely = np.array(world.present.counts(index), dtype=np.bool_)
+        foreign = [not by_labels.accepts(labels, (), frozenset()) for labels in world.nodes.labels]
+        return Counting(surely, ~surely, np.array(foreign, dtype=np.bool_))
 
     def _value(self, site: int, key: str) -> str | None:
         table = self._table(site)
