@@ -11,7 +11,7 @@ from stories import apart, inflate
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import condition, is_true
+from dovetail.api.meta import Object, condition, is_true
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cloud.twin import Limit
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
@@ -147,9 +147,17 @@ def test_do_not_disrupt_keeps_a_drifted_node_unless_it_has_a_termination_grace_p
 
 
 def test_a_replacement_that_the_cloud_refuses_leaves_the_node_as_it_was() -> None:
+    marked: list[frozenset[str]] = []
+
     async def script(world: Operated) -> None:
+        def notice(_kind: object, _change: object, old: Object | None, new: Object | None) -> None:
+            claim = old if new is None else new
+            if isinstance(claim, NodeClaim) and (new is None or claim.deleting):
+                marked.append(world.state.marked())
+
         world.create(node_class(), lasting(), replicas("web", 2))
         await world.clock.sleep(3 * MINUTE)
+        world.state.subscribe(notice)
         await relabel(world)
         await world.clock.sleep(10 * MINUTE)
         (node,) = [node for node in world.state.all(Node) if "generation" not in node.metadata.labels]
@@ -162,6 +170,8 @@ def test_a_replacement_that_the_cloud_refuses_leaves_the_node_as_it_was() -> Non
     world = play(script, limits=(Limit(since=START + 3 * MINUTE),))
     assert world.records("disruption.failed")
     assert not world.records("pod.evicted")
+    # From that instant on no plan may buy for the node's pods.
+    assert set(marked) == {frozenset()}
 
 
 def test_a_restart_in_the_middle_starts_over_and_ends_well() -> None:

@@ -9,7 +9,7 @@ from dovetail.api.codec import encode
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import Condition, condition, is_true
+from dovetail.api.meta import Condition, Object, condition, is_true
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.controllers.context import Context
@@ -24,6 +24,7 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, moved_pods
 from dovetail.disrupt.consolidation.churn import Entry
 from dovetail.disrupt.pods import DISRUPTED
+from dovetail.kube.client import ChangeType
 from dovetail.model.labels import NODEPOOL
 from dovetail.solve.plan import PlannedClaim
 from dovetail.units.timestamp import parse_rfc3339
@@ -57,6 +58,7 @@ class Execution:
         self._taken: dict[str, None] = {}
         self._running: list[Running] = []
         self._begun = False  # whether this process has looked at what an earlier one left behind
+        context.state.subscribe(self._notice)
 
     @property
     def taken(self) -> Collection[str]:
@@ -177,6 +179,16 @@ class Execution:
             await self._fail(running, "replacements did not come up in time")
         else:
             await self._wait(running, [claim for claim in claims if claim is not None])
+
+    def _notice(
+        self, _kind: type[Object], _change: ChangeType, old: Object | None, new: Object | None
+    ) -> None:
+        """Without its replacement a node stays: no plan until the next step may buy for its pods."""
+        claim = old if new is None else new
+        if isinstance(claim, NodeClaim) and (new is None or claim.deleting):
+            for running in self._running:
+                if claim.metadata.name in running.replacements:
+                    self._context.state.unmark(running.command.names())
 
     async def _wait(self, running: Running, claims: list[NodeClaim]) -> None:
         # Until the pods come, nothing else may take the replacements for empty.
