@@ -61,7 +61,9 @@ def test_a_pod_gets_an_instance_and_its_end_is_the_instances(
     with Controller(api_server, tmp_path, *flags, **account) as controller:
         claims = eventually(
             lambda: [
-                item for item in get(api_server, "nodeclaims")["items"] if "providerID" in item["status"]
+                item
+                for item in get(api_server, "nodeclaims")["items"]
+                if "providerID" in item.get("status", {})
             ],
             lambda found: len(found) == 1,
         )

@@ -14,7 +14,6 @@ from dovetail.base.errors import (
     InstanceNotFound,
     InsufficientCapacity,
     NodeClassNotReady,
-    NotFound,
 )
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.context import Context
@@ -99,28 +98,24 @@ class Launcher:
         known = self._launched.get(claim.metadata.uid)
         if known is not None:
             return known
-        node_class = await self._node_class(claim)
         await look_back(self._context)
         # Nothing that takes time may come between the look for an instance and the purchase of one: a process
         # that led before this one may still be answered in between.
         adopted = await self._adopt(claim)
         if adopted is not None:
             return adopted
-        if isinstance(node_class, NotFound):
-            raise InsufficientCapacity(f"resolving node class, {node_class}") from node_class
+        node_class = self._node_class(claim)
         self._untried.discard(claim.metadata.uid)
         return await self._context.provider.create(claim, node_class)
 
-    async def _node_class(self, claim: NodeClaim) -> NodeClass | NotFound:
+    def _node_class(self, claim: NodeClaim) -> NodeClass:
         reference = claim.spec.node_class_ref
         kind = NODE_CLASSES[reference.group, reference.kind]
-        known = self._context.state.get(kind, reference.name)
-        if known is not None:
-            return known
-        try:
-            return await self._context.client.get(kind, reference.name)
-        except NotFound as error:
-            return error
+        found = self._context.state.get(kind, reference.name)
+        if found is None:
+            missing = f'{kind.PLURAL}.{reference.group} "{reference.name}" not found'
+            raise InsufficientCapacity(f"resolving node class, {missing}")
+        return found
 
     async def _adopt(self, claim: NodeClaim) -> Instance | None:
         """An instance that was launched for this claim before anybody could write so."""
