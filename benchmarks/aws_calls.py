@@ -23,6 +23,7 @@ from benchmarks.machine import facts
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.pipe import readers_may_leave
 from dovetail.cloud.aws.memory import MemoryAws
 from dovetail.cloud.aws.memory.machines import instance_id
 from dovetail.cloud.aws.provider.instances import provider_id
@@ -58,6 +59,7 @@ class Calls:
     cpu_seconds: float
 
 
+@readers_may_leave()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.aws_calls", description=__doc__)
     parser.add_argument("--only", choices=("burst", "idle"))

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from benchmarks.machine import facts
 from dovetail.base.clock import SECOND
+from dovetail.base.pipe import readers_may_leave
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.solve.desk import Desk
@@ -55,6 +56,7 @@ class Sample:
     violations: int
 
 
+@readers_may_leave()
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.deadline",

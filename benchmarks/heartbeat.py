@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks.machine import facts
 from benchmarks.solve.mix import diverse
 from dovetail.base.clock import SECOND
+from dovetail.base.pipe import readers_may_leave
 from dovetail.controllers.planner import Planner
 from dovetail.model.problem import Problem
 from dovetail.runtime.planning.inline import InlinePlanner
@@ -42,6 +43,7 @@ class Row:
     worst: float
 
 
+@readers_may_leave()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.heartbeat", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long plans are made (default: 60)")

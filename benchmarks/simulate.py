@@ -17,6 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from dovetail.base.pipe import readers_may_leave
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario import Scenario, load
 from dovetail.testing.manifests import node_class
@@ -31,6 +32,7 @@ ROW = (
 )
 
 
+@readers_may_leave()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=1000, help="of the stress scenario")

@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from dovetail.base.pipe import readers_may_leave
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Budget
 from dovetail.solve.plan import Plan
@@ -24,6 +25,7 @@ FOLDER = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "s
 SMALL = 10
 
 
+@readers_may_leave()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("names", nargs="*", metavar="NAME")

@@ -13,6 +13,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator
 
+from dovetail.base.pipe import readers_may_leave
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
@@ -24,6 +25,7 @@ from dovetail.testing.variety import varied
 from score_vectors import show
 
 
+@readers_may_leave()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("first", type=int)

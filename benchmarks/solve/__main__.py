@@ -22,10 +22,12 @@ from benchmarks.solve import memory, mix, rules, scaling, traces, vectors
 from benchmarks.solve.case import Case, Row, Settings
 from benchmarks.solve.table import HEADER, line, record
 from dovetail.base.collector import collect_seldom
+from dovetail.base.pipe import readers_may_leave
 
 _REGIONS = ("us-east-1", "ap-northeast-2")
 
 
+@readers_may_leave()
 def main() -> None:
     collect_seldom()  # as the command line does
     arguments = _arguments()

@@ -88,8 +88,9 @@ def test_killed_while_a_node_is_replaced(world: World) -> None:
         (old,) = world.settled(pods=2)
         (pod,) = world.running("stays")
         world.kubectl("scale", "deployment/goes", "--replicas=0")
-        killed_at(first, "disrupting node(s)")
         eventually(lambda: len(world.claims()), lambda found: found == 2)
+        assert first.lines("disrupting node(s)")
+        first.stop(signal.SIGKILL)
         assert [one["metadata"]["uid"] for one in world.running()] == [pod["metadata"]["uid"]]
     with world.controller() as second:
         name = old["metadata"]["name"]

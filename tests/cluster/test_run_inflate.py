@@ -121,8 +121,8 @@ def check_log(controller: Controller) -> None:
         "launched nodeclaim",
         "registered nodeclaim",
         "initialized nodeclaim",
-        "tainted node",
         "disrupting node(s)",
+        "tainted node",
         "deleted node",
         "deleted nodeclaim",
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from dovetail.api.crd import definition
+from dovetail.api.karpenter.definitions import DEFINITIONS
 from tests.cluster.controlplane.build import build
 from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import free_ports, write
@@ -12,13 +14,24 @@ from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually, said
 
 
-def test_a_cluster_without_the_crds() -> None:
+def test_a_cluster_without_the_crds_and_with_old_ones() -> None:
     # One of its own: other tests install them into theirs.
     with ControlPlane(build(), nodes=False, controllers="serviceaccount") as plane:
         code, complaint = said(plane)
-    assert code == 2
-    assert "the cluster has no nodepools.karpenter.sh (CustomResourceDefinition)" in complaint
-    assert "dovetail crds | kubectl apply" in complaint
+        assert code == 2
+        assert "the cluster has no nodepools.karpenter.sh (CustomResourceDefinition)" in complaint
+        assert "dovetail crds | kubectl apply" in complaint
+        # NodePools of an earlier version, among others that are as they should be.
+        documents = [definition(kind) for kind in DEFINITIONS]
+        for one in documents:
+            if one["metadata"]["name"] == "nodepools.karpenter.sh":
+                one["spec"]["versions"][0]["name"] = "v1beta1"
+        several = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+        plane.run("kubectl", "apply", "--server-side", "-f", "-", stdin=several)
+        code, complaint = eventually(lambda: said(plane), lambda found: "v1beta1" in found[1])
+        assert code == 2
+        assert "the cluster serves nodepools.karpenter.sh as v1beta1, not as v1\n" in complaint
+        assert "dovetail crds | kubectl apply" in complaint
 
 
 def test_nobody_answers(api_server: ControlPlane, tmp_path: Path) -> None:

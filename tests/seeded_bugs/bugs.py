@@ -77,7 +77,7 @@ BUGS = (
     Bug(
         "no-adoption",
         _CLAIM + "launch",
-        "if claim.metadata.uid in self._untried:",
+        "if mine and self._makers_time(claim):",
         "if claim.metadata.uid:",
     ),
     Bug(

@@ -84,7 +84,7 @@ CASES = [
     (
         "a NodeConfig that is none",
         {"userData": "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: [\n"},
-        ("ValidationSucceeded", "InvalidUserData", "spec.userData: the NodeConfig is no YAML: line 4"),
+        ("ValidationSucceeded", "InvalidUserData", "spec.userData: line 4: malformed YAML"),
     ),
     (
         "TOML that is none",

@@ -305,6 +305,27 @@ def test_an_instance_launched_before_a_crash_is_adopted() -> None:
     play(script)
 
 
+@pytest.mark.parametrize("maker_launches", [True, False])
+def test_a_new_claim_is_its_makers_until_that_one_must_have_ended(maker_launches: bool) -> None:
+    """The leader changed: another process made the claim, and nobody can see what it is buying."""
+
+    async def script(world: Operated) -> None:
+        claim = await up(world, pod("web"))
+        found = await world.client.get(EC2NodeClass, claim.spec.node_class_ref.name)
+        meta = Meta(name="another", labels=claim.metadata.labels)
+        made = await world.client.create(NodeClaim(metadata=meta, spec=claim.spec))
+        await world.clock.sleep(5 * SECOND)
+        assert len(await world.cloud.list()) == 1
+        bought = await world.cloud.provider.create(made, found) if maker_launches else None
+        await world.clock.sleep(20 * SECOND)
+        assert len(await world.cloud.list()) == 2
+        latest = await world.client.get(NodeClaim, "another")
+        assert latest.status.provider_id
+        assert bought is None or latest.status.provider_id == bought.provider_id
+
+    play(script)
+
+
 def test_of_two_processes_that_launch_for_one_claim_the_second_ends_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

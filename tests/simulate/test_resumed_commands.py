@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from operated import Operated, play, pod, pool, replicas
@@ -26,14 +27,35 @@ async def bought(world: Operated, claims: int) -> None:
         await world.clock.sleep(SECOND)
 
 
+async def replacing(world: Operated) -> None:
+    """A node of six pods is too large for the one that is left: a smaller one has just been bought."""
+    world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
+    await world.clock.sleep(3 * MINUTE)
+    await only(world, "m5.xlarge", "m5.large")
+    await scale(world, "a", 1)
+    await bought(world, 2)
+
+
+async def stopped(world: Operated) -> tuple[NodeClaim, dict[str, Any]]:
+    """The controller ends; the new claim, and what stands in it about the replacement."""
+    await world.stop()
+    (new,) = [claim for claim in world.state.all(NodeClaim) if REPLACES in claim.metadata.annotations]
+    told: dict[str, Any] = json.loads(new.metadata.annotations[REPLACES])
+    return new, told
+
+
+async def undone(world: Operated, told: dict[str, Any]) -> None:
+    """The next controller starts; it leaves the old node alone."""
+    await world.restart()
+    await world.clock.sleep(SECOND * 30)
+    (left,) = [item for item in world.state.all(NodeClaim) if item.metadata.name in told["claims"]]
+    assert not left.deleting
+
+
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_consolidation_goes_on_after_a_restart(moment: int) -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
-        await world.clock.sleep(3 * MINUTE)
-        await only(world, "m5.xlarge", "m5.large")
-        await scale(world, "a", 1)
-        await bought(world, 2)
+        await replacing(world)
         await world.clock.sleep(moment * SECOND)
         await world.restart()
         await world.clock.sleep(10 * MINUTE)
@@ -73,21 +95,12 @@ def test_drifted_nodes_are_replaced_once_whoever_leads(moment: int) -> None:
 
 def test_without_its_replacement_a_command_is_undone() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
-        await world.clock.sleep(3 * MINUTE)
-        await only(world, "m5.xlarge", "m5.large")
-        await scale(world, "a", 1)
-        await bought(world, 2)
-        await world.stop()
-        (new,) = [claim for claim in world.state.all(NodeClaim) if REPLACES in claim.metadata.annotations]
-        told = json.loads(new.metadata.annotations[REPLACES])
+        await replacing(world)
+        new, told = await stopped(world)
         assert (told["reason"], told["of"]) == ("Underutilized", 1)
         assert told["claims"] == [claim.metadata.name for claim in world.state.all(NodeClaim) if claim != new]
         await world.client.delete(NodeClaim, new.metadata.name)
-        await world.restart()
-        await world.clock.sleep(SECOND * 30)
-        (left,) = [item for item in world.state.all(NodeClaim) if item.metadata.name in told["claims"]]
-        assert not left.deleting
+        await undone(world, told)
         await world.clock.sleep(10 * MINUTE)
 
     world = play(script)
@@ -100,20 +113,11 @@ def test_a_command_that_ended_between_two_launches_is_undone() -> None:
     """The one node that was bought says that there should be two."""
 
     async def script(world: Operated) -> None:
-        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
-        await world.clock.sleep(3 * MINUTE)
-        await only(world, "m5.xlarge", "m5.large")
-        await scale(world, "a", 1)
-        await bought(world, 2)
-        await world.stop()
-        (new,) = [claim for claim in world.state.all(NodeClaim) if REPLACES in claim.metadata.annotations]
-        told = json.loads(new.metadata.annotations[REPLACES])
+        await replacing(world)
+        new, told = await stopped(world)
         half = {"metadata": {"annotations": {REPLACES: json.dumps({**told, "of": 2})}}}
         await world.client.patch(NodeClaim, new.metadata.name, merge=half)
-        await world.restart()
-        await world.clock.sleep(SECOND * 30)
-        (left,) = [item for item in world.state.all(NodeClaim) if item.metadata.name in told["claims"]]
-        assert not left.deleting
+        await undone(world, told)
         await world.clock.sleep(20 * MINUTE)
 
     world = play(script)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from aws_cloud import CLUSTER
-from operated import START, Operated, play, pod
+from operated import REGION, START, Operated, play, pod
 from stories import POOL, ZONES, inflate, keeping, told, travel_class, travel_pool
 
 from dovetail.api.admission import admit
@@ -23,6 +23,8 @@ from dovetail.cloud.aws.memory.gate import GateOptions
 from dovetail.cloud.aws.shapes import CapacityReservation, Instance
 from dovetail.model import labels
 from dovetail.model.resources import amounts
+from dovetail.simulate.summary import Run, summarize
+from dovetail.views.report.page import Period, report_data
 
 CLASS = "karpenter-node-template"
 
@@ -206,9 +208,16 @@ def test_hourly_expiry_is_hourly_churn() -> None:
         world.create(travel_class(), wanted, inflate(1))
         await world.clock.sleep(6 * HOUR)
 
-    created = [record["t"] for record in play(script).records("claim.created")]
+    world = play(script)
+    created = [record["t"] for record in world.records("claim.created")]
     assert len(created) == 6
     assert all(HOUR <= later - first <= HOUR + 5 * MINUTE for first, later in pairwise(created))
+    end = START + 6 * HOUR
+    summary = summarize(world.log.records, Run("travel", 1, START, end, "", 0.0))
+    assert (summary.nodes.expired, summary.nodes.expired_daily) == (5, 20.0)
+    tiles = report_data("travel", Period(START, end, "UTC", 0, REGION), world.log.records, summary)["tiles"]
+    (daily,) = [tile["value"] for tile in tiles if "nodes expired" in tile["label"]]
+    assert daily == "20"
 
 
 def test_any_tag_key_selects_and_a_star_is_any_value() -> None:

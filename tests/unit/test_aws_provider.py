@@ -434,6 +434,21 @@ def test_launch_templates_that_vanished_are_made_again() -> None:
     play(body)
 
 
+def test_a_launch_template_that_could_not_be_made_is_not_looked_for_again() -> None:
+    async def body(world: World) -> None:
+        usual = world.aws.gate.options
+        world.aws.gate.options = replace(usual, denied=frozenset({"ec2:CreateLaunchTemplate"}))
+        for name in ("one", "two"):
+            with pytest.raises(CreateFailed):
+                await world.cloud.create(claim(name), node_class())
+        world.aws.gate.options = usual
+        await world.cloud.create(claim("three"), node_class())
+        assert world.aws.gate.calls["ec2:DescribeLaunchTemplates"] == 1
+        assert world.aws.gate.calls["ec2:CreateLaunchTemplate"] == 3
+
+    play(body)
+
+
 def test_launch_templates_that_nobody_needs_go() -> None:
     async def body(world: World) -> None:
         await world.cloud.create(claim("one"), node_class())

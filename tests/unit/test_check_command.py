@@ -179,6 +179,14 @@ def test_an_isolated_vpc_asks_for_no_prices() -> None:
     assert "pricing:GetProducts" not in found(wanted, spoil=unreachable("pricing", "on_demand"))
 
 
+def test_an_isolated_vpc_is_told_which_types_have_no_price() -> None:
+    assert "list prices" not in found()
+    finding = found(replace(WANTED, isolated_vpc=True))["list prices"]
+    assert finding.verdict is Verdict.UNSURE
+    assert "353 of 754 types in ap-northeast-2, so they are not bought" in finding.detail
+    assert "dovetail catalog refresh --region ap-northeast-2" in finding.remedy
+
+
 def test_a_cluster_that_is_not_there() -> None:
     finding = found(replace(WANTED, cluster="other"))["other"]
     assert finding.verdict is Verdict.MISSING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,19 +36,74 @@ def test_every_command_teaches(command: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("simualte",), "simulate"),
-        (("simulate", "no-such-folder"), "no-such-folder"),
-        (("simulate", "x", "--sed", "1"), "--sed"),
-        (("plan",), "--filename"),
+        (
+            ("simualte",),
+            "simualte: there is no such command\n  did you mean simulate? choose one of",
+        ),
+        (
+            ("explain", "nod"),
+            "nod: there is no such command\n  did you mean node? choose one of pod,",
+        ),
+        (("simulate", "no-such-folder"), "no-such-folder: there is no such folder\n"),
+        (("simulate",), "--scenario: is missing\n  dovetail simulate --help tells what is valid"),
+        (("simulate", "x", "--sed", "1"), "--sed: there is no such flag\n  did you mean --seed?"),
+        (("crds", "--bogus=3"), "--bogus: there is no such flag\n  dovetail crds --help tells what is valid"),
+        (("plan",), "--filename: is missing\n"),
+        (("plan", "--filenam", "x"), "--filenam: there is no such flag\n  did you mean --filename?"),
         (("catalog", "--region", "us-est-1"), "us-east-1"),
-        (("crds", "-o", "xml"), "yaml"),
+        (("catalog", "--region"), "--region: needs a value\n  give --region=VALUE;"),
+        (("crds", "-o", "xml"), "'xml' is not valid\n  choose one of yaml, json"),
+        (("run", "more"), "'more': not expected here\n  dovetail run --help tells what is valid"),
+        (("run", "--metrics-port", "x"), "--metrics-port: 'x' is not a whole number\n"),
+        (("run", "--kube-client-qps", "x"), "--kube-client-qps: 'x' is not a number\n"),
+        (("run", "--isolated-vpc", "yes"), "--isolated-vpc: 'yes' is not valid\n  choose one of true, false"),
+        (("run", "--observe=maybe"), "--observe: 'maybe' is not valid\n  give true or false"),
+        (
+            ("run", "--log-level=info", "--log-level=error"),
+            "--log-level: given more than once",
+        ),
+        (
+            ("run", "--memory-limit", "-7"),
+            "--memory-limit: -7 is not valid\n  give bytes,",
+        ),
     ],
 )
-def test_wrong_words_are_exit_code_2_and_say_what_is_wrong(arguments: tuple[str, ...], said: str) -> None:
-    done = dovetail(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert said in done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
+def test_wrong_words_are_exit_code_2_and_say_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert main.run(arguments) == main.BAD_INPUT
+    told = capsys.readouterr()
+    assert told.err.startswith("dovetail: ")
+    assert said in told.err
+    assert len(told.err.splitlines()) <= 2
+    assert not told.out
+
+
+def test_a_wrong_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("METRICS_PORT", "x")
+    assert main.run(["run"]) == main.BAD_INPUT
+    assert capsys.readouterr().err.startswith("dovetail: METRICS_PORT: 'x' is not a whole number\n")
+
+
+@pytest.mark.parametrize(
+    "command", ["-m dovetail crds", "-m dovetail catalog --region us-east-1", "-m benchmarks.solve --list"]
+)
+def test_a_reader_may_leave(command: str) -> None:
+    """As head does: neither a complaint nor an exit code."""
+    process = subprocess.Popen(
+        [sys.executable, *command.split()],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == ""
+    assert process.wait() == 0
 
 
 @pytest.mark.parametrize(

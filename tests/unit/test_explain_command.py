@@ -237,7 +237,7 @@ def test_what_rules_cost(capsys: pytest.CaptureFixture[str]) -> None:
         (["pod", "shop/there"], "did you mean default/there?"),
         (["pod", "done"], "pod default/done has finished, so it needs no node"),
         (["pod"], "NAME"),
-        (["pods", "x"], "Unknown command"),
+        (["pods", "x"], "there is no such command"),
         (["node", "general-99"], "did you mean general-"),
         (["node", "general"], "there is no node general in the plan or the manifests"),
         (["cost", "--tries", "0"], "--tries: 0 is less than 1"),

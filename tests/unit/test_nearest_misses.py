@@ -227,6 +227,13 @@ def test_what_is_sold_out_is_told_apart_from_what_is_too_small() -> None:
     assert helps == ["request at most 2 CPU"]
 
 
+def test_what_has_no_price_is_not_called_sold_out() -> None:
+    large = instance_type("large", 4, "a")
+    large["offerings"][0].update(available=False, price=0)
+    text, _ = miss({"cpu": "1"}, instanceTypes=[large])
+    assert text == "on-demand large is not bought, as nobody knows its price in z-a"
+
+
 def test_a_spread_names_the_domains_and_their_counts() -> None:
     constraint = spread(ZONE, minDomains=3)
     pods = [pod(f"web-{number}", topologySpreadConstraints=[constraint]) for number in range(3)]

@@ -314,3 +314,42 @@ def test_the_folder_of_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     claims = json.loads(capsys.readouterr().out)["nodeClaims"]
     assert {claim["nodePool"] for claim in claims} == {"karpenter-node-pool"}
     assert all(claim["instanceType"].endswith(".2xlarge") for claim in claims)
+
+
+UNPRICED = """\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: any}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("types", "told"),
+    [
+        ("m5.large", ""),
+        ("m5.large, m5.xlarge", "of 1 type that the NodePools allow, so it is not bought: m5.xlarge\n"),
+        (
+            "m5.xlarge, r5.xlarge, r5.8xlarge, r5.16xlarge",
+            "of 4 types that the NodePools allow, so they are not bought: "
+            "m5.xlarge, r5.16xlarge, r5.8xlarge and 1 more",
+        ),
+    ],
+)
+def test_types_that_nobody_knows_a_price_of_are_named(
+    types: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_type = f"{{key: node.kubernetes.io/instance-type, operator: In, values: [{types}]}}"
+    pool = POOL.replace("      nodeClassRef", f"      - {of_type}\n      nodeClassRef")
+    pool = pool.replace("example.com, kind: Class", "karpenter.k8s.aws, kind: EC2NodeClass")
+    manifests = write(tmp_path, pool, UNPRICED, PODS)
+    assert run(["plan", "-f", manifests, "--region", "us-east-1", "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    json.loads(out)  # nothing of it stands between the answer's lines
+    assert told in err
+    assert bool(err) == bool(told)
+    assert ("`dovetail catalog refresh --region us-east-1`" in err) == bool(told)

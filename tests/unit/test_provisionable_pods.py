@@ -19,6 +19,7 @@ from dovetail.controllers.provisioning.pods import (
     provisionable,
 )
 from dovetail.disrupt.pods import Budgets
+from dovetail.model.left_out import DEVICES
 from dovetail.model.volumes import VolumeIndex
 from dovetail.units.timestamp import to_rfc3339
 
@@ -95,6 +96,7 @@ CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"
         ),
         (pod(required(OUT)), NOT_FOR_US),
         (pod(required(OUT, IN)), ""),
+        (pod({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}), DEVICES),
         (
             pod(required({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]})),
             MATCH_FIELDS,

@@ -48,6 +48,12 @@ def test_flags_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert (options.elect, options.qps, settings.gates.node_repair) == (False, 50, True)
 
 
+def test_gates_that_change_nothing_are_named() -> None:
+    assert Flags(feature_gates="NodeRepair=true,StaticCapacity=true,NodeOverlay=false").given() == (
+        "--feature-gates StaticCapacity=true",
+    )
+
+
 def test_observing_is_one_word() -> None:
     options = read("--observe", "--provider", "aws", "--observe-every", "30s")
     assert (options.observe, options.provider, options.tell_every) == (True, "aws", 30_000_000_000)
@@ -72,6 +78,11 @@ def test_observing_by_the_environment(monkeypatch: pytest.MonkeyPatch, value: st
         (["--preference-policy", "Sometimes"], "choose one of Respect, Ignore"),
         (["--launch-limit", "many"], "--launch-limit"),
         (["--observe-every", "0s"], "--observe-every"),
+        (["--kube-client-qps", "nan"], "--kube-client-qps: nan is not valid"),
+        (["--kube-client-qps", "inf"], "--kube-client-qps: inf is not valid"),
+        (["--pause", "everything"], "choose one of all, launches, disruption"),
+        (["--forceful-budget", "some"], "--forceful-budget: 'some' is not valid"),
+        (["--forceful-budget", "200%"], "such as 5 or 10%"),
     ],
 )
 def test_what_is_not_valid(arguments: list[str], message: str) -> None:
@@ -132,6 +143,9 @@ def test_settings_without_effect_are_taken_and_named(monkeypatch: pytest.MonkeyP
         return (inert or Inert()).given()
 
     assert app(["--memory-limit", "5"], exit_on_error=False, print_error=False) == ("--memory-limit",)
+    for wrong in (["--memory-limit=-7"], ["--cpu-requests=-5"]):
+        with pytest.raises(InputError, match="is not valid"):
+            app(wrong, exit_on_error=False, print_error=False)
     assert aws().given() == ()
     monkeypatch.setenv("CLUSTER_NAME", "demo")
     assert aws("--reserved-enis", "2").given() == ("--cluster-name", "--reserved-enis")
@@ -143,7 +157,11 @@ def test_settings_without_effect_are_taken_and_named(monkeypatch: pytest.MonkeyP
     ("arguments", "message"),
     [
         ([], "missing field, cluster-name"),
-        (["--cluster-name=demo", "--reserved-enis=-1"], "--reserved-enis: cannot be negative"),
+        (
+            ["--cluster-name=demo", "--reserved-enis=-1"],
+            "--reserved-enis: -1 is not valid",
+        ),
+        (["--cluster-name=demo", "--vm-memory-overhead-percent=nan"], "--vm-memory-overhead-percent: nan"),
         (["--cluster-name=demo", "--ami-refresh-interval=1s"], "1s is too short"),
         (["--cluster-name=demo", "--subnet-refresh-interval=soon"], "--subnet-refresh-interval"),
         (["--cluster-name=demo", "--cluster-endpoint=here"], "the cluster endpoint URL is not valid"),

@@ -52,6 +52,7 @@ LOG = [
     record(655, "pod.running", pod="shop/b", node="n1"),
     record(700, "pod.created", pod="shop/c", owner=""),
     record(710, "pod.deleted", pod="shop/c", node=""),
+    record(890, "disrupted", node="n1", claim="c2", pool="a", reason="expired", pods=1),
     record(900, "node.deleted", node="n1"),
     record(910, "instance.terminated", instance="i-1"),
     record(1000, "pod.created", pod="shop/d", owner=""),
@@ -71,7 +72,8 @@ def test_figures() -> None:
         "unbound": 1,
         "pendingSeconds": {"p50": 1.0, "p90": 51.0, "p99": 51.0, "max": 51.0},
     }
-    assert found["nodes"] == {"launched": 2, "terminated": 1, "peak": 2, "base": 1, "launchFailures": 1}
+    nodes = {"launched": 2, "terminated": 1, "peak": 2, "base": 1, "launchFailures": 1}
+    assert found["nodes"] == {**nodes, "expired": 1, "expiredDaily": 24.0}
     assert found["cost"] == {
         "total": pytest.approx(0.4 + 0.01 + 0.36 * 2980 / 3600, abs=1e-4),
         "peakHourly": pytest.approx(0.88),
@@ -134,6 +136,7 @@ def test_the_table_tells_it_all() -> None:
     for expected in (
         "4 created, 2 bound, 1 still without a node",
         "2 launched, 1 terminated, at most 2 at once (1 of them always there); failed launches: 1",
+        "1 ended by expireAfter: at that rate 24 launches a day",
         "$0.18 of it for volumes, $0.01 of it rests on estimated prices",
         "1 broken",
         "shop/b",

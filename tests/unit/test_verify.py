@@ -185,6 +185,10 @@ FAULTS: dict[str, tuple[str, Callable[[], tuple[Problem, Plan]]]] = {
         lambda: (PROBLEM, plan(*CLAIMS, existing={"old": ("d/app-0", "d/app-1")})),
     ),
     "a pod is forgotten": ("accounting", lambda: (PROBLEM, plan(*CLAIMS, existing={}))),
+    "a pod with devices is placed": (
+        "devices",
+        lambda: (with_pods(pod("app-1", resourceClaims=[{"name": "gpu"}])), GOOD),
+    ),
     "the existing node is too small": (
         "existing node",
         lambda: (with_pods(pod("app-1", cpu="700m")), GOOD),

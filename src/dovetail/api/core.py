@@ -152,6 +152,10 @@ class SchedulingGate(Part, frozen=True, kw_only=True):
     name: str
 
 
+class PodResourceClaim(Part, frozen=True, kw_only=True):
+    name: str = ""
+
+
 class PodSpec(Part, frozen=True, kw_only=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -163,6 +167,7 @@ class PodSpec(Part, frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     priority: int = 0
     priority_class_name: str = ""
     preemption_policy: str = ""

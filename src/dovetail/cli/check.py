@@ -1,4 +1,4 @@
-"""`dovetail check aws`: what is missing in an account before anything is installed."""
+"""`dovetail check`: what is missing in an account, and what is wrong with user data, before it matters."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
+from dovetail.cli.check_userdata import userdata
 from dovetail.cloud.aws.preflight.finding import FAILED, Finding, Verdict, failed
 
 if TYPE_CHECKING:
@@ -31,9 +32,15 @@ _LONGEST = 300
 _BAD = 2  # the exit code of something that the user has to change
 
 
-def check(
-    what: Literal["aws"],  # noqa: ARG001 - the only place that there is to look at
-    /,
+check = App(
+    name="check",
+    help="Find out what is missing in an AWS account, or whether user data is valid.",
+)
+check.command(userdata)
+
+
+@check.command
+def aws(
     *,
     cluster_name: Annotated[str, Parameter(env_var="CLUSTER_NAME")] = "",
     cluster_endpoint: Annotated[str, Parameter(env_var="CLUSTER_ENDPOINT")] = "",
@@ -61,8 +68,6 @@ def check(
 
     Parameters
     ----------
-    what
-        aws.
     cluster_name
         The EKS cluster.
     cluster_endpoint
@@ -116,8 +121,8 @@ async def _ask(
     from dovetail.cloud.aws.preflight.account import preflight
     from dovetail.runtime.process.clock import WallClock
 
-    async with connected(environ, endpoint) as aws:
-        return await preflight(aws, WallClock(), wanted, classes)
+    async with connected(environ, endpoint) as account:
+        return await preflight(account, WallClock(), wanted, classes)
 
 
 def print_findings(findings: tuple[Finding, ...], output: str, console: Console | None = None) -> None:

@@ -16,6 +16,8 @@ from rich.text import Text
 from dovetail import __version__
 from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import DovetailError, InputError
+from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.misuse import misuse
 
 _CATALOGS = "DOVETAIL_CATALOG"
 OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -26,7 +28,7 @@ _COMMANDS = {
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
     "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
     "run": "Run the controller on a real cluster.",
-    "check": "Find out what is missing in an AWS account before anything is installed.",
+    "check": "Find out what is missing in an AWS account, or whether user data is valid.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
 }
 
@@ -61,9 +63,11 @@ def run(arguments: Sequence[str]) -> int:
     try:
         _use_catalogs()
         app = _application(overview=not any(argument in _COMMANDS for argument in arguments))
-        app(list(arguments), exit_on_error=False, print_error=True, result_action="return_value")
+        with readers_may_leave():
+            app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         return OK
-    except CycloptsError:
+    except CycloptsError as error:
+        _complain(str(misuse(error)))
         return BAD_INPUT
     except InputError as error:
         _complain(str(error))
@@ -73,10 +77,6 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         _complain("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has gone; what is still buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
     except Exception as error:
         if os.environ.get("DOVETAIL_DEBUG"):
             raise

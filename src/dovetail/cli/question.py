@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli.plan_input import Source, read_problem
+from dovetail.cli.unpriced import warn_of_unpriced
 from dovetail.model.offering import parse_dollars
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Budget, Options, Problem
 from dovetail.solve.plan import Plan
@@ -82,7 +83,10 @@ class Question:
             spot_diversity=_at_least("--spot-diversity", self.spot_diversity, 1),
             spot_tolerance=_at_least("--spot-tolerance", self.spot_tolerance, 0),
         )
-        return read_problem(self.filename, source, options)
+        problem = read_problem(self.filename, source, options)
+        if source.region:
+            warn_of_unpriced(problem.pools, source.region)
+        return problem
 
     def longest(self) -> int:
         """The deadline in nanoseconds."""

@@ -20,8 +20,9 @@ def run(*, flags: Flags | None = None, aws: AwsFlags | None = None, inert: Inert
     Example, on EKS: `dovetail run --provider aws --cluster-name demo --interruption-queue demo`
     On any cluster and without a cloud: `dovetail run --provider kwok`
     """
-    options = (flags or Flags()).options()
-    aws, without_effect = aws or AwsFlags(), (inert or Inert()).given()
+    flags, aws = flags or Flags(), aws or AwsFlags()
+    options = flags.options()
+    without_effect = (*flags.given(), *(inert or Inert()).given())
     if options.provider == "aws" and not options.observe:
         options = replace(options, aws=aws.options(), without_effect=without_effect)
     else:

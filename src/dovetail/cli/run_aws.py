@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import inf
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
@@ -91,8 +92,9 @@ class AwsFlags:
             ("--vm-memory-overhead-percent", self.vm_memory_overhead_percent),
             ("--reserved-enis", self.reserved_enis),
         ):
-            if value < 0:
-                raise InputError("cannot be negative", source=flag)
+            if not 0 <= value < inf:
+                remedy = "give 0 or more, or leave it out"
+                raise InputError(f"{value} is not valid", source=flag, remedy=remedy)
         return AwsOptions(
             cluster=self.cluster_name,
             endpoint=self.cluster_endpoint,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -13,7 +15,7 @@ from dovetail.base.errors import InputError
 from dovetail.cli.run_environment import Bool, from_environment
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.brakes.rate import Rate
-from dovetail.disrupt.pause import read_pause
+from dovetail.disrupt.pause import PAUSES, Pause, read_pause
 from dovetail.model import labels
 from dovetail.model.offering import parse_dollars
 from dovetail.runtime.process.options import LEASE, Options
@@ -21,6 +23,7 @@ from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.units.duration import parse_duration
 
 T = TypeVar("T")
+_SHARE = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")  # as the nodes of a NodePool's budget
 
 _GATES = {
     "NodeRepair": "node_repair",
@@ -181,19 +184,44 @@ class Flags:
             pod_moves_per_day=self.pod_moves_per_day,
             gates=self._gates(),
             brakes=BrakeOptions(
-                pause=_read("--pause", read_pause, self.pause),
+                pause=self._pause(),
                 launches=_read("--launch-limit", Rate.parse, self.launch_limit)
                 if self.launch_limit
                 else None,
                 moves=_read("--move-limit", Rate.parse, self.move_limit) if self.move_limit else None,
-                forceful=self.forceful_budget,
+                forceful=self._forceful(),
                 confirmed=self.confirm_termination,
             ),
             cluster_figures=self.disable_cluster_state_observability == "false",
             well_known=labels.AWS_WELL_KNOWN if self.provider == "aws" else labels.KWOK_WELL_KNOWN,
         )
 
+    def _pause(self) -> Pause:
+        if self.pause and self.pause not in PAUSES:
+            raise InputError(
+                f"{self.pause!r} is not valid", source="--pause", remedy=f"choose one of {', '.join(PAUSES)}"
+            )
+        return read_pause(self.pause)
+
+    def _forceful(self) -> str:
+        if self.forceful_budget and not _SHARE.fullmatch(self.forceful_budget):
+            raise InputError(
+                f"{self.forceful_budget!r} is not valid",
+                source="--forceful-budget",
+                remedy="give a number of nodes or a percentage, such as 5 or 10%",
+            )
+        return self.forceful_budget
+
+    def given(self) -> tuple[str, ...]:
+        """Gates that were opened and change nothing here. Raises InputError."""
+        opened = self._chosen_gates().items()
+        return tuple(f"--feature-gates {name}=true" for name, on in opened if on and not _GATES[name])
+
     def _gates(self) -> FeatureGates:
+        chosen = {_GATES[name]: on for name, on in self._chosen_gates().items() if _GATES[name]}
+        return FeatureGates(**chosen)
+
+    def _chosen_gates(self) -> dict[str, bool]:
         chosen: dict[str, bool] = {}
         for part in (item.strip() for item in self.feature_gates.split(",")):
             if not part:
@@ -205,9 +233,8 @@ class Flags:
                     source="--feature-gates",
                     remedy=f"give NAME=true or NAME=false; names are {', '.join(_GATES)}",
                 )
-            if _GATES[name]:
-                chosen[_GATES[name]] = value == "true"
-        return FeatureGates(**chosen)
+            chosen[name] = value == "true"
+        return chosen
 
 
 def _read(flag: str, parse: Callable[[str], T], text: str) -> T:
@@ -218,8 +245,10 @@ def _read(flag: str, parse: Callable[[str], T], text: str) -> T:
 
 
 def _above(flag: str, value: float, least: float) -> float:
-    if value <= least:
-        raise InputError(f"{value} is not valid", source=flag, remedy=f"give more than {least}")
+    if not least < value < inf:
+        raise InputError(
+            f"{value} is not valid", source=flag, remedy=f"give more than {least}, or leave it out"
+        )
     return value
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from cyclopts import Parameter
 
+from dovetail.base.errors import InputError
 from dovetail.cli.run_environment import Bool, from_environment
 
 
@@ -48,6 +49,12 @@ class Inert:
     scheduler_config: str = ""
 
     def given(self) -> tuple[str, ...]:
-        """Names of those that are not as by default."""
+        """Names of those that are not as by default. Raises InputError for one that Karpenter cannot mean."""
+        for flag, value, least, remedy in (
+            ("--memory-limit", self.memory_limit, -1, "give bytes, or -1 for no limit"),
+            ("--cpu-requests", self.cpu_requests, 0, "give millicores, 0 or more"),
+        ):
+            if value < least:
+                raise InputError(f"{value} is not valid", source=flag, remedy=remedy)
         changed = (item.name for item in fields(self) if getattr(self, item.name) != item.default)
         return tuple(f"--{name.replace('_', '-')}" for name in changed)

@@ -16,6 +16,7 @@ from dovetail.base.metrics import Metrics
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
+from dovetail.controllers.made import Made
 from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler
 from dovetail.controllers.waits import Waits
 from dovetail.kube.client import Client
@@ -38,6 +39,7 @@ class Context:
     metrics: Metrics
     brakes: Brakes
     waits: Waits = field(default_factory=Waits)
+    made: Made = field(default_factory=Made)
     queues: list[Reconciler] = field(default_factory=list)  # every one that was made, for their figures
 
     def queue(

@@ -27,6 +27,12 @@ class AffinityRule:
         return inside and self.selector.matches(labels)
 
 
+def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """The terms that keep other pods away from it for certain."""
+    affinity = pod.spec.affinity
+    return affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+
+
 # Namespace name -> its labels.
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from dovetail.api.core import Pod
+from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import Resources, pod_requests
+from dovetail.model.resources import Resources, pod_requests, total
 
 Counted = tuple[str, Mapping[str, str], bool]  # a pod that has not ended: namespace, labels, is it deleting?
 
@@ -44,8 +45,8 @@ def occupancy(name: str, labels: Mapping[str, str], pods: tuple[Pod, ...]) -> Oc
     running = [pod for pod in pods if not pod.terminal]
     return Occupancy(
         labels=Requirements.from_labels({HOSTNAME: name, **labels}),
-        requests=_sum(requests for _, requests in asked),
-        daemons=_sum(requests for pod, requests in asked if _is_daemon(pod)),
+        requests=total(requests for _, requests in asked),
+        daemons=total(requests for pod, requests in asked if is_daemon(pod)),
         ports=tuple(port for pod in pods for port in host_ports(pod)),
         counted=tuple(
             (pod.metadata.namespace or "default", pod.metadata.labels, pod.deleting) for pod in running
@@ -56,23 +57,15 @@ def occupancy(name: str, labels: Mapping[str, str], pods: tuple[Pod, ...]) -> Oc
     )
 
 
-def _sum(amounts: Iterable[Resources]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            total[name] = total.get(name, 0) + amount
-    return total
-
-
-def _is_daemon(pod: Pod) -> bool:
+def is_daemon(pod: Pod) -> bool:
+    """True iff a DaemonSet manages the pod."""
     owner = pod.metadata.controller()
     return owner is not None and owner.kind == "DaemonSet"
 
 
 def _guarding(pod: Pod) -> bytes:
     """All that its required anti-affinity depends on; empty if it has none."""
-    affinity = pod.spec.affinity
-    terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+    terms = required_anti_affinity(pod)
     if not terms:
         return b""
     copying = any(item.match_label_keys or item.mismatch_label_keys for item in terms)

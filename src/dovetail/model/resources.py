@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dovetail.api.core import Container, Pod, ResourceList
 from dovetail.units.quantity import Quantity
@@ -37,10 +37,16 @@ def quantities(resources: Resources) -> ResourceList:
 
 def add(a: Resources, b: Resources) -> dict[str, int]:
     """Sum over all names of either."""
-    total = dict(a)
-    for name, amount in b.items():
-        total[name] = total.get(name, 0) + amount
-    return total
+    return total((a, b))
+
+
+def total(amounts: Iterable[Resources]) -> dict[str, int]:
+    """The sum of all of them, over all their names."""
+    found: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            found[name] = found.get(name, 0) + amount
+    return found
 
 
 def subtract(a: Resources, b: Resources) -> dict[str, int]:

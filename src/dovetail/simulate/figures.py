@@ -31,11 +31,15 @@ class PodFigures(Figures, frozen=True, kw_only=True):
 
 
 class NodeFigures(Figures, frozen=True, kw_only=True):
+    """`expired` ended by their age; at that rate as many are launched each day, `expired_daily`."""
+
     launched: int
     terminated: int
     peak: int
     base: int
     launch_failures: int
+    expired: int
+    expired_daily: float
 
 
 class CostFigures(Figures, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from dovetail.api.manifest import Manifest
 from dovetail.api.manifest import load as load_manifests
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
+from dovetail.cloud.catalog import store
 from dovetail.simulate.changes import Change
 from dovetail.simulate.document import Document, suggest
 from dovetail.simulate.latency import Distribution
@@ -234,4 +235,9 @@ def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ..
         )
     )
     found.append(Assumption("spot prices", "estimated per family and zone, not published ones", "default"))
+    region = scenario.file.region
+    prices = [price for _, _, price in store.sold(region)] if region in store.regions() else []
+    if unknown := prices.count(0):
+        text = f"unknown of {unknown} of {len(prices)} types in {region}, which are not bought"
+        found.append(Assumption("on-demand prices", text, "default"))
     return tuple(found)

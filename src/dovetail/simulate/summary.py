@@ -53,7 +53,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
         scenario=run.scenario,
         seed=run.seed,
         pods=_pods(records, found),
-        nodes=_nodes(records),
+        nodes=_nodes(records, run.end - run.start),
         cost=_cost(records, run.end),
         efficiency=efficiency_figures(records, run.end),
         plans=plan_figures(records),
@@ -106,8 +106,8 @@ def _pods(records: Iterable[Record], found: Sequence[Wait]) -> PodFigures:
     )
 
 
-def _nodes(records: Iterable[Record]) -> NodeFigures:
-    launched = terminated = base = failures = present = peak = 0
+def _nodes(records: Iterable[Record], span: int) -> NodeFigures:
+    launched = terminated = base = failures = present = peak = expired = 0
     of_claims: set[str] = set()
     for record in records:
         match record["kind"]:
@@ -125,8 +125,16 @@ def _nodes(records: Iterable[Record]) -> NodeFigures:
                 peak = max(peak, present)
             case "node.deleted":
                 present -= 1
+            case "disrupted":
+                expired += record["reason"] == "expired"
     return NodeFigures(
-        launched=launched, terminated=terminated, peak=peak, base=base, launch_failures=failures
+        launched=launched,
+        terminated=terminated,
+        peak=peak,
+        base=base,
+        launch_failures=failures,
+        expired=expired,
+        expired_daily=round(expired * 24 * HOUR / span, 1) if span else 0.0,
     )
 
 

@@ -59,6 +59,9 @@ def _figures(summary: Summary) -> Table:
         f"{nodes.launched} launched, {nodes.terminated} terminated, at most {nodes.peak} at once "
         f"({nodes.base} of them always there){failures}",
     )
+    if nodes.expired:
+        daily = f"{nodes.expired_daily:,.0f} launches a day, each of which pulls its images anew"
+        table.add_row("", f"{nodes.expired} ended by expireAfter: at that rate {daily}")
     table.add_row(
         "Cost",
         f"${cost.total:,.2f}: base ${cost.base:,.2f}, on-demand ${cost.on_demand:,.2f}, "

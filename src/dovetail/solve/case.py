@@ -15,7 +15,7 @@ from dovetail.solve.demand.relax_preferences import OTHER_TERM
 from dovetail.solve.desk import Desk
 from dovetail.solve.packing.generate import Told
 from dovetail.solve.placing.seen import Opened
-from dovetail.solve.plan import Plan, Proof
+from dovetail.solve.plan import BETWEEN_PODS, Plan, Proof
 from dovetail.solve.recast import Recast, recast
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
@@ -40,14 +40,27 @@ class Case:
         `quick`: only what takes next to no time. What was proven for the same promises to the same pods is
         not proven again.
         """
-        promised = kinds_placed(self.desk.world, self.placed, binding=self.binding)
-        key = tuple((kind, tuple(pods)) for kind, pods in promised.items())
+        promised, key = self._promised()
         if key in self.desk.proofs:
             return self.desk.proofs[key], None
         proof, better = self._proof(promised, hourly, quick=quick)
         if not quick:
             self.desk.proofs[key] = proof
         return proof, better
+
+    def deeper(self, hourly: int, proof: Proof) -> Proof:
+        """A better proof than that one, if a second look at rules between pods tells more."""
+        promised, key = self._promised()
+        bound = self.desk.between.deeper(promised, hourly)
+        if bound <= proof.bound:
+            return proof
+        self.desk.proofs[key] = better = replace(proof, bound=bound, method=BETWEEN_PODS)
+        return better
+
+    def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
+        """What the plan promises to whom, also as a key."""
+        promised = kinds_placed(self.desk.world, self.placed, binding=self.binding)
+        return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 
     def _proof(self, promised: Kinds, hourly: int, *, quick: bool) -> tuple[Proof, Recast | None]:
         world, columns = self.desk.world, self.desk.columns
@@ -86,9 +99,15 @@ class Answer:
         plan = self.plan
         if self.proven or not plan.cost.hourly or self.case.desk.world.work.late:
             return self
-        proof, _ = self.case.proof(plan.cost.hourly)
-        cost = replace(plan.cost, lower_bound=min(plan.cost.hourly, proof.bound))
-        return replace(self, plan=replace(plan, cost=cost, proof=proof), proven=True)
+        return self._with(self.case.proof(plan.cost.hourly)[0])
+
+    def proved_deeper(self) -> Answer:
+        """The same with a still better proof, as far as there is more to be told."""
+        return self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof))
+
+    def _with(self, proof: Proof) -> Answer:
+        cost = replace(self.plan.cost, lower_bound=min(self.plan.cost.hourly, proof.bound))
+        return replace(self, plan=replace(self.plan, cost=cost, proof=proof), proven=True)
 
     @property
     def standing(self) -> tuple[int, int, int, int]:

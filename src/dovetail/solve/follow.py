@@ -11,10 +11,12 @@ from itertools import permutations
 
 from dovetail.model.requirement import Requirements
 from dovetail.solve.bounds.between.program import Berth
+from dovetail.solve.demand.topology import SPREAD
 from dovetail.solve.latecomers import ENDLESS, Attempt, Latecomers
+from dovetail.solve.placing.seen import Opened
 from dovetail.solve.standing import Site, Standing
 from dovetail.solve.supply.columns import Columns
-from dovetail.solve.supply.world import Pins
+from dovetail.solve.supply.world import Pins, World
 
 _FEW_SHAPES = 4  # all their orders are tried
 
@@ -26,6 +28,20 @@ def turns_of(berths: Sequence[Berth]) -> Iterator[tuple[int, ...]]:
         yield from permutations(shapes)
     else:
         yield from (tuple(shapes), tuple(reversed(shapes)))
+
+
+def opened_by(world: World, berths: Sequence[Berth]) -> Opened:
+    """Domains that new nodes of an answer open for spreads that pods there obey."""
+    found: Opened = {}
+    for berth in berths:
+        domains = dict(berth.domains) if berth.row < 0 else {}
+        owned = {index for shape, level, _ in berth.pods for index in world.shapes[shape].levels[level].owned}
+        for index in sorted(owned):
+            one = world.topology.groups[index].id
+            # What turns out not to be opened must not count as one of so many domains.
+            if one.kind == SPREAD and one.min_domains < 2 and one.key in domains:
+                found[one] = tuple(sorted({*found.get(one, ()), domains[one.key]}))
+    return found
 
 
 class Follower(Latecomers):
@@ -59,7 +75,9 @@ class Follower(Latecomers):
             for pod in pods
         ]
         place = {shape: index for index, shape in enumerate(turns)}
-        waiting.sort(key=lambda each: place.get(each[1], 0))
+        # Spreads that look at nodes alone must see the new ones before they let more pods onto the others.
+        seen = self._standing.seen
+        waiting.sort(key=lambda each: (seen and self._berths[each[0]].row >= 0, place.get(each[1], 0)))
         before = len(waiting) + 1
         while 0 < len(waiting) < before and not self.over:
             before = len(waiting)

@@ -63,14 +63,17 @@ class Openings:
                 found[group.id] = tuple(sorted(fresh))
         return found
 
-    def unseen(self, bought: Sequence[Purchase], left: Sequence[tuple[int, str]]) -> Opened:
-        """What counts as empty after all, if spreads only looked at nodes; `left`: (shape, pod) pairs."""
+    def unseen(self, bought: Sequence[Purchase], left: Sequence[tuple[int, str]], *, named: bool) -> Opened:
+        """What counts as empty after all, if spreads only looked at nodes; `left`: (shape, pod) pairs.
+
+        `named`: they looked at those that are bought as well, each by its name.
+        """
         tables = self._world.tables
         grounds = [
             (tables[made.pool].base.add(*made.requirements), tables[made.pool].pool.taints)
             for made in (purchase.made for purchase, _ in _alike(bought))
         ]
-        return crowded(self._world, grounds, (shape for shape, _ in left))
+        return crowded(self._world, [] if named else grounds, (shape for shape, _ in left))
 
     def kept_out(self, bought: list[Purchase]) -> list[Purchase]:
         """The nodes, kept out of domains that would break a spread where the cloud may still choose."""

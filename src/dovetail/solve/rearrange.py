@@ -14,10 +14,10 @@ from dovetail.model.labels import SPOT
 from dovetail.solve.bounds.between.program import Berth
 from dovetail.solve.case import Answer
 from dovetail.solve.desk import Desk
-from dovetail.solve.follow import turns_of
+from dovetail.solve.follow import opened_by, turns_of
 from dovetail.solve.move import Move
 from dovetail.solve.placing.policy import Policy
-from dovetail.solve.placing.seen import matters
+from dovetail.solve.placing.seen import Opened, matters
 from dovetail.solve.search import PER_UNIT, Search
 
 _SHARE = 0.5  # of the work left
@@ -48,18 +48,21 @@ def followed(desk: Desk, berths: tuple[Berth, ...], known: Answer) -> Answer | N
     work, best, best_way, last = desk.world.work, None, None, None
     enough = max(_FOLLOW_LEAST, int(_FOLLOW * work.rest))
     moves = [Move(berths, turns=turns, most=enough // PER_UNIT) for turns in turns_of(berths)]
-    policies = [Policy(), Policy(seen=True)] if matters(desk.world) else [Policy()]
+    views: list[tuple[Opened, Policy]] = [({}, Policy())]
+    if matters(desk.world):
+        fresh = opened_by(desk.world, berths)
+        views += [(opened, Policy(seen=True)) for opened in ([fresh, {}] if fresh else [{}])]
     enough += work.used
-    for way in ((move, policy) for policy in policies for move in moves):
+    for way in ((move, *view) for view in views for move in moves):
         if last is not None and work.used > enough:
             break
-        last, moved = way, Search(desk, {}, way[1]).move(way[0])
+        last, moved = way, Search(desk, *way[1:]).move(way[0])
         if best is None or moved.rank < best.rank:
             best, best_way = moved, way
     if best is None or best_way is None or best.rank >= known.standing or work.late:
         return None
     if best_way is not last:
-        best = Search(desk, {}, best_way[1]).move(best_way[0])
+        best = Search(desk, *best_way[1:]).move(best_way[0])
     return best.written()
 
 

@@ -100,7 +100,7 @@ class Search:
         def written() -> Answer:
             openings = Openings(self.world)
             self.bought = openings.kept_out(self.bought)
-            return self._answer(waiting, openings)
+            return self._answer(waiting, openings, named=True)
 
         return Moved((len(waiting), given_up, price, len(self.bought)), written)
 
@@ -214,7 +214,7 @@ class Search:
                 self.limits.give_back(made)
         return [(seat.unit.shape, seat.unit.pod) for seat in seats if seat.unit.pod in out]
 
-    def _answer(self, left: list[tuple[int, str]], openings: Openings) -> Answer:
+    def _answer(self, left: list[tuple[int, str]], openings: Openings, *, named: bool = False) -> Answer:
         world, case = self.world, self._case()
         claims = self._claims()
         hourly = sum(item.price for item in claims)
@@ -231,7 +231,7 @@ class Search:
         berths = tuple(berths_of(self.existing, self.bought)) if pods <= _FEW_PODS else ()
         surprises = openings.surprises(self.bought)
         if self.policy.seen:
-            surprises = merged(surprises, openings.unseen(self.bought, left))
+            surprises = merged(surprises, openings.unseen(self.bought, left, named=named))
         return Answer(plan, surprises, case, not quick, berths, tuple(left))
 
     def _plan(self, claims: tuple[PlannedClaim, ...], left: list[tuple[int, str]], proof: Proof) -> Plan:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dovetail.model.left_out import left_out
 from dovetail.model.problem import Budget, Problem
-from dovetail.model.volumes import ignored_reason
 from dovetail.solve.case import Answer
 from dovetail.solve.desk import Desk
 from dovetail.solve.openings import merged
@@ -20,6 +20,7 @@ from dovetail.solve.work import Stop, Work, never
 _NEAR = 0.001  # gap that is not worth another way to pick domains
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried
 _CHEAP = 100_000  # units: so much is spent in any case before pods are left out that had a place alone
+_DEEPER = 4  # times that the program with rules between pods is made larger
 _PASSES = 3  # a plan is made anew where its nodes open domains that break a spread
 
 
@@ -31,7 +32,7 @@ def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never)
     broken = {
         pod.key: reason
         for pod in problem.pods
-        if pod.spec.volumes and (reason := ignored_reason(pod, problem.volumes))
+        if (pod.spec.volumes or pod.spec.resource_claims) and (reason := left_out(pod, problem.volumes))
     }
     if broken:
         usable = tuple(pod for pod in problem.pods if pod.key not in broken)
@@ -71,11 +72,25 @@ def _best(desk: Desk) -> Plan:
         best = _better(best, _settled(desk, replace(policy, targets=desk.between.targets))[0])
     if desk.hurried and best.plan.cost.gap >= _NEAR and work.left:
         best = _better(best, _settled(desk, policy)[0])
+    best = _deepened(desk, best)
     for policy in others(desk.world, items):
         if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
             break
         best = _better(best, _settled(desk, policy)[0])
     return rearranged(desk, best).plan
+
+
+def _deepened(desk: Desk, best: Answer) -> Answer:
+    """The best of answers of programs in which more and more nodes are looked at one by one."""
+    for _ in range(_DEEPER):
+        if best.plan.cost.gap < _NEAR or not desk.world.work.left:
+            break
+        known = desk.between.berths
+        best = best.proved_deeper()
+        if desk.between.berths == known:
+            break
+        best = _better(best, followed(desk, desk.between.berths, best))
+    return best
 
 
 def _better(best: Answer, other: Answer | None) -> Answer:

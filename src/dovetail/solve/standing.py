@@ -45,6 +45,7 @@ class Standing:
     def __init__(self, world: World, limits: Limits, opened: Opened, *, seen: bool = False) -> None:
         """`seen`: spreads look at no other domains than those of nodes, and those `opened`."""
         self.world = world
+        self.seen = seen
         self._known = opened if seen else None
         self.limits = limits
         self.sites: list[Site] = []
@@ -133,11 +134,14 @@ class Standing:
         """True iff a new node would be an empty domain of a spread whose pods stand too far ahead of it."""
         ground = self.judge.ground((pool,), wanted, pins)
         domain_of = lookup((*pins, (HOSTNAME, self.next_name())))
-        for _, group in self._spreads:
+        for index, group in self._spreads:
             domain = domain_of(group.id.key)
             if not domain or domain in group.universe or (group.id.key == HOSTNAME and not group.closed):
                 continue
-            ahead = max(group.matched.values(), default=0) > group.id.max_skew
+            # Hosts where none of these pods was added are no matter.
+            before = self.world.before[index][0] if group.id.key == HOSTNAME else {}
+            ours = (count for name, count in group.matched.items() if count != before.get(name))
+            ahead = max(ours, default=0) > group.id.max_skew
             if ahead and group.id.node_filter.accepts(*ground, self.world.well_known):
                 return True
         return False

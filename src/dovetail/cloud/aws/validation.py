@@ -11,7 +11,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.kubelet_fields import FIELDS, PASSED_ON, RESERVABLE, SIGNALS, misfit
 from dovetail.cloud.aws.userdata import MOST_BYTES, Cluster, Machine, bootstrap, render
-from dovetail.cloud.aws.userdata.nodeadm import misread
+from dovetail.cloud.aws.userdata.check import remarks
 from dovetail.cloud.catalog import cel, store
 from dovetail.cloud.catalog import kubelet as expressions
 from dovetail.cloud.catalog.settings import NodeSettings, ami_family
@@ -60,7 +60,7 @@ def faults(node_class: EC2NodeClass) -> tuple[Fault, ...]:
         messages = tuple(Fault(reason, message) for message in found)
         if messages:
             return messages
-    return _user_data(node_class)
+    return user_data(node_class)
 
 
 def _configuration(kubelet: Mapping[str, Any]) -> Iterator[str]:
@@ -160,14 +160,17 @@ def _unsupported(family: str, kubelet: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_PATH}.clusterDNS: {family} takes one address"
 
 
-def _user_data(node_class: EC2NodeClass) -> tuple[Fault, ...]:
+def user_data(node_class: EC2NodeClass) -> tuple[Fault, ...]:
+    """What is wrong with the class's user data, such as its size with all that a machine is told besides."""
     machine = Machine(store.load().types[0], "on-demand")
     try:
         text = render(bootstrap(node_class, machine, _CLUSTER))
     except InputError as error:
         return (Fault("InvalidUserData", f"{error.path}: {error.message}"),)
-    if ami_family(node_class) == "AL2023" and (why := misread(node_class.spec.user_data)):
-        return (Fault("InvalidUserData", f"spec.userData: the NodeConfig is no YAML: {why}"),)
+    found = remarks(node_class.spec.user_data, ami_family(node_class))
+    fatal = next((item for item in found if item.fatal), None)
+    if fatal is not None:
+        return (Fault("InvalidUserData", f"spec.userData: {fatal}"),)
     size = len(text.encode())
     if size <= MOST_BYTES:
         return ()

@@ -83,6 +83,15 @@ class Execution:
         state, clock = self._context.state, self._context.clock
         snapshot = state.fingerprint()
         self._taken.update(dict.fromkeys(_claims(command)))
+        self._context.log.record(
+            "disruption.begun",
+            command=f"{command.reason}/{snapshot}: {command.told()}",
+            reason=command.reason,
+            decision=command.decision,
+            nodes=[view.name for view in command.candidates],
+            replacements=[planned.instance_type for planned in command.replacements],
+            pods=moved_pods(command),
+        )
         try:
             for view in command.candidates:
                 await self._prepare(view, command.reason)
@@ -223,6 +232,7 @@ class Execution:
         pool = await self._context.client.get(NodePool, planned.pool)
         claim = await self._context.client.create(node_claim(planned, pool, marks))
         self._context.state.expect(claim)
+        self._context.made.add(claim)
         text = f"Launching NodeClaim: {reason}"
         await self._context.recorder.publish(claim, "Normal", "DisruptionLaunching", text)
         return claim.metadata.name

@@ -8,6 +8,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.meta import Condition, is_true
 from dovetail.api.scheme import NODE_CLASSES
+from dovetail.base.clock import SECOND
 from dovetail.base.errors import (
     CloudError,
     CreateFailed,
@@ -22,6 +23,11 @@ from dovetail.controllers.nodeclaim.status import LAUNCHED, NOT_FOUND, cut, writ
 from dovetail.model import labels
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
+from dovetail.units.timestamp import parse_rfc3339
+
+# While leaders change, two processes see a new claim, and neither sees what the other one is buying for it. A
+# process that lost the lease ends within this time (runtime/process/election.py).
+_MAKERS_TIME = 15 * SECOND
 
 
 async def look_back(context: Context) -> None:
@@ -39,18 +45,30 @@ async def look_back(context: Context) -> None:
 class Launcher:
     """Launches each claim once, whatever fails in between.
 
-    What the cloud answered is remembered until the claim's status holds it. A claim for which
-    an earlier process may have asked, or this one in vain, may have an instance already: that one is adopted.
+    What the cloud answered is remembered until the claim's status holds it. A new claim of a pool is its
+    maker's for a while. One for which another process may have asked, or this one in vain, may have an
+    instance already: that one is adopted.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._untried: set[str] = set()  # uids of claims that nobody has asked an instance for
+        self._asked: set[str] = set()  # uids of claims for which this process asked an instance
         self._launched: dict[str, Instance] = {}  # by the claim's uid, until its status is written
 
-    def born(self, claim: NodeClaim) -> None:
-        """The claim was made while this process was there: no other has launched it."""
-        self._untried.add(claim.metadata.uid)
+    def wait(self, claim: NodeClaim) -> int:
+        """Nanoseconds for which the claim is its maker's alone, which is another process; else 0."""
+        if (
+            is_true(claim.status.conditions, LAUNCHED)
+            or labels.NODEPOOL not in claim.metadata.labels  # made by a user, who launches nothing
+            or claim in self._context.made
+            or claim.metadata.uid in self._asked
+        ):
+            return 0
+        return self._makers_time(claim)
+
+    def _makers_time(self, claim: NodeClaim) -> int:
+        age = self._context.clock.now() - parse_rfc3339(claim.metadata.creation_timestamp)
+        return _MAKERS_TIME - age if 0 <= age < _MAKERS_TIME else 0
 
     async def instance_of(self, claim: NodeClaim) -> str:
         """The provider ID of the claim's instance, even one that its status does not hold; "" if none."""
@@ -62,7 +80,8 @@ class Launcher:
     def forget(self, claim: NodeClaim) -> None:
         """The claim is gone."""
         self._launched.pop(claim.metadata.uid, None)
-        self._untried.discard(claim.metadata.uid)
+        self._asked.discard(claim.metadata.uid)
+        self._context.made.forget(claim)
 
     async def step(self, claim: NodeClaim) -> NodeClaim | None:
         """The claim with its instance; None when it was given up, to be planned again.
@@ -105,7 +124,7 @@ class Launcher:
         if adopted is not None:
             return adopted
         node_class = self._node_class(claim)
-        self._untried.discard(claim.metadata.uid)
+        self._asked.add(claim.metadata.uid)
         return await self._context.provider.create(claim, node_class)
 
     def _node_class(self, claim: NodeClaim) -> NodeClass:
@@ -119,7 +138,8 @@ class Launcher:
 
     async def _adopt(self, claim: NodeClaim) -> Instance | None:
         """An instance that was launched for this claim before anybody could write so."""
-        if claim.metadata.uid in self._untried:
+        mine = claim in self._context.made and claim.metadata.uid not in self._asked
+        if mine and self._makers_time(claim):
             return None
         found = [
             item

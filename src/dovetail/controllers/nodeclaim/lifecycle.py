@@ -44,6 +44,7 @@ class NodeClaimLifecycle:
         self._written: dict[str, NodeClaim] = {}
         self._doubtful: set[str] = set()
         context.state.subscribe(self._notice)
+        context.made.subscribe(lambda claim: self._queue.add(claim.key))
 
     async def run(self) -> None:
         """Work for ever."""
@@ -54,13 +55,11 @@ class NodeClaimLifecycle:
     def _notice(
         self,
         kind: type[Object],
-        change: ChangeType,
+        _: ChangeType,
         old: Object | None,
         new: Object | None,
     ) -> None:
         if isinstance(new, NodeClaim):
-            if change == "ADDED" and self._context.state.news():
-                self._launcher.born(new)
             self._queue.add(new.key)
         elif kind is NodeClaim and old is not None:
             self._written.pop(old.key, None)
@@ -82,7 +81,7 @@ class NodeClaimLifecycle:
         try:
             if claim.deleting:
                 return await self._end(claim)
-            return await self._advance(await self._begin(claim))
+            return self._launcher.wait(claim) or await self._advance(await self._begin(claim))
         except (ApiError, CloudError):
             self._doubtful.add(name)
             raise

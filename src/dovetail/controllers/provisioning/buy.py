@@ -32,6 +32,7 @@ class Buyer:
         if self._in_doubt:
             for claim in (await self._context.client.list(NodeClaim)).items:
                 self._context.state.expect(claim)
+                self._context.made.add(claim)
             self._in_doubt = False
 
     async def buy(self, claims: Sequence[PlannedClaim], bought: list[tuple[str, PlannedClaim]]) -> None:
@@ -84,6 +85,7 @@ class Buyer:
             raise
         self._metrics.created(planned)
         context.state.expect(claim)
+        context.made.add(claim)
         await nominate(context, planned.pods, claim.metadata.name)
         return claim.metadata.name
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.cluster.problem import build
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
 from dovetail.disrupt.pods import Budgets, unbound
-from dovetail.model.problem import Options, Problem
+from dovetail.model.problem import ExistingNode, Options, Problem
 from dovetail.model.volumes import VolumeIndex
 
 
 class Intake:
-    """Reads the state; keeps nothing."""
+    """Reads the state. Keeps the nodes it told of: what follows from one is worked out once."""
 
     def __init__(self, context: Context, options: Options) -> None:
         self._context = context
         self._options = options
+        self._nodes: dict[str, ExistingNode] = {}  # by name, as last asked about
 
     def places(self) -> dict[str, str]:
         """Per key of a pod without a node, the machine that an earlier plan gave it, while that holds."""
@@ -79,4 +81,16 @@ class Intake:
         paused = {
             pool.metadata.name for pool in state.all(NodePool) if self._context.brakes.launches_paused(pool)
         }
-        return replace(problem, pools=tuple(pool for pool in problem.pools if pool.name not in paused))
+        pools = tuple(pool for pool in problem.pools if pool.name not in paused)
+        return replace(problem, pools=pools, nodes=self._remembered(problem.nodes))
+
+    def _remembered(self, nodes: tuple[ExistingNode, ...]) -> tuple[ExistingNode, ...]:
+        """Equal nodes of an earlier question in place of these; those that are gone are forgotten."""
+        get = self._context.state.get
+        self._nodes = {
+            name: node for name, node in self._nodes.items() if get(Node, name) or get(NodeClaim, name)
+        }
+        for node in nodes:
+            if self._nodes.get(node.name) != node:
+                self._nodes[node.name] = node
+        return tuple(self._nodes[node.name] for node in nodes)

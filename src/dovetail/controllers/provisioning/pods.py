@@ -9,7 +9,8 @@ from dovetail.api.karpenter.runtime import restricted, restriction
 from dovetail.api.meta import condition
 from dovetail.disrupt.pods import Budgets, do_not_disrupt, owned_by, reschedulable
 from dovetail.model import labels
-from dovetail.model.volumes import VolumeIndex, ignored_reason
+from dovetail.model.left_out import left_out
+from dovetail.model.volumes import VolumeIndex
 
 NOT_FOR_US = (
     "configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)"
@@ -52,7 +53,7 @@ def ignored(pod: Pod, volumes: VolumeIndex) -> str:
     """Why the pod is left out of every plan; "" for a pod that is not."""
     if opted_out(pod):
         return NOT_FOR_US
-    return "; ".join((*_selector_faults(pod), *_volume_faults(pod, volumes)))
+    return "; ".join(reason for reason in (*_selector_faults(pod), left_out(pod, volumes)) if reason)
 
 
 def moves_with_node(pod: Pod, budgets: Budgets, now: int) -> bool:
@@ -75,12 +76,6 @@ def _selector_faults(pod: Pod) -> Iterator[str]:
         for item in term.match_expressions:
             if item.key != labels.NODEPOOL and restricted(item.key):
                 yield restriction(item.key)
-
-
-def _volume_faults(pod: Pod, volumes: VolumeIndex) -> Iterator[str]:
-    reason = ignored_reason(pod, volumes)
-    if reason:
-        yield reason
 
 
 def _required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:

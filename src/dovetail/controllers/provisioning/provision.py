@@ -20,6 +20,7 @@ from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.pods import opted_out
 from dovetail.controllers.provisioning.realised import Realised
+from dovetail.controllers.provisioning.remarks import Remarks
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.tell import failed, nominate
 from dovetail.model.problem import Options, Pool, Problem
@@ -52,6 +53,7 @@ class Provisioner:
         self._intake = Intake(context, options.solver)
         self._offers = Offers()
         self._leftover = Leftover()
+        self._remarks = Remarks(context.log)
         self._metrics = ProvisioningMetrics(context.metrics, context.waits)
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
@@ -89,8 +91,10 @@ class Provisioner:
         for pool in problem.pools:
             await self._check_offers(pool)
         if plan is None:
+            self._remarks.on_problem(problem)
             plan = await self._solve(problem)
             self._leftover.keep(problem, plan)
+            self._remarks.on_plan(problem, plan)
         self._metrics.round(ignored, len(plan.unschedulable))
         self._metrics.decided(pods, plan, window.triggers, self._context.clock.now())
         await self._act(problem, plan, snapshot)
@@ -108,6 +112,7 @@ class Provisioner:
         Also the number of those that are ignored.
         """
         pending, left_out = self._intake.waiting(places)
+        self._remarks.on_ignored(left_out)
         for pod, reason in left_out:
             if not opted_out(pod):
                 await failed(self._context, pod.key, reason)
@@ -116,6 +121,7 @@ class Provisioner:
     async def _check_offers(self, pool: Pool) -> None:
         message = self._offers.fault(pool, strict_min_values=self._options.solver.strict_min_values)
         subject = self._context.state.get(NodePool, pool.name)
+        self._remarks.on_pool(pool.name, message)
         if message and subject is not None:
             await self._context.recorder.publish(
                 subject, "Warning", "NoCompatibleInstanceTypes", message, ttl=NO_TYPES_TTL

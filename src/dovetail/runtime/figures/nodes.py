@@ -11,7 +11,8 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.metrics import Metric
 from dovetail.cluster.state import State
 from dovetail.model import labels
-from dovetail.model.resources import CPU, Resources, amounts, pod_limits, pod_requests, subtract
+from dovetail.model.occupancy import is_daemon
+from dovetail.model.resources import CPU, Resources, amounts, pod_limits, pod_requests, subtract, total
 from dovetail.runtime.figures.text import header, series
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -91,13 +92,13 @@ class NodeFigures:
         allocatable, capacity = amounts(status.allocatable), amounts(status.capacity)
         asked = [_asked(pod) for pod in pods if not pod.terminal]
         daemons = [item for item in asked if item[2]]
-        requests = _sum(item[0] for item in asked)
+        requests = total(item[0] for item in asked)
         values = (
             allocatable,
             requests,
-            _sum(item[1] for item in asked),
-            _sum(item[0] for item in daemons),
-            _sum(item[1] for item in daemons),
+            total(item[1] for item in asked),
+            total(item[0] for item in daemons),
+            total(item[1] for item in daemons),
             subtract(capacity, allocatable),
         )
         managed = "true" if self._state.claim_of(node) is not None else "false"
@@ -120,15 +121,7 @@ def _lines(metric: Metric, marks: tuple[tuple[str, str], ...], values: Resources
 
 
 def _asked(pod: Pod) -> _Asked:
-    owner = pod.metadata.controller()
-    return pod_requests(pod), pod_limits(pod), owner is not None and owner.kind == "DaemonSet"
-
-
-def _sum(parts: Iterable[Resources]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for part in parts:
-        total.update(part)
-    return total
+    return pod_requests(pod), pod_limits(pod), is_daemon(pod)
 
 
 def _utilization(known: Iterable[_Known]) -> Iterator[str]:

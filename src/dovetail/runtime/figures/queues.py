@@ -8,7 +8,7 @@ from itertools import accumulate
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import Reconciler
-from dovetail.controllers.tally import TURN, WORK, Durations
+from dovetail.controllers.tally import ERROR, TURN, WORK, Durations
 from dovetail.runtime.figures.text import header, series
 
 _QUEUE, _BY = ("name", "controller"), ("controller",)
@@ -41,7 +41,7 @@ _VALUES: tuple[tuple[Metric, Callable[[Reconciler], float]], ...] = (
     (RETRIED, lambda queue: queue.tally.retried),
     (UNFINISHED, lambda queue: sum(queue.running())),
     (LONGEST, lambda queue: max(queue.running(), default=0)),
-    (ERRORS, lambda queue: queue.tally.results["error"]),
+    (ERRORS, lambda queue: queue.tally.results[ERROR]),
     (AT_MOST, lambda queue: queue.concurrency),
     (ACTIVE, lambda queue: len(queue.running())),
 )

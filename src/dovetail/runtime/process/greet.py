@@ -57,10 +57,10 @@ async def _has(transport: Transport, kind: type[Object]) -> None:
         return
     except NotFound:
         group, _, wanted = kind.API_VERSION.partition("/")
-    served = await _versions(transport, group)
+    served = [one for one in await _versions(transport, group) if await _serves(transport, group, one, kind)]
     what = f"{kind.PLURAL}.{group}"
-    if served and wanted not in served:
-        message = f"the cluster serves {group} as {', '.join(served)}, not as {wanted}"
+    if served:
+        message = f"the cluster serves {what} as {', '.join(served)}, not as {wanted}"
     else:
         message = f"the cluster has no {what} (CustomResourceDefinition)"
     remedy = "apply them: dovetail crds | kubectl apply --server-side --force-conflicts -f -"
@@ -77,9 +77,26 @@ class _Group(msgspec.Struct):
     versions: list[_Version] = []
 
 
+class _Resource(msgspec.Struct):
+    name: str = ""
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource] = []
+
+
 async def _versions(transport: Transport, group: str) -> list[str]:
     try:
         body = await transport.ask(Request("GET", f"/apis/{group}"))
         return [item.version for item in msgspec.json.decode(body, type=_Group).versions]
     except (NotFound, msgspec.MsgspecError):
         return []
+
+
+async def _serves(transport: Transport, group: str, version: str, kind: type[Object]) -> bool:
+    try:
+        body = await transport.ask(Request("GET", f"/apis/{group}/{version}"))
+        found = msgspec.json.decode(body, type=_Resources).resources
+    except (NotFound, msgspec.MsgspecError):
+        return False
+    return kind.PLURAL in [item.name for item in found]

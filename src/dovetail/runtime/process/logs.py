@@ -22,7 +22,8 @@ class Line:
     level: str
     logger: str
     message: str
-    fields: Callable[[Mapping[str, Any]], dict[str, Any]]
+    fields: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda _: {}
+    when: Callable[[Mapping[str, Any]], bool] = lambda _: True
 
 
 def shortened(names: Sequence[str]) -> str:
@@ -40,6 +41,11 @@ def _disrupted(one: Mapping[str, Any]) -> dict[str, Any]:
         "replacement-node-count": len(one["replacements"]),
         "disrupted-nodes": shortened(one["nodes"]),
     }
+
+
+def _pod(key: str) -> dict[str, str]:
+    namespace, _, name = key.partition("/")
+    return {"namespace": namespace, "name": name}
 
 
 def _dollars(nanos: Any) -> float:
@@ -68,14 +74,67 @@ _LINES: dict[str, Line] = {
             "hourly-cost": _dollars(one["hourly"]),
             "hourly-lower-bound": _dollars(one["lowerBound"]),
         },
+        when=lambda one: one["claims"] > 0,
     ),
-    "disruption": Line(
+    "pods.awaited": Line(
+        "info",
+        "provisioner",
+        "computed unready node(s) will fit pod(s)",
+        lambda one: {"nodes": len(one["nodes"]), "pods": one["pods"]},
+    ),
+    "pod.unplaced": Line(
+        "error",
+        "provisioner",
+        "could not schedule pod",
+        lambda one: {"Pod": _pod(one["pod"]), "error": one["message"]},
+    ),
+    "pod.ignored": Line(
+        "debug",
+        "provisioner",
+        "ignoring pod",
+        lambda one: {"Pod": _pod(one["pod"]), "error": one["message"]},
+    ),
+    "pods.apart": Line(
+        "info",
+        "provisioner",
+        "pod(s) have a preferred Anti-Affinity which can prevent consolidation",
+        lambda one: {"pods": shortened(one["pods"])},
+    ),
+    "pods.spread": Line(
+        "info",
+        "provisioner",
+        "pod(s) have a preferred TopologySpreadConstraint which can prevent consolidation",
+        lambda one: {"pods": shortened(one["pods"])},
+    ),
+    "pools.none": Line("info", "provisioner", "no dynamic nodepools found"),
+    "pool.empty": Line(
+        "info",
+        "provisioner",
+        "skipping, nodepool requirements filtered out all instance types",
+        lambda one: {"NodePool": {"name": one["pool"]}, "reason": one["message"]},
+    ),
+    "pool.full": Line(
+        "info", "provisioner", "nodepool node limit reached", lambda one: {"NodePool": {"name": one["pool"]}}
+    ),
+    "pool.limited": Line(
+        "info",
+        "provisioner",
+        "instance types were excluded because they would breach limits",
+        lambda one: {
+            "NodePool": {"name": one["pool"]},
+            "excluded-instance-types": one["excluded"],
+            "instance-types": one["types"],
+        },
+    ),
+    "disruption.begun": Line(
         "info",
         "disruption",
         "disrupting node(s)",
         lambda one: {
+            "command": one["command"],
             **_disrupted(one),
-            "replacement-nodes": shortened(one["replacements"]),
+            "pod-count": one["pods"],
+            "replacement-types": shortened(one["replacements"]),
         },
     ),
     "observed.launch": Line(
@@ -159,7 +218,7 @@ class JsonLines:
         line = _LINES.get(kind)
         if line is None:
             self.write("debug", "controller", kind, **fields)
-        else:
+        elif line.when(fields):
             self.write(line.level, line.logger, line.message, **line.fields(fields))
 
     def write(self, level: str, logger: str, message: str, /, **fields: object) -> None:

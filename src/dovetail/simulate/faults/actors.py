@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any
 
-from dovetail.base.clock import SECOND, Clock
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.meta import Meta
+from dovetail.api.scheme import NODE_CLASSES
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import CloudError
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.twin import Limit
 from dovetail.model import labels
+from dovetail.runtime.operator import Ports
 from dovetail.simulate.clouds import Cloud
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.dice import Dice
@@ -35,9 +41,11 @@ def shortages(faults: Faults, region: str, seed: int) -> tuple[tuple[str, Limit]
 class Actors:
     """Lets timed faults happen, each at the instants that its seed drew."""
 
-    def __init__(self, dice: Dice, clock: Clock, cloud: Cloud, kubelets: Kubelets, skew: Skew) -> None:
+    def __init__(self, dice: Dice, ports: Ports, cloud: Cloud, kubelets: Kubelets, skew: Skew) -> None:
+        """`ports` are the good ones."""
         self._dice = dice
-        self._clock = clock
+        self._clock = ports.clock
+        self._client = ports.client
         self._cloud = cloud
         self._kubelets = kubelets
         self._skew = skew
@@ -48,6 +56,7 @@ class Actors:
         acts = (
             (kinds.SPOT_STORM, self._spot_storm),
             (kinds.KUBELET_DEATH, self._kubelet_death),
+            (kinds.STRAY_INSTANCE, self._stray_instance),
             (kinds.CLOCK_JUMP, self._clock_jump),
         )
         for kind, act in acts:
@@ -84,6 +93,20 @@ class Actors:
         node = self._dice.stream(kinds.KUBELET_DEATH, "which").choice(running)
         self._dice.happened(kinds.KUBELET_DEATH, node)
         await self._kubelets.silence(node, fault.lasts)
+
+    async def _stray_instance(self, _: Fault) -> None:
+        """An instance like that of some claim starts for one that is not there, as after a restore."""
+        claims = (await self._client.list(NodeClaim)).items
+        if not claims:
+            return
+        like = self._dice.stream(kinds.STRAY_INSTANCE, "which").choice(claims)
+        reference = like.spec.node_class_ref
+        node_class = await self._client.get(NODE_CLASSES[reference.group, reference.kind], reference.name)
+        name = f"{like.metadata.name}-lost"
+        lost = NodeClaim(metadata=Meta(name=name, uid=name, labels=like.metadata.labels), spec=like.spec)
+        with suppress(CloudError):
+            made = await self._cloud.provider.create(lost, node_class)
+            self._dice.happened(kinds.STRAY_INSTANCE, made.provider_id)
 
     async def _clock_jump(self, fault: Fault) -> None:
         """The clock of the controllers' machine is wrong until it is set right."""

@@ -47,6 +47,7 @@ ZONE_SHORTAGE = "zoneShortage"
 SPOT_STORM = "spotStorm"
 NEVER_JOINS = "neverJoins"
 KUBELET_DEATH = "kubeletDeath"
+STRAY_INSTANCE = "strayInstance"
 AWS_THROTTLE = "awsThrottle"
 AWS_ERROR = "awsError"
 AWS_TIMEOUT = "awsTimeout"
@@ -80,6 +81,7 @@ _ALL = (
     Kind(SPOT_STORM, "times", share=0.3),
     Kind(NEVER_JOINS, "rate"),
     Kind(KUBELET_DEATH, "times", lasts=10 * MINUTE),
+    Kind(STRAY_INSTANCE, "times"),
     Kind(AWS_THROTTLE, "rate", aws=True),
     Kind(AWS_ERROR, "rate", aws=True),
     Kind(AWS_TIMEOUT, "rate", aws=True),

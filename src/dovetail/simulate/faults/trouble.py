@@ -61,7 +61,7 @@ class Trouble:
     def parts(self, kubelets: Kubelets, region: str) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Everything that must run, by name."""
         yield "processes", self._processes.run()
-        actors = Actors(self._dice, self._ports.clock, self._cloud, kubelets, self._skew)
+        actors = Actors(self._dice, self._ports, self._cloud, kubelets, self._skew)
         yield from actors.parts(region)
         if self._account is not None:
             yield from self._account.parts()

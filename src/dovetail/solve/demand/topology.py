@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Pod, PodAffinityTerm, Taint, Toleration, TopologySpreadConstraint
+from dovetail.model.affinity import required_anti_affinity
 from dovetail.model.labels import ALIASES, HOSTNAME
 from dovetail.model.requirement import Requirements
 from dovetail.model.selector import Expression, Selector
@@ -132,8 +133,7 @@ class Topology:
 
     def repelling(self, pod: Pod) -> tuple[int, ...]:
         """The groups that a pod which runs already keeps away from its domains."""
-        affinity = pod.spec.affinity
-        terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+        terms = required_anti_affinity(pod)
         keys = [GroupKey(ANTI, _key(term.topology_key), (self._matcher(pod, term),)) for term in terms]
         return tuple(dict.fromkeys(self._intern(key) for key in keys))
 

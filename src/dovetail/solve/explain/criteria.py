@@ -219,7 +219,10 @@ class PoolView:
 
     def _sold_out(self, column: int) -> Miss:
         offering = self.table.offerings[column]
-        text = f"{offering.capacity_type} {self.name(column)} cannot be had in {offering.zone} now"
+        name = f"{offering.capacity_type} {self.name(column)}"
+        text = f"{name} cannot be had in {offering.zone} now"
+        if offering.price == 0:
+            text = f"{name} is not bought, as nobody knows its price in {offering.zone}"
         return Miss("offer", self.name(column), text)
 
     def _topology(self, shape: Shape) -> Iterator[Criterion]:

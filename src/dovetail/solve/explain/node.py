@@ -9,9 +9,10 @@ import numpy as np
 from dovetail.api.core import Pod
 from dovetail.model import labels
 from dovetail.model.label_values import Requirement
+from dovetail.model.occupancy import is_daemon
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.requirement import Requirements, pod_requirements
-from dovetail.model.resources import CPU, MEMORY, add, pod_requests, subtract
+from dovetail.model.resources import CPU, MEMORY, pod_requests, subtract, total
 from dovetail.solve.explain.aftermath import aftermath
 from dovetail.solve.explain.criteria import PoolView, distances
 from dovetail.solve.explain.miss import Miss, Offer
@@ -99,13 +100,13 @@ def _planned(problem: Problem, plan: Plan, claim: PlannedClaim) -> NodeStory:
 def _existing(problem: Problem, plan: Plan, node: ExistingNode) -> NodeStory:
     arriving = [pod for pod in problem.pods if pod.key in set(plan.existing.get(node.name, ()))]
     running = [pod for pod in node.pods if not pod.terminal]
-    daemons = [pod for pod in running if _is_daemon(pod)]
-    pods = [pod for pod in running if not _is_daemon(pod)] + arriving
+    daemons = [pod for pod in running if is_daemon(pod)]
+    pods = [pod for pod in running if not is_daemon(pod)] + arriving
     taken = _total(daemons)
-    total = _total(pods)
+    asked = _total(pods)
     fill = tuple(
-        Fill(name, total.get(name, 0), taken.get(name, 0), node.allocatable.get(name, 0))
-        for name in sorted({*total, *taken})
+        Fill(name, asked.get(name, 0), taken.get(name, 0), node.allocatable.get(name, 0))
+        for name in sorted({*asked, *taken})
     )
     found = NodeStory(
         name=node.name,
@@ -218,17 +219,9 @@ def _vector(view: PoolView, pods: list[Pod]) -> Amounts:
 
 
 def _total(pods: list[Pod]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for pod in pods:
-        total = add(total, pod_requests(pod))
-    return total
+    return total(pod_requests(pod) for pod in pods)
 
 
 def _largest_first(pods: list[Pod]) -> tuple[tuple[str, dict[str, int]], ...]:
     found = [(pod.key, pod_requests(pod)) for pod in pods]
     return tuple(sorted(found, key=lambda item: (-item[1].get(CPU, 0), -item[1].get(MEMORY, 0), item[0])))
-
-
-def _is_daemon(pod: Pod) -> bool:
-    owner = pod.metadata.controller()
-    return owner is not None and owner.kind == "DaemonSet"

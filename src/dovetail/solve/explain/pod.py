@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from dovetail.model.left_out import left_out
 from dovetail.model.problem import Budget, Problem
-from dovetail.model.volumes import ignored_reason
 from dovetail.solve.explain import words
 from dovetail.solve.explain.aftermath import aftermath
 from dovetail.solve.explain.change import apply
@@ -45,7 +45,7 @@ def pod_story(problem: Problem, plan: Plan, key: str) -> PodStory:
     claim = next((item for item in plan.claims if key in item.pods), None)
     node = next((name for name, pods in plan.existing.items() if key in pods), "")
     reason = next((item.reason for item in plan.unschedulable if item.pod == key), "")
-    broken = ignored_reason(pod, problem.volumes)
+    broken = left_out(pod, problem.volumes)
     found = PodStory(pod.key, claim, node, told(pod, plan.relaxed.get(key, ())), reason, broken)
     if broken:
         return found
@@ -60,7 +60,7 @@ def pod_story(problem: Problem, plan: Plan, key: str) -> PodStory:
 
 def nearest_misses(problem: Problem, plan: Plan) -> dict[str, dict[str, str]]:
     """Per pod that is left over, per pool, what the type that comes nearest fails."""
-    broken = {pod.key: why for pod in problem.pods if (why := ignored_reason(pod, problem.volumes))}
+    broken = {pod.key: why for pod in problem.pods if (why := left_out(pod, problem.volumes))}
     left = {item.pod for item in plan.unschedulable} - broken.keys()
     pending = tuple(pod for pod in problem.pods if pod.key in left)
     if not pending:

@@ -7,6 +7,8 @@ where their room in sum says little: three pods of 0.6 do not fit on two nodes.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from dovetail.solve.supply.columns import Floats
@@ -22,7 +24,16 @@ def shares(vectors: Amounts, room: Amounts) -> Floats:
     A pod that asks for w of W counts as the floor of w (k + 1) / W over k, or as it is where that is whole
     (Fekete and Schepers, "New classes of fast lower bounds for bin packing problems", 2001); or as 1 / n from
     the size on of which a node holds n. Left out is what another way, or a resource itself, says as well.
+    Types are sold in several zones and ways, and asked about again and again: the answer is remembered, so
+    that it cannot be written to.
     """
+    return _shares(vectors.tobytes(), vectors.shape, room.tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _shares(asked_for: bytes, shape: tuple[int, int], offered: bytes) -> Floats:
+    vectors: Amounts = np.frombuffer(asked_for, np.int64).reshape(shape)
+    room: Amounts = np.frombuffer(offered, np.int64)
     found: list[Floats] = []
     asked = np.flatnonzero((room > 0) & vectors.any(axis=0))
     for resource in asked.tolist():
@@ -38,7 +49,9 @@ def shares(vectors: Amounts, room: Amounts) -> Floats:
         return np.zeros((0, len(vectors)))
     ways = np.array(list(dict.fromkeys(tuple(way.tolist()) for way in found)))
     linear = vectors[:, asked].T / room[asked, None]
-    return ways[~_dominated(ways, linear)]
+    result: Floats = ways[~_dominated(ways, linear)]
+    result.flags.writeable = False
+    return result
 
 
 def _dominated(ways: Floats, linear: Floats) -> Mask:

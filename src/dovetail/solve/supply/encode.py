@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +59,10 @@ class PoolTable:
     ) -> None:
         self.pool = pool
         self.index = index
-        self.base = pool.requirements.add(*STAMPED)
-        self.types: tuple[InstanceType, ...] = _let_in(self.base, pool.instance_types)
+        self.base = _stamped(pool.requirements)
+        self.types: tuple[InstanceType, ...] = tuple(
+            kind for kind in pool.instance_types if _lets_in(self.base, kind.requirements)
+        )
         self.room: Amounts = np.array(
             [axis.vector(item.allocatable()) for item in self.types], dtype=np.int64
         ).reshape(len(self.types), len(axis.names))
@@ -205,10 +208,16 @@ class PoolTable:
         return ""
 
 
-def _let_in(base: Requirements, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-    return tuple(
-        kind for kind in types if all(_meets(kind.requirements.by_key, item) for item in base.by_key.values())
-    )
+@lru_cache(maxsize=1024)
+def _stamped(requirements: Requirements) -> Requirements:
+    """One object for equal pools of many questions, so that what is remembered of it is found at once."""
+    return requirements.add(*STAMPED)
+
+
+@lru_cache(maxsize=65_536)
+def _lets_in(base: Requirements, kind: Requirements) -> bool:
+    """True iff a pool of these requirements takes a type of those: asked for every type of every question."""
+    return all(_meets(kind.by_key, item) for item in base)
 
 
 def _meets(by_key: Mapping[str, Requirement], item: Requirement) -> bool:

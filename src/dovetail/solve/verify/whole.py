@@ -14,6 +14,7 @@ from dovetail.solve.verify.violation import Violation
 def whole_violations(problem: Problem, plan: Plan) -> Iterator[Violation]:
     """Everything that can be told without asking where a single pod may run."""
     yield from _accounting(problem, plan)
+    yield from _devices(problem, plan)
     yield from _names(problem, plan)
     yield from _limits(problem, plan)
     yield from _reservations(problem, plan)
@@ -41,6 +42,15 @@ def _accounting(problem: Problem, plan: Plan) -> Iterator[Violation]:
     for item in plan.unschedulable:
         if not item.reason:
             yield Violation("accounting", item.pod, "is left over without a reason")
+
+
+def _devices(problem: Problem, plan: Plan) -> Iterator[Violation]:
+    """Nobody knows which node has the devices that a pod claims."""
+    groups = [*(claim.pods for claim in plan.claims), *plan.existing.values()]
+    placed = {pod for pods in groups for pod in pods}
+    for pod in problem.pods:
+        if pod.spec.resource_claims and pod.key in placed:
+            yield Violation("devices", pod.key, "claims devices, but the plan has a place for it")
 
 
 def _names(problem: Problem, plan: Plan) -> Iterator[Violation]:

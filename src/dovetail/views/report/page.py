@@ -104,11 +104,13 @@ def _verdict(summary: Summary) -> str:
 
 def _tiles(summary: Summary) -> list[dict[str, Any]]:
     pending, cost, nodes = summary.pods.pending_seconds, summary.cost, summary.nodes
+    aged = [_tile(f"{nodes.expired_daily:,.0f}", "launches a day, at the rate at which nodes expired")]
     return [
         _tile(f"${cost.total:.2f}", "spent in all" + (", part estimated" if cost.estimated else "")),
         _tile(f"${cost.peak_hourly:.2f}", "an hour at the peak"),
         _tile(str(nodes.peak), f"nodes at the peak, {nodes.base} of them managed"),
         _tile(f"{nodes.launched} / {nodes.terminated}", "nodes launched / terminated"),
+        *(aged if nodes.expired else ()),
         _tile(f"${summary.disruptions.saved_hourly:.2f}", "an hour saved by disruption, summed up"),
         _tile(f"{pending.p50:.0f} s", "median time to a node"),
         _tile(f"{pending.max:.0f} s", "longest time to a node"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.clock import HOUR, Clock
-from dovetail.base.errors import CreateFailed
+from dovetail.base.errors import CreateFailed, InputError
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.launch import Stage
@@ -21,12 +21,19 @@ from dovetail.cloud.aws.preflight.probes import Probe, probes
 from dovetail.cloud.aws.quotas import STANDARD
 from dovetail.cloud.aws.shapes import EksCluster
 from dovetail.cloud.aws.userdata import Cluster
+from dovetail.cloud.catalog import store
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.cloud.unready import unready_of
 from dovetail.model import labels
 
 _FEW_VCPUS = 64  # a new account has 5
 _NODE_ROLE = re.compile(r"node", re.IGNORECASE)
+
+
+_REFRESH = (
+    "where the price list can be reached: dovetail catalog refresh --region {}; give the file to the "
+    "controller as DOVETAIL_CATALOG"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,7 @@ async def preflight(
     findings += await asyncio.gather(*_permissions(aws, clock, wanted))
     findings += await _queue(aws, wanted.queue)
     findings += await _quotas(aws)
+    findings += _prices(aws.region) if wanted.isolated_vpc else ()
     if cluster is not None:
         for node_class in classes:
             findings += await _class(aws, clock, node_class, cluster)
@@ -67,6 +75,18 @@ def _permissions(aws: Aws, clock: Clock, wanted: Wanted) -> Iterator[Awaitable[F
         unasked = wanted.isolated_vpc and item.call == "pricing.on_demand"
         if not (elsewhere or unasked or item.action in FREE):
             yield _tried(item, tried.get(item.call))
+
+
+def _prices(region: str) -> tuple[Finding, ...]:
+    """What is known without the price list, which isolated VPCs do not reach."""
+    try:
+        prices = [price for _, _, price in store.sold(region)]
+    except InputError as error:
+        return (Finding("prices", "list prices", Verdict.UNSURE, error.message, _REFRESH.format(region)),)
+    if not (unknown := prices.count(0)):
+        return (Finding("prices", "list prices", Verdict.FINE),)
+    detail = f"no price is known of {unknown} of {len(prices)} types in {region}, so they are not bought"
+    return (Finding("prices", "list prices", Verdict.UNSURE, detail, _REFRESH.format(region)),)
 
 
 def _no_identity(error: AwsError) -> Finding:

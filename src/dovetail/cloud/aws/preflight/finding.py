@@ -26,7 +26,7 @@ FAILED = (Verdict.MISSING, Verdict.UNREACHABLE)
 class Finding:
     """`subject` is an IAM action or what is looked for; `remedy` says what to do about a bad verdict."""
 
-    area: str  # identity, permission, endpoint, cluster, queue, tags, class
+    area: str  # identity, permission, endpoint, cluster, queue, prices, tags, class
     subject: str
     verdict: Verdict
     detail: str = ""

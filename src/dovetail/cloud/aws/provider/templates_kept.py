@@ -24,6 +24,7 @@ class KeptTemplates:
         self._cluster = cluster
         self._used: dict[str, int] = {}  # of those that exist: when they were last needed
         self._making: dict[str, asyncio.Task[None]] = {}
+        self._missing: set[str] = set()  # looked for and not there; making them failed so far
         self._known_all = False
 
     async def ensure(self, templates: Iterable[Template], launch: Launch) -> None:
@@ -48,6 +49,7 @@ class KeptTemplates:
     async def sweep(self) -> None:
         """Delete the cluster's templates that were not needed for an hour. Raises AwsError."""
         now = self._clock.now()
+        self._missing.clear()  # what was looked for long ago says nothing
         if not self._known_all:
             tags = (Filter("tag:eks:eks-cluster-name", (self._cluster,)),)
             for found in await self._ec2.describe_launch_templates(tags):
@@ -66,8 +68,11 @@ class KeptTemplates:
     async def _make(self, template: Template, launch: Launch) -> None:
         try:
             named = (Filter("launch-template-name", (template.name,)),)
-            if not await self._ec2.describe_launch_templates(named):
+            # A throttled launch comes again at once for each claim: looking anew would only add to the load.
+            if template.name in self._missing or not await self._ec2.describe_launch_templates(named):
+                self._missing.add(template.name)
                 await self._create(template, launch)
+            self._missing.discard(template.name)
             self._used[template.name] = self._clock.now()
         finally:
             del self._making[template.name]

@@ -82,6 +82,15 @@ def bottlerocket(node: Bootstrap) -> str:
     return toml.write({"settings": {name: settings[name] for name in sorted(settings)}})
 
 
+def left_out(custom: str) -> list[str]:
+    """Names in settings.kubernetes that the image does not know. Raises InputError as `bottlerocket` does."""
+    settings = _own_settings(custom)
+    commands = _own_table(settings, "bootstrap-commands")
+    for name in commands:
+        _command(commands, name)
+    return [name for name in _own_kubernetes(settings) if name not in KUBERNETES]
+
+
 def _own_settings(custom: str) -> dict[str, Any]:
     try:
         return _table(tomllib.loads(custom), "settings", "settings")

@@ -62,16 +62,18 @@ def read(text: str, doing: str, faults: Faults) -> list[Part]:
     outer = message_from_string(text)
     headers, _, body = text.partition("\n\n")
     if any(isinstance(defect, MissingHeaderBodySeparatorDefect) for defect in outer.defects):
-        line = next(
-            line for line in headers.split("\n") if ":" not in line and not line.startswith((" ", "\t"))
+        number, line = next(
+            (number, line)
+            for number, line in enumerate(headers.split("\n"), 1)
+            if ":" not in line and not line.startswith((" ", "\t"))
         )
-        raise _broken(f"{doing} malformed header line: {line}")
+        raise _broken(f"{doing} malformed header line: {line}", number)
     boundary = _boundary(outer, doing, faults)
     try:
         return [_part(section) for section in _sections(body, boundary)]
     except _Unfinished as unfinished:
         rest = f"{unfinished}, " if faults.content else ""
-        raise _broken(f"{doing} {faults.content}{rest}unexpected EOF") from None
+        raise _broken(f"{doing} {faults.content}{rest}unexpected EOF", len(text.splitlines())) from None
 
 
 def write(parts: Iterable[Part]) -> str:
@@ -132,5 +134,5 @@ def _canonical(name: str) -> str:
     return "-".join(word.capitalize() for word in name.split("-"))
 
 
-def _broken(message: str) -> InputError:
-    return InputError(message, path=_PATH, remedy=_REMEDY)
+def _broken(message: str, line: int | None = None) -> InputError:
+    return InputError(message, line=line, path=_PATH, remedy=_REMEDY)

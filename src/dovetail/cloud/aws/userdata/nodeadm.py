@@ -10,10 +10,11 @@ from dovetail.api.core import Taint
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.userdata import mime
 from dovetail.cloud.aws.userdata.bootstrap import Bootstrap
+from dovetail.cloud.aws.userdata.nodeconfig import GENERATED
 from dovetail.cloud.aws.userdata.scripts import node_labels
 
 _TEXT = "tag:yaml.org,2002:str"
-_NODE_CONFIG = "application/node.eks.aws"
+NODE_CONFIG = "application/node.eks.aws"
 _FAULTS = mime.Faults(no_type="archive doesn't have Content-Type header,", content="parsing content, ")
 
 
@@ -34,43 +35,27 @@ def al2023(node: Bootstrap) -> str:
 
     Raises InputError for a broken archive, and where the cluster's CIDR is not known yet.
     """
-    config = "# Karpenter Generated NodeConfig\n" + _written(_node_config(node))
-    ours = mime.Part.of(_NODE_CONFIG, config)
-    return mime.write((*_own_parts(node.custom), ours))
+    config = GENERATED + _written(_node_config(node))
+    ours = mime.Part.of(NODE_CONFIG, config)
+    return mime.write((*own_parts(node.custom), ours))
 
 
-def misread(custom: str) -> str:
-    """Why a NodeConfig of the user's own cannot be read, such as "line 3: ..."; "" if each can.
-
-    Rendering takes such a text for a script. Raises InputError for a broken archive.
-    """
-    meant = not mime.is_archive(custom) and _means_document(custom)
-    for part in _own_parts(custom):
-        if meant or part.content_type.startswith(_NODE_CONFIG):
-            try:
-                list(yaml.safe_load_all(part.body))
-            except yaml.MarkedYAMLError as error:
-                mark = error.problem_mark
-                return f"line {mark.line + 1}: {error.problem}" if mark else str(error.problem)
-            except (yaml.YAMLError, ValueError) as error:
-                return str(error).splitlines()[0]
-    return ""
-
-
-def _means_document(text: str) -> bool:
+def means_document(text: str) -> bool:
+    """True iff somebody wrote a NodeConfig, whether or not it can be read."""
     lines = [line.strip() for line in text.splitlines()]
     named = any(line.startswith("apiVersion:") and "node.eks.aws/" in line for line in lines)
     return named and not text.startswith("#!")
 
 
-def _own_parts(custom: str) -> list[mime.Part]:
+def own_parts(custom: str) -> list[mime.Part]:
+    """What the image makes of the user's own text. Raises InputError for a broken archive."""
     if not custom:
         return []
     if mime.is_archive(custom):
         parts = mime.read(custom, "parsing custom UserData,", _FAULTS)
         return [mime.Part.of(part.content_type, part.body) for part in parts]
     # Broken YAML goes to the shell without complaint, as Karpenter has it.
-    return [mime.Part.of(_NODE_CONFIG, custom) if _is_document(custom) else mime.Part.shell(custom)]
+    return [mime.Part.of(NODE_CONFIG, custom) if _is_document(custom) else mime.Part.shell(custom)]
 
 
 def _is_document(text: str) -> bool:

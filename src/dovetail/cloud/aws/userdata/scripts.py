@@ -24,10 +24,15 @@ _NUMBERS = (
 
 def al2(node: Bootstrap) -> str:
     """A MIME archive: the class's own parts, then the script. Raises InputError for a broken archive."""
-    parts = [mime.Part.shell(node.custom)] if node.custom else []
-    if mime.is_archive(node.custom):
-        parts = mime.read(node.custom, "parsing custom user data input", _AL2_FAULTS)
-    return mime.write((*parts, mime.Part.shell("\n".join(_bootstrap_script(node)))))
+    ours = mime.Part.shell("\n".join(_bootstrap_script(node)))
+    return mime.write((*own_parts(node.custom), ours))
+
+
+def own_parts(custom: str) -> list[mime.Part]:
+    """What AL2 makes of the user's own text. Raises InputError for a broken archive."""
+    if mime.is_archive(custom):
+        return mime.read(custom, "parsing custom user data input", _AL2_FAULTS)
+    return [mime.Part.shell(custom)] if custom else []
 
 
 def windows(node: Bootstrap) -> str:

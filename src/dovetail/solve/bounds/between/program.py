@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from dovetail.solve.bounds.between.affinities import apart, together
 from dovetail.solve.bounds.between.berths import shared_out
 from dovetail.solve.bounds.between.loads import Enumeration, Loads, Program
 from dovetail.solve.bounds.between.rows import Rows
+from dovetail.solve.bounds.between.singles import cramped, split
 from dovetail.solve.bounds.between.spreads import Spreads
 from dovetail.solve.bounds.between.terrain import Terrain, terrain_of
 from dovetail.solve.bounds.between.ways import add_ways
@@ -35,6 +36,7 @@ _UNITS = 4  # of work per factor of a program, to write it down
 # Units of work between two questions of the solver: measured, 0.5 to 2 times that.
 _FEWEST, _PER_FACTOR = 400, 0.6
 _SHARE = 0.7  # of the work left, for solving one
+_SHARE_AGAIN = 0.5  # the same where some sites have been split into single nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,21 @@ class Ruled:
     settled: bool = False  # True iff loads were chosen from
 
 
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """What is to be told apart in the next program: so many nodes of these sites."""
+
+    terrain: Terrain
+    nodes: Mapping[int, int]
+
+
+_Key = tuple[tuple[int, int, int, int], ...]  # kinds, and how many pods
+
+
+def _key(found: Kinds) -> _Key:
+    return tuple((*kind, len(pods)) for kind, pods in found.items())
+
+
 def small(feasible: Mask) -> bool:
     """True iff a program for these shapes (S, C) might be small enough; much of it is dominated."""
     return feasible.size <= _MOST_SIZE and int(np.count_nonzero(feasible)) <= _MOST_FEASIBLE
@@ -68,7 +85,8 @@ class Between:
     def __init__(self, world: World, columns: Columns) -> None:
         self._world = world
         self._columns = columns
-        self._known: dict[tuple[tuple[int, int, int, int], ...], Ruled] = {}
+        self._known: dict[_Key, Ruled] = {}
+        self._next: dict[_Key, _Next] = {}
         self.spent = 0  # units of work
         # Per shape, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
@@ -84,36 +102,63 @@ class Between:
         size = len(shapes) * len(self._columns.price)
         if size > _MOST_SIZE or not any(shape.involved for shape in shapes):
             return 0
-        key = tuple((*kind, len(pods)) for kind, pods in found.items())
+        key = _key(found)
         if key not in self._known and work.left:
             begun = work.used
             terrain = terrain_of(self._world, self._columns, free, found)
             work.spend(terrain.feasible.size)
-            self._known[key] = ruled = self._solved(terrain, price)
-            self.targets = ruled.targets or self.targets
-            self.berths = ruled.berths or self.berths
+            self._note(key, *self._solved(terrain, price))
             self.spent += work.used - begun
         return self._known.get(key, Ruled()).bound
 
-    def _solved(self, terrain: Terrain, price: int) -> Ruled:
+    def deeper(self, found: Kinds, price: int) -> int:
+        """The same bound once more, with nodes one by one where the last answer has too much on several.
+
+        0 where there is nothing more to be told.
+        """
+        key, work = _key(found), self._world.work
+        if key not in self._next or not work.left:
+            return 0
+        begun, last = work.used, self._next.pop(key)
+        rows = program(self._world, split(last.terrain, last.nodes))
+        work.spend(rows.size * _UNITS)
+        self._note(key, *self._by_sites(rows, price, _SHARE_AGAIN))
+        self.spent += work.used - begun
+        return self._known[key].bound
+
+    def _note(self, key: _Key, ruled: Ruled, following: _Next | None) -> None:
+        known = self._known.get(key, Ruled())
+        self._known[key] = replace(ruled, bound=max(ruled.bound, known.bound))
+        self.targets = ruled.targets or self.targets
+        self.berths = ruled.berths or self.berths
+        if following is not None:
+            self._next[key] = following
+
+    def _solved(self, terrain: Terrain, price: int) -> tuple[Ruled, _Next | None]:
         work = self._world.work
         if np.count_nonzero(terrain.feasible) > _MOST_CELLS:
-            return Ruled()
+            return Ruled(), None
         rows = program(self._world, terrain)
         work.spend(rows.size * _UNITS)
         if not work.left:
-            return Ruled()
+            return Ruled(), None
         loads = Enumeration(rows, price, work).run()
         known = Ruled() if loads is None else self._by_loads(rows, loads, price)
         if known.bound >= price * _CLOSE or known.settled or not work.left:
-            return known
-        below = price / NANO_DOLLARS * _LESS
-        answer = minimum(rows.model(), work, check=_check(rows.size), share=_SHARE, below=below)
-        bound = max(known.bound, _in_nano(answer.bound))
-        if answer.values is None:
-            return Ruled(bound)
-        berths = tuple(self._berths(rows, shared_out(rows, answer.values)))
-        return Ruled(bound, _targets(rows, answer.values), berths)
+            return known, None
+        ruled, following = self._by_sites(rows, price, _SHARE)
+        return replace(ruled, bound=max(ruled.bound, known.bound)), following
+
+    def _by_sites(self, rows: Rows, price: int, share: float) -> tuple[Ruled, _Next | None]:
+        """By nodes per site; and what to tell apart if an answer has too much on several nodes of one."""
+        work, below = self._world.work, price / NANO_DOLLARS * _LESS
+        answer = minimum(rows.model(), work, check=_check(rows.size), share=share, below=below)
+        bound, values = max(0, min(price, _in_nano(answer.bound))), answer.values
+        if values is None:
+            return Ruled(bound), None
+        singles = cramped(rows, values) if answer.bound >= rows.cost(values) * _CLOSE else {}
+        berths = tuple(self._berths(rows, shared_out(rows, values)))
+        return Ruled(bound, _targets(rows, values), berths), _Next(rows.terrain, singles) if singles else None
 
     def _by_loads(self, rows: Rows, loads: Loads, price: int) -> Ruled:
         """By all loads that a plan for less than `price` could use."""

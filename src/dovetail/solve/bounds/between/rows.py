@@ -41,7 +41,7 @@ class Rows:
         ]
         for kind, row in enumerate(self.pods):
             for site in row:
-                if site >= terrain.bought:
+                if terrain.most[site] == 1:
                     self._upper[row[site]] = float(self.copies[kind, site])
 
     @property
@@ -58,6 +58,10 @@ class Rows:
     def variables(self) -> int:
         """How many there are."""
         return len(self._price)
+
+    def cost(self, values: Floats) -> float:
+        """What an answer costs, in dollars per hour."""
+        return float(np.dot(self._price, values)) / NANO_DOLLARS
 
     def open(self) -> Mask:
         """(S, K): where pods of a kind may be."""

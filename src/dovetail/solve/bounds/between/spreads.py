@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.bounds.between.rows import Rows
+from dovetail.solve.bounds.between.rows import Rows, Terms
 from dovetail.solve.bounds.node_rules import alike, endless
 from dovetail.solve.supply.world import World
 
@@ -66,7 +66,7 @@ class Spreads:
         total = int(terrain.demand[owners].sum())
         for here, runs in hosts.items():
             mine = rows.count(owners, [here])
-            if not mine or (runs <= min(hosts.values()) and runs < most):
+            if not mine:
                 continue
             if full:
                 # A new host has `maxSkew` of them at most, in the end.
@@ -78,11 +78,25 @@ class Spreads:
                     terms = {**rows.count(counted, [there], -1.0), **mine}
                     gap = max(0.0, float(total + ahead - most)) if ahead > most else 0.0
                     rows.at_most({**terms, some: gap} if gap else terms, most - ahead + gap)
-            # Each new host must have so many before one more of them goes here.
-            least = float(max(0, runs + 1 - most))
-            for site in self._sure(index, owners) if least else ():
+            self._behind(index, owners, mine, runs)
+
+    def _behind(self, index: int, owners: Sequence[int], mine: Terms, runs: int) -> None:
+        """Each new host must have so many before the next one goes to an existing host, where `runs` run."""
+        rows, terrain = self._rows, self._rows.terrain
+        most = self._world.topology.groups[index].id.max_skew
+        counted = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+        total = float(terrain.demand[owners].sum())
+        sites = list(self._sure(index, owners))
+        for number in range(max(1, most + 1 - runs), 2 * most + 1 - runs) if sites else ():
+            if number > total:
+                break
+            least, enough = float(runs + number - most), rows.flag()
+            rows.at_most({**mine, enough: number - 1 - total}, number - 1)
+            for site in sites:
+                # There are no more nodes than pods, whoever these are.
+                gap = least * min(float(terrain.demand.sum()), float(terrain.most[site]))
                 bought = {rows.nodes[site]: least, **rows.count(counted, [site], -1.0)}
-                rows.at_most({**bought, some: least * total}, least * total)
+                rows.at_most({**bought, enough: gap}, gap)
 
     def _hosts(self, index: int, owners: Sequence[int]) -> dict[int, int]:
         """Existing nodes that count for all owners, by site: how many such pods run there."""

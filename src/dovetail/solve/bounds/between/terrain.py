@@ -43,6 +43,10 @@ class Counting:
     never: Mask  # it does not count them
     foreign: Mask  # nor do they show that the domain is there: labels that are known keep them out
 
+    def of(self, some: Amounts) -> Counting:
+        """Of some of the sites."""
+        return Counting(self.surely[some], self.never[some], self.foreign[some])
+
     def cut(self, some: Amounts, nodes: Counting) -> Counting:
         """Some of the sites, then nodes."""
         return Counting(

@@ -1,0 +1,106 @@
+"""Words that the command line does not know, told like all wrong input: what, where, what is valid."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args, get_origin
+
+from cyclopts import (
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+from cyclopts.exceptions import RepeatArgumentError, UnknownCommandError
+from cyclopts.token import Token
+
+from dovetail.base.errors import InputError
+
+_NUMBERS = {int: "a whole number", float: "a number"}
+
+
+def misuse(error: CycloptsError) -> InputError:
+    """The same complaint in our words."""
+    for kind, told in _TOLD:
+        if isinstance(error, kind):
+            return told(error)
+    error.verbose = False
+    return InputError(" ".join(str(error).split()), remedy=_help(error))
+
+
+def _help(error: CycloptsError) -> str:
+    words = " ".join(("dovetail", *(error.command_chain or ())))
+    return f"{words} --help tells what is valid"
+
+
+def _name(error: CycloptsError, token: Token | None) -> str:
+    """The flag as it was written, the variable, or the argument's own name."""
+    written = (token.keyword if token else None) or getattr(error, "keyword", None)
+    return str(written or (error.argument.name if error.argument else ""))
+
+
+def _wrong_value(error: Any) -> InputError:
+    value = error.token.value if error.token else ""
+    source = _name(error, error.token)
+    if get_origin(error.target_type) is Literal:
+        valid = [str(word) for word in get_args(error.target_type)]
+        return InputError(
+            f"{value!r} is not valid", source=source, remedy=f"choose one of {', '.join(valid)}"
+        )
+    if error.target_type is bool:
+        return InputError(f"{value!r} is not valid", source=source, remedy="give true or false")
+    kind = _NUMBERS.get(error.target_type, "valid")
+    return InputError(f"{value!r} is not {kind}", source=source, remedy=_help(error))
+
+
+def _no_value(error: Any) -> InputError:
+    name = error.argument.name
+    if error.keyword:
+        return InputError(
+            "needs a value", source=error.keyword, remedy=f"give {error.keyword}=VALUE; {_help(error)}"
+        )
+    for word in error.unused_tokens or ():
+        if difflib.get_close_matches(word.partition("=")[0], error.argument.names, n=1):
+            return InputError(
+                "there is no such flag", source=word, remedy=f"did you mean {name}? {_help(error)}"
+            )
+    return InputError("is missing", source=name, remedy=_help(error))
+
+
+def _unknown_flag(error: Any) -> InputError:
+    given = (error.token.keyword or error.token.value).partition("=")[0]
+    known = [name for argument in error.argument_collection for name in argument.names if argument.parse]
+    return InputError("there is no such flag", source=given, remedy=_meant(given, known, _help(error)))
+
+
+def _unknown_command(error: Any) -> InputError:
+    given = str(error.unused_tokens[0])
+    valid = [name for name in error.app if not name.startswith("-")] if error.app else []
+    choice = f"choose one of {', '.join(valid)}"
+    return InputError("there is no such command", source=given, remedy=_meant(given, valid, choice))
+
+
+def _too_much(error: Any) -> InputError:
+    given = ", ".join(map(repr, error.unused_tokens))
+    return InputError(f"{given}: not expected here", remedy=_help(error))
+
+
+def _twice(error: Any) -> InputError:
+    return InputError("given more than once", source=_name(error, error.token), remedy="give it once")
+
+
+def _meant(given: str, known: Sequence[str], otherwise: str) -> str:
+    close = difflib.get_close_matches(given, known, n=1)
+    return f"did you mean {close[0]}? {otherwise}" if close else otherwise
+
+
+_TOLD: tuple[tuple[type[CycloptsError], Callable[[Any], InputError]], ...] = (
+    (CoercionError, _wrong_value),
+    (MissingArgumentError, _no_value),
+    (UnknownOptionError, _unknown_flag),
+    (UnknownCommandError, _unknown_command),
+    (UnusedCliTokensError, _too_much),
+    (RepeatArgumentError, _twice),
+)

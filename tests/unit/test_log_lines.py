@@ -1,0 +1,148 @@
+"""Log lines of a round, word for word, and that nothing is said twice."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from dovetail.controllers.provisioning.remarks import Remarks
+from dovetail.model.problem import Problem
+from dovetail.runtime.process.clock import WallClock
+from dovetail.runtime.process.logs import JsonLines
+from dovetail.solve.plan import Plan, Unschedulable
+from dovetail.testing.problems import instance_types, pod, pool, scenario
+from dovetail.testing.scenarios import to_problem
+
+Document = dict[str, Any]
+
+ZONE = "topology.kubernetes.io/zone"
+SELECTOR = {"labelSelector": {"matchLabels": {"app": "a"}}}
+APART = {
+    "affinity": {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "podAffinityTerm": {"topologyKey": ZONE, **SELECTOR}}
+            ]
+        }
+    }
+}
+SPREAD = {
+    "topologySpreadConstraints": [
+        {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", **SELECTOR}
+    ]
+}
+
+
+class Told:
+    """A log, and its lines since they were last asked for."""
+
+    def __init__(self, level: str = "info") -> None:
+        self._out = StringIO()
+        self.log = JsonLines(WallClock(), level, self._out)
+
+    def lines(self) -> list[Document]:
+        found = [json.loads(line) for line in self._out.getvalue().splitlines()]
+        self._out.seek(0)
+        self._out.truncate()
+        return found
+
+    def messages(self) -> list[str]:
+        return [line["message"] for line in self.lines()]
+
+
+def problem(*rules: Document, pools: tuple[Document, ...] = (pool("one"),)) -> Problem:
+    """With a pod a rule."""
+    pods = [pod(f"p{number}", "a", (1000, 1024), rule) for number, rule in enumerate(rules)]
+    return to_problem(scenario(pods, list(pools), instance_types()))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (problem({}), []),
+        (problem({}, pools=()), ["no dynamic nodepools found"]),
+        (problem({}, pools=(pool("one", limits={"nodes": "0"}),)), ["nodepool node limit reached"]),
+        (
+            problem({}, pools=(pool("one", limits={"cpu": "3"}),)),
+            ["instance types were excluded because they would breach limits"],
+        ),
+        (problem({}, pools=(pool("one", limits={"cpu": "3000"}),)), []),
+        (problem(APART), ["pod(s) have a preferred Anti-Affinity which can prevent consolidation"]),
+        (
+            problem(SPREAD),
+            ["pod(s) have a preferred TopologySpreadConstraint which can prevent consolidation"],
+        ),
+    ],
+)
+def test_what_is_known_before_a_plan_is_said_once(asked: Problem, told: list[str]) -> None:
+    log = Told()
+    remarks = Remarks(log.log)
+    remarks.on_problem(asked)
+    assert log.messages() == told
+    remarks.on_problem(asked)
+    assert log.messages() == []
+
+
+def test_limits_are_told_with_numbers_and_again_once_they_changed() -> None:
+    log = Told()
+    remarks = Remarks(log.log)
+    for cpu in ("3", "3000", "3"):
+        remarks.on_problem(problem({}, pools=(pool("one", limits={"cpu": cpu}),)))
+    first, second = log.lines()
+    types = len(instance_types())
+    assert first["NodePool"] == {"name": "one"} and first["instance-types"] == types
+    assert 0 < first["excluded-instance-types"] < types
+    assert second["excluded-instance-types"] == first["excluded-instance-types"]
+
+
+def test_only_pods_that_are_new_are_named() -> None:
+    log = Told()
+    remarks = Remarks(log.log)
+    remarks.on_problem(problem(APART))
+    remarks.on_problem(problem(APART, APART))
+    assert [line["pods"] for line in log.lines()] == ["default/p0", "default/p1"]
+
+
+def test_pods_without_a_place_are_errors() -> None:
+    log = Told()
+    remarks = Remarks(log.log)
+    asked = problem({})
+    for reason in ("too large", "too large", "no zone"):
+        remarks.on_plan(asked, Plan(unschedulable=(Unschedulable("default/p0", reason),)))
+    first, second = log.lines()
+    assert (first["level"], first["message"]) == ("ERROR", "could not schedule pod")
+    assert first["Pod"] == {"namespace": "default", "name": "p0"}
+    assert (first["error"], second["error"]) == ("too large", "no zone")
+
+
+def test_a_pool_without_types_and_pods_that_are_left_out() -> None:
+    log = Told("debug")
+    remarks = Remarks(log.log)
+    (left_out,) = problem({}).pods
+    for _ in range(2):
+        remarks.on_pool("one", "none left")
+        remarks.on_ignored([(left_out, "no claim")])
+    remarks.on_pool("one", "")
+    skipping, ignoring = log.lines()
+    assert skipping["message"] == "skipping, nodepool requirements filtered out all instance types"
+    assert skipping["NodePool"] == {"name": "one"}
+    assert (ignoring["level"], ignoring["message"], ignoring["error"]) == (
+        "DEBUG",
+        "ignoring pod",
+        "no claim",
+    )
+
+
+def test_a_round_that_buys_nothing_computed_no_nodeclaims() -> None:
+    log = Told()
+    figures = {"pods": 2, "work": 1, "seconds": 0.5, "hourly": 0, "lowerBound": 0, "unschedulable": 0}
+    log.log.record("solve", claims=0, **figures)
+    log.log.record("pods.awaited", nodes=["a"], pods=2)
+    log.log.record("solve", claims=1, **figures)
+    assert log.messages() == [
+        "computed unready node(s) will fit pod(s)",
+        "computed new nodeclaim(s) to fit pod(s)",
+    ]

@@ -1,0 +1,47 @@
+"""Spreads over hostnames where some pods run already: what is proven, and that existing nodes are filled."""
+
+from __future__ import annotations
+
+import pytest
+
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.desk import Desk
+from dovetail.solve.solver import solve
+from dovetail.solve.verify import verify
+from dovetail.solve.work import Work
+from dovetail.testing.problems import instance_types, node, pod, pool, rules, scenario
+from dovetail.testing.scenarios import to_problem
+
+WORK = Budget(work=300_000)
+
+
+def problem(spread: int, others: int) -> Problem:
+    """One pod of `web` runs; more of them are spread over hosts, and `others` fill nodes of their own."""
+    one_host = rules("web", "other")["spread over hosts"]
+    pods = [pod(f"web-{number}", "web", (500, 256), one_host) for number in range(spread)]
+    pods += [pod(f"other-{number}", "other", (3000, 1024), {}) for number in range(others)]
+    runs = pod("web-runs", "web", (100, 64), one_host)
+    runs["spec"]["nodeName"] = "node-a"
+    there = node("node-a", "zone-a", 4)
+    return to_problem(scenario(pods, [pool("general")], instance_types(), nodes=[there], bound=[runs]))
+
+
+@pytest.mark.parametrize(("spread", "others"), [(1, 6), (2, 6), (3, 3), (4, 1)])
+def test_no_bound_exceeds_a_plan(spread: int, others: int) -> None:
+    """Whatever price the bound is asked for: it must not tell that there is nothing below a higher one."""
+    given = problem(spread, others)
+    plan = solve(given, WORK)
+    assert verify(given, plan) == ()
+    assert not plan.unschedulable
+    desk = Desk(given, Work(WORK))
+    kinds = {(shape.index, 0, 0): list(shape.pods) for shape in desk.world.shapes}
+    bound = desk.between.bound(desk.world.nodes.room.copy(), kinds, plan.cost.hourly * 3)
+    assert 0 < bound <= plan.cost.hourly
+
+
+def test_existing_nodes_are_filled_once_new_ones_hold_as_many() -> None:
+    given = problem(4, 1)
+    plan = solve(given, WORK)
+    assert verify(given, plan) == ()
+    assert len(plan.claims) == 3
+    assert sum(name.startswith("default/web") for name in plan.existing["node-a"]) == 1
