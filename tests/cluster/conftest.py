@@ -14,6 +14,7 @@ from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import write
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.helm import CHARTS
+from tests.cluster.running import eventually
 from tests.cluster.world import ACCOUNT_SPACE, World, node_class
 
 
@@ -26,10 +27,17 @@ def api_server() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[ControlPlane]:
-    """A whole cluster: controllers, scheduler, and kwok for its nodes."""
+def whole() -> Iterator[ControlPlane]:
     with ControlPlane(build()) as plane:
         yield plane
+
+
+@pytest.fixture(scope="module")
+def cluster(whole: ControlPlane) -> Iterator[ControlPlane]:
+    """A whole cluster: controllers, scheduler, and kwok for its nodes. A module leaves it as it found it."""
+    yield whole
+    left = ("kubectl", "get", "nodepools,nodeclaims,nodes,kwoknodeclasses,ec2nodeclasses", "-o", "name")
+    eventually(lambda: whole.run(*left), lambda found: found == "", seconds=30)
 
 
 @pytest.fixture
@@ -40,14 +48,14 @@ def prepared(cluster: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture(scope="session")
-def account(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def account(whole: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The kubeconfig of the account that the chart makes for the controller."""
     name = ("--set", "fullnameOverride=e2e", "--set", "serviceAccount.name=e2e")
     settings = ("--set", "settings.provider=kwok", "--set", "replicas=0", "--skip-crds")
     where = ("--namespace", ACCOUNT_SPACE, "--create-namespace")
-    cluster.run("helm", "install", "e2e", str(CHARTS / "dovetail"), *where, *name, *settings)
-    token = cluster.run("kubectl", "-n", ACCOUNT_SPACE, "create", "token", "e2e", "--duration=2h").strip()
-    config = json.loads(cluster.kubeconfig.read_text())
+    whole.run("helm", "install", "e2e", str(CHARTS / "dovetail"), *where, *name, *settings)
+    token = whole.run("kubectl", "-n", ACCOUNT_SPACE, "create", "token", "e2e", "--duration=2h").strip()
+    config = json.loads(whole.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
     return write(tmp_path_factory.mktemp("account") / "kubeconfig", config)
 

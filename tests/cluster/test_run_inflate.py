@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.processes import write
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually
@@ -59,6 +64,14 @@ spec:
       containers:
       - {name: inflate, image: "registry.k8s.io/pause:3.7", resources: {requests: {cpu: "1"}}}
 """
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[ControlPlane]:
+    """A cluster of its own: what these tests leave, as a newcomer would, is in nobody's way."""
+    with ControlPlane(build()) as plane:
+        define(plane)
+        yield plane
 
 
 def kubectl(plane: ControlPlane, *arguments: str, stdin: str = "") -> Any:

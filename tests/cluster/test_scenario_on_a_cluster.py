@@ -44,11 +44,12 @@ def test_both_runs_are_told_and_nothing_is_left(empty: ControlPlane) -> None:
     done = simulate(empty, str(EXAMPLES / "zones"), "-o", "json", "--until", "2m")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    # How long pods waited depends on what else the machine does: benchmarks compare that.
+    # How long pods waited, and which were seen together, depends on what else the machine does.
     found = {row["figure"]: row for row in told["comparison"]}
     assert found["pods bound"]["simulated"] == found["pods bound"]["cluster"]
-    assert found["peak nodes"]["close"], told["comparison"]
-    assert set(found) >= {"pending p50", "pending p90", "node-hours", "cost"}
+    assert set(found) == {"pods bound", "pending p50", "pending p90", "peak nodes", "node-hours", "cost"}
+    for bought in ("peak nodes", "node-hours", "cost"):
+        assert 0.5 <= found[bought]["cluster"] / found[bought]["simulated"] <= 2, told["comparison"]
     assert told["cluster"]["pods"]["unbound"] == told["simulated"]["pods"]["unbound"] == 0
     assert told["cluster"]["violations"] == []
     kinds = "nodes,nodepools,nodeclaims,ec2nodeclasses,deployments,pods"
