@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from dovetail.api.schema import Schema, join, unknown_fields
 from dovetail.api.scheme import BY_GVK
 from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import Cause, InputError, Invalid
+from dovetail.base.guess import nearest
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SCENARIOS = "simulation.dovetail.dev/"
@@ -69,7 +69,7 @@ def _files(path: Path) -> Iterator[Path]:
 def _similar_path(path: Path) -> str:
     if not path.parent.is_dir():
         return f"{path.parent} is no folder either"
-    near = difflib.get_close_matches(path.name, sorted(child.name for child in path.parent.iterdir()), n=1)
+    near = nearest(path.name, sorted(child.name for child in path.parent.iterdir()))
     return f"did you mean {path.parent / near[0]}?" if near else f"look into {path.parent.resolve()}"
 
 
@@ -157,9 +157,7 @@ def _broken_rules(causes: tuple[Cause, ...], located: Located, source: str) -> I
 
 def _unknown_field(schema: Schema, path: str, located: Located, source: str) -> InputError:
     parent, key, known = _known_names(schema, path, located.value)
-    near = difflib.get_close_matches(key, known, n=1) or [
-        name for name in known if name.lower() == key.lower()
-    ]
+    near = nearest(key, known) or [name for name in known if name.lower() == key.lower()]
     hint = f"; did you mean {near[0]}?" if near else ""
     return InputError(
         f"unknown field {key}{hint}",
@@ -206,7 +204,7 @@ def _unknown_kind(located: Located, source: str) -> InputError:
     if versions:
         message = f"{kind} has no version {version!r}; did you mean {versions[0]}?"
         return InputError(message, source=source, line=located.line_of("apiVersion"), path="apiVersion")
-    near = difflib.get_close_matches(str(kind), [name for _, name in known], n=1)
+    near = nearest(str(kind), [name for _, name in known])
     hint = f"; did you mean {near[0]}?" if near else ""
     return InputError(
         f"unknown kind {kind!r} of {version}{hint}",

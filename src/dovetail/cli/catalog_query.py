@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from dovetail.base.errors import InputError
+from dovetail.base.guess import meant
 from dovetail.cloud.catalog.capacity import AMD_GPU, GAUDI, NVIDIA_GPU
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, parse_dollars
@@ -83,10 +83,7 @@ def known(flag: str, values: Iterable[str], valid: Collection[str]) -> tuple[str
     chosen = tuple(values)
     for value in chosen:
         if value not in valid:
-            guesses = difflib.get_close_matches(value, valid, n=3)
-            remedy = (
-                f"did you mean {' or '.join(guesses)}?" if guesses else f"valid: {', '.join(sorted(valid))}"
-            )
+            remedy = meant(value, valid, f"valid: {', '.join(sorted(valid))}", most=3)
             raise InputError(f"no type here has {value!r}", source=flag, remedy=remedy)
     return chosen
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -14,6 +13,7 @@ from rich.progress import Progress
 from dovetail.api.core import Pod
 from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
+from dovetail.base.guess import meant, nearest
 from dovetail.cli import explain_cost_output as cost_output
 from dovetail.cli import explain_node_output as node_output
 from dovetail.cli import explain_output
@@ -112,7 +112,7 @@ def node(
     answer, _ = answered(problem, question.longest())
     names = node_names(problem, answer)
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=3) or names[:3]
+        near = nearest(name, names, most=3) or names[:3]
         remedy = (
             f"did you mean {' or '.join(near)}?" if near else "the plan buys nothing, and no node is given"
         )
@@ -136,10 +136,7 @@ def _tell_history(path: Path, name: str, timezone: str, output: str) -> None:
     moments = past.history(records, name)
     if not moments:
         known = past.names(records)
-        near = difflib.get_close_matches(name, known, n=3)
-        remedy = (
-            f"did you mean {' or '.join(near)}?" if near else f"it tells of {', '.join(known[:3]) or 'none'}"
-        )
+        remedy = meant(name, known, f"it tells of {', '.join(known[:3]) or 'none'}", most=3)
         raise InputError(f"there is no node {name} in the log", source=str(path), remedy=remedy)
     table = new_table(f"What happened to {name}")
     table.add_column("Time", no_wrap=True)
@@ -215,6 +212,6 @@ def _near(key: str, names: list[str]) -> list[str]:
     for name in names:
         by_name.setdefault(name.partition("/")[2], []).append(name)
     begun = [name for name in sorted(by_name) if wanted and name.startswith(f"{wanted}-")]
-    close = difflib.get_close_matches(wanted, sorted(by_name), n=3)
+    close = nearest(wanted, sorted(by_name), most=3)
     close = [wanted] if wanted in by_name else begun[:3] or close
     return [name for each in close for name in by_name[each]][:3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
@@ -17,6 +16,7 @@ from cyclopts.exceptions import RepeatArgumentError, UnknownCommandError
 from cyclopts.token import Token
 
 from dovetail.base.errors import InputError
+from dovetail.base.guess import meant, nearest
 
 _NUMBERS = {int: "a whole number", float: "a number"}
 
@@ -62,7 +62,7 @@ def _no_value(error: Any) -> InputError:
             "needs a value", source=error.keyword, remedy=f"give {error.keyword}=VALUE; {_help(error)}"
         )
     for word in error.unused_tokens or ():
-        if difflib.get_close_matches(word.partition("=")[0], error.argument.names, n=1):
+        if nearest(word.partition("=")[0], error.argument.names):
             return InputError(
                 "there is no such flag", source=word, remedy=f"did you mean {name}? {_help(error)}"
             )
@@ -92,8 +92,7 @@ def _twice(error: Any) -> InputError:
 
 
 def _meant(given: str, known: Sequence[str], otherwise: str) -> str:
-    close = difflib.get_close_matches(given, known, n=1)
-    return f"did you mean {close[0]}? {otherwise}" if close else otherwise
+    return f"{meant(given, known)} {otherwise}".lstrip()
 
 
 _TOLD: tuple[tuple[type[CycloptsError], Callable[[Any], InputError]], ...] = (

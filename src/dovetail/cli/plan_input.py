@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from dovetail.api.workloads import (
     StorageClass,
 )
 from dovetail.base.errors import InputError
+from dovetail.base.guess import meant
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.validation import faults
 from dovetail.cloud.catalog.file import read_instance_types
@@ -165,13 +165,11 @@ def _refuse_missing_class(manifest: Manifest, classes: Mapping[str, Manifest]) -
     reference = manifest.object.spec.template.spec.node_class_ref
     if reference.kind == EC2NodeClass.KIND and reference.name in classes:
         return
-    near = difflib.get_close_matches(reference.name, sorted(classes), n=1)
     if reference.kind != EC2NodeClass.KIND:
         remedy = "with --region, classes are of kind EC2NodeClass; with --instance-types, any kind will do"
-    elif near:
-        remedy = f"did you mean {near[0]}?"
     else:
-        remedy = f"add the {reference.kind} {reference.name} to the manifests, or use --instance-types FILE"
+        add = f"add the {reference.kind} {reference.name} to the manifests, or use --instance-types FILE"
+        remedy = meant(reference.name, classes, add)
     raise InputError(
         f"NodePool {manifest.object.metadata.name} names the {reference.kind} {reference.name}, "
         "which is not among the manifests",

@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 
 from cyclopts import Parameter
 
+from dovetail.api.karpenter.nodepool_schema import NODES_OR_SHARE
 from dovetail.base.errors import InputError
 from dovetail.cli.run_environment import Bool, from_environment
 from dovetail.controllers.brakes.brakes import BrakeOptions
@@ -23,7 +24,6 @@ from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.units.duration import parse_duration
 
 T = TypeVar("T")
-_SHARE = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")  # as the nodes of a NodePool's budget
 
 _GATES = {
     "NodeRepair": "node_repair",
@@ -204,7 +204,7 @@ class Flags:
         return read_pause(self.pause)
 
     def _forceful(self) -> str:
-        if self.forceful_budget and not _SHARE.fullmatch(self.forceful_budget):
+        if self.forceful_budget and not re.fullmatch(NODES_OR_SHARE, self.forceful_budget):
             raise InputError(
                 f"{self.forceful_budget!r} is not valid",
                 source="--forceful-budget",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
+from dovetail.base.guess import nearest
 from dovetail.cloud.provider import NodeClassResolution, Unready
 
 
@@ -32,7 +32,7 @@ def near_miss(terms: Iterable[SelectorTerm], existing: tuple[str, ...]) -> str:
     """ " (found key X)" for an existing tag key that looks like a selected one that does not exist, or ""."""
     wanted = sorted({key for term in terms for key in term.tags if key not in existing})
     for key in wanted:
-        close = difflib.get_close_matches(key, existing, n=1, cutoff=0.8)
+        close = nearest(key, existing, alike=0.8)
         if close:
             return f" (found key {close[0]!r}, but the selector asks for {key!r})"
     return ""

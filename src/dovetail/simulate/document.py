@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 
 from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import InputError
+from dovetail.base.guess import nearest
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -70,7 +70,7 @@ class Document:
 
 def suggest(word: str, choices: tuple[str, ...]) -> str:
     """ "; did you mean 'x'?" when one choice is near, else what is valid."""
-    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    near = nearest(word, choices)
     if near:
         return f"; did you mean {near[0]!r}?"
     return f"; valid are {', '.join(choices)}" if choices else ""

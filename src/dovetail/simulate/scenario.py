@@ -236,8 +236,8 @@ def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ..
     )
     found.append(Assumption("spot prices", "estimated per family and zone, not published ones", "default"))
     region = scenario.file.region
-    prices = [price for _, _, price in store.sold(region)] if region in store.regions() else []
-    if unknown := prices.count(0):
-        text = f"unknown of {unknown} of {len(prices)} types in {region}, which are not bought"
+    unknown, of = store.unpriced(region) if region in store.regions() else (0, 0)
+    if unknown:
+        text = f"unknown of {unknown} of {of} types in {region}, which are not bought"
         found.append(Assumption("on-demand prices", text, "default"))
     return tuple(found)

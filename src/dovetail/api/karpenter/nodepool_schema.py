@@ -18,6 +18,8 @@ from dovetail.api.karpenter.common_schema import (
 from dovetail.api.rules import on_update, rule
 from dovetail.api.schema import Schema
 
+NODES_OR_SHARE = r"^((100|[0-9]{1,2})%|[0-9]+)$"  # "5" or "10%", as the nodes of a budget
+
 
 @on_update(
     "Cannot transition NodePool between static (replicas set) "
@@ -57,7 +59,7 @@ _BUDGET = Schema(
         "nodes": Schema(
             type="string",
             default="10%",
-            pattern=r"^((100|[0-9]{1,2})%|[0-9]+)$",
+            pattern=NODES_OR_SHARE,
             hint='a number of nodes such as "5" or a share such as "10%"',
         ),
         "reasons": Schema(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.errors import InputError
+from dovetail.base.guess import meant
 from dovetail.cloud.aws.kubelet_fields import FIELDS, PASSED_ON, RESERVABLE, SIGNALS, misfit
 from dovetail.cloud.aws.userdata import MOST_BYTES, Cluster, Machine, bootstrap, render
 from dovetail.cloud.aws.userdata.check import remarks
@@ -67,8 +67,8 @@ def _configuration(kubelet: Mapping[str, Any]) -> Iterator[str]:
     """Fields and their types."""
     for name, value in kubelet.items():
         if name not in FIELDS:
-            near = difflib.get_close_matches(name, FIELDS, n=1)
-            yield f'{_PATH}: unknown field "{name}"' + (f", did you mean {near[0]}?" if near else "")
+            guess = meant(name, FIELDS)
+            yield f'{_PATH}: unknown field "{name}"' + (f", {guess}" if guess else "")
         elif name == "registerWithTaints":
             yield f"{_PATH}.{name} can't be set: taints are those of the NodePool"
         elif (wanted := misfit(FIELDS[name], value)) and not _depends(name, value):

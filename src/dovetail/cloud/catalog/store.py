@@ -5,7 +5,6 @@ The packaged file is made by scripts/make_catalog.py.
 
 from __future__ import annotations
 
-import difflib
 import gzip
 from collections.abc import Iterator
 from functools import lru_cache
@@ -14,6 +13,7 @@ from importlib import resources
 import msgspec
 
 from dovetail.base.errors import InputError
+from dovetail.base.guess import meant
 from dovetail.cloud.catalog.live import LiveRegion
 from dovetail.cloud.catalog.records import Accelerator, Gpu, Neuron, TypeRecord
 
@@ -77,12 +77,8 @@ def region(name: str) -> RegionRecord:
         return _as_packaged(_LIVE[name])
     raw = load().regions.get(name)
     if raw is None:
-        guesses = difflib.get_close_matches(name, regions(), n=3, cutoff=0.6)
-        guess = f"did you mean {' or '.join(guesses)}? " if guesses else ""
-        raise InputError(
-            f"there is no region {name!r} in the catalogue",
-            remedy=f"{guess}known regions: {', '.join(regions())}",
-        )
+        remedy = f"{meant(name, regions(), most=3)} known regions: {', '.join(regions())}"
+        raise InputError(f"there is no region {name!r} in the catalogue", remedy=remedy.lstrip())
     return msgspec.json.decode(raw, type=RegionRecord)
 
 
@@ -94,6 +90,12 @@ def sold(name: str) -> Iterator[tuple[TypeRecord, tuple[str, ...], int]]:
         if mask:
             zones = tuple(zone for bit, (zone, _) in enumerate(place.zones) if mask >> bit & 1)
             yield record, zones, price
+
+
+def unpriced(name: str) -> tuple[int, int]:
+    """How many types of the region have no price on demand, and of how many. Raises as `region` does."""
+    prices = [price for _, _, price in sold(name)]
+    return prices.count(0), len(prices)
 
 
 def _as_packaged(found: LiveRegion) -> RegionRecord:

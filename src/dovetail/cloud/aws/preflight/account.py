@@ -60,7 +60,7 @@ async def preflight(
     findings += await asyncio.gather(*_permissions(aws, clock, wanted))
     findings += await _queue(aws, wanted.queue)
     findings += await _quotas(aws)
-    findings += _prices(aws.region) if wanted.isolated_vpc else ()
+    findings += [_prices(aws.region)] if wanted.isolated_vpc else []
     if cluster is not None:
         for node_class in classes:
             findings += await _class(aws, clock, node_class, cluster)
@@ -77,16 +77,17 @@ def _permissions(aws: Aws, clock: Clock, wanted: Wanted) -> Iterator[Awaitable[F
             yield _tried(item, tried.get(item.call))
 
 
-def _prices(region: str) -> tuple[Finding, ...]:
+def _prices(region: str) -> Finding:
     """What is known without the price list, which isolated VPCs do not reach."""
     try:
-        prices = [price for _, _, price in store.sold(region)]
+        unknown, of = store.unpriced(region)
     except InputError as error:
-        return (Finding("prices", "list prices", Verdict.UNSURE, error.message, _REFRESH.format(region)),)
-    if not (unknown := prices.count(0)):
-        return (Finding("prices", "list prices", Verdict.FINE),)
-    detail = f"no price is known of {unknown} of {len(prices)} types in {region}, so they are not bought"
-    return (Finding("prices", "list prices", Verdict.UNSURE, detail, _REFRESH.format(region)),)
+        detail = error.message
+    else:
+        if not unknown:
+            return Finding("prices", "list prices", Verdict.FINE)
+        detail = f"no price is known of {unknown} of {of} types in {region}, so they are not bought"
+    return Finding("prices", "list prices", Verdict.UNSURE, detail, _REFRESH.format(region))
 
 
 def _no_identity(error: AwsError) -> Finding:

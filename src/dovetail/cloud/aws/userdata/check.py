@@ -6,13 +6,13 @@ settings on Bottlerocket.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
 
 from dovetail.base.errors import InputError
+from dovetail.base.guess import meant
 from dovetail.cloud.aws.userdata import mime, nodeadm, nodeconfig, scripts
 from dovetail.cloud.aws.userdata.bottlerocket import KUBERNETES, left_out
 from dovetail.cloud.aws.userdata.remark import Remark
@@ -98,13 +98,12 @@ def _script(body: str, above: int, remedy: str) -> Iterator[Remark]:
 
 def _bottlerocket(text: str) -> Iterator[Remark]:
     for name in left_out(text):
-        near = difflib.get_close_matches(name, KUBERNETES, n=1)
         yield Remark(
             False,
             "Bottlerocket knows no such setting, so it is left out",
             _line_of(text, name),
             f"settings.kubernetes.{name}",
-            f"did you mean {near[0]}?" if near else "",
+            meant(name, KUBERNETES),
         )
 
 

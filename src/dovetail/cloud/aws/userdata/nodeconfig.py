@@ -6,7 +6,6 @@ that it does not know have no effect.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from dovetail.api.karpenter.common_schema import ANY, BOOLEAN, STRING
 from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
 from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import InputError
+from dovetail.base.guess import meant
 from dovetail.cloud.aws.kubelet_fields import FIELDS, misfit
 from dovetail.cloud.aws.userdata.remark import Remark
 from dovetail.units.duration import parse_duration
@@ -147,10 +147,9 @@ def _unknown(document: Located, path: str) -> Remark:
     schema = _SCHEMA
     for step in parent.split(".") if parent else ():
         schema = schema.child(step) or schema
-    near = difflib.get_close_matches(name, list(schema.properties), n=1)
-    known = f"did you mean {near[0]}?" if near else f"known here: {', '.join(schema.properties)}"
+    remedy = meant(name, schema.properties, f"known here: {', '.join(schema.properties)}")
     return replace(
-        _at(document, path, "nodeadm knows no such field and leaves it out", fatal=False), remedy=known
+        _at(document, path, "nodeadm knows no such field and leaves it out", fatal=False), remedy=remedy
     )
 
 
@@ -181,9 +180,8 @@ def _kubelet(document: Located, config: dict[str, Any], *, ours: bool) -> Iterat
     for name, value in config.items():
         path = f"{_KUBELET}.{name}"
         if name not in FIELDS:
-            near = difflib.get_close_matches(name, FIELDS, n=1)
             fault = _at(document, path, "the kubelet knows no such field and leaves it out", fatal=False)
-            yield replace(fault, remedy=f"did you mean {near[0]}?" if near else "")
+            yield replace(fault, remedy=meant(name, FIELDS))
         elif value is None:
             continue
         elif wanted := misfit(FIELDS[name], value):
