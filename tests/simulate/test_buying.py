@@ -18,6 +18,7 @@ from dovetail.controllers.brakes.brakes import BrakeOptions, Brakes
 from dovetail.controllers.brakes.rate import Rate
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.buy import AT_ONCE, Buyer
+from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.kube.recorder import Recorder
@@ -53,16 +54,20 @@ def on_create(monkeypatch: pytest.MonkeyPatch, create: Callable[..., Awaitable[o
     monkeypatch.setattr(MemoryClient, "create", either)
 
 
+def tools(world: Operated, limit: str = "") -> Context:
+    """What a controller works with, on a cluster whose operator does not run."""
+    clock, provider = world.clock, world.cloud.provider
+    brakes = Brakes(BrakeOptions(launches=Rate.parse(limit) if limit else None), clock, world.state)
+    recorder = Recorder(world.client, clock)
+    return Context(world.client, provider, clock, world.log, world.state, recorder, world.metrics, brakes)
+
+
 async def bought(
     clock: VirtualClock, count: int, *, limit: str = ""
 ) -> tuple[Operated, list[str], Exception | None]:
     """Names of the claims that a buyer without watches made, after it looked for others; what it raised."""
     world = Operated(clock)
-    brakes = Brakes(BrakeOptions(launches=Rate.parse(limit) if limit else None), clock, world.state)
-    recorder = Recorder(world.client, clock)
-    context = Context(
-        world.client, world.cloud.provider, clock, world.log, world.state, recorder, world.metrics, brakes
-    )
+    context = tools(world, limit)
     world.create(node_class(), pool())
     world.state.apply("ADDED", await world.client.get(NodePool, "general"))
     buyer, made, raised = Buyer(context, ProvisioningMetrics(world.metrics, context.waits)), [], None
@@ -130,6 +135,31 @@ def test_a_claim_whose_answer_was_lost_is_found(
         assert known == sorted(one.view.metadata.name for one in world.server.list(NodeClaim))
         assert len(known) == asked == AT_ONCE
         assert not names
+
+    run_virtual(main, start=START)
+
+
+def test_claims_of_others_are_not_taken_for_own_ones_after_a_lost_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main(clock: VirtualClock) -> None:
+        world = Operated(clock)
+        context = tools(world)
+        world.create(node_class(), pool())
+        general = await world.client.get(NodePool, "general")
+        world.state.apply("ADDED", general)
+        other = await world.client.create(node_claim(planned(1)[0], general))
+
+        async def lost(_: MemoryClient, __: NodeClaim) -> object:
+            raise TimedOut("gone")
+
+        on_create(monkeypatch, lost)
+        buyer = Buyer(context, ProvisioningMetrics(world.metrics, context.waits))
+        with pytest.raises(TimedOut):
+            await buyer.buy(planned(1), [])
+        await buyer.look()
+        assert [claim.key for claim in world.state.all(NodeClaim)] == [other.key]
+        assert other not in context.made
 
     run_virtual(main, start=START)
 

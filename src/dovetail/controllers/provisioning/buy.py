@@ -28,11 +28,14 @@ class Buyer:
         self._in_doubt = False
 
     async def look(self) -> None:
-        """Take in claims that were made although no answer said so. Raises ApiError."""
+        """Take in claims that were made although no answer said so. Raises ApiError.
+
+        Whose they are nobody can tell, so none counts as made by this process: it waits with them, and looks
+        for their instances first, as with those of another one.
+        """
         if self._in_doubt:
             for claim in (await self._context.client.list(NodeClaim)).items:
                 self._context.state.expect(claim)
-                self._context.made.add(claim)
             self._in_doubt = False
 
     async def buy(self, claims: Sequence[PlannedClaim], bought: list[tuple[str, PlannedClaim]]) -> None:
