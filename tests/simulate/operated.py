@@ -167,12 +167,15 @@ class Operated:
         self.operator = self._operator()
         self._operating = asyncio.get_running_loop().create_task(self.operator.run())
 
-    def _operator(self) -> Operator:
+    def ports(self) -> Ports:
+        """What the operator's process has of the world."""
         planner = InlinePlanner(self.clock, WORK_PER_SECOND)
-        self.metrics = MemoryMetrics()
         provider, queue = self.cloud.provider, self.cloud.queue
-        ports = Ports(self.client, provider, self.clock, self.log, planner, self.metrics, queue)
-        return Operator(ports, self._settings)
+        return Ports(self.client, provider, self.clock, self.log, planner, self.metrics, queue)
+
+    def _operator(self) -> Operator:
+        self.metrics = MemoryMetrics()
+        return Operator(self.ports(), self._settings)
 
     def _check(self, problem: Problem, plan: Plan) -> None:
         self.plans.append(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 from operated import START, Operated, play, pod, pool
@@ -14,13 +15,15 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Conflict, CreateFailed
 from dovetail.cloud.provider import Instance
+from dovetail.cloud.twin import Limit
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.faults import kinds
+from dovetail.simulate.faults.actors import Actors
 from dovetail.simulate.faults.client import FaultyClient
 from dovetail.simulate.faults.dice import Dice
-from dovetail.simulate.faults.epoch import Epoch
+from dovetail.simulate.faults.epoch import Epoch, Skew
 from dovetail.simulate.faults.past import Past
 from dovetail.simulate.faults.plan import Fault, Faults
 from dovetail.simulate.log import JsonlLog
@@ -30,6 +33,36 @@ WATCHES = (
     *(kinds.WATCH_DROP, kinds.WATCH_GONE, kinds.WATCH_LAG, kinds.WATCH_DUPLICATE, kinds.WATCH_REORDER),
     *(kinds.STALE_READ, kinds.API_ERROR, kinds.API_TIMEOUT, kinds.API_THROTTLE),
 )
+
+
+def test_stray_instances_start_for_other_claims_where_the_cloud_has_nothing_for_the_drawn_one() -> None:
+    """Three claims of a type that is sold out, two of another one: an instance like each of the latter."""
+    since = START + 3 * MINUTE
+    fault = Fault(0, kinds.STRAY_INSTANCE, since, since + 20 * SECOND, times=2)
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), _of_type("large"), _of_type("xlarge"))
+        for kind, count in (("large", 3), ("xlarge", 2)):
+            cpu = "1500m" if kind == "large" else "3"
+            selector = {"karpenter.sh/nodepool": kind}
+            world.create(*(pod(f"{kind}-{i}", cpu, nodeSelector=selector) for i in range(count)))
+        await world.clock.sleep(2 * MINUTE)
+        dice = Dice(Faults("", (fault,)), 1, world.clock, world.log)
+        actors = Actors(dice, world.ports(), world.cloud, world.kubelets, Skew())
+        for _, part in actors.parts("ap-northeast-2"):
+            asyncio.get_running_loop().create_task(part)
+        await world.clock.sleep(90 * SECOND)
+
+    world = play(script, limits=(Limit(since=START + 2 * MINUTE, instance_types=("m5.large",)),))
+    assert len(world.records("fault")) == 2
+    lost = {str(item["claim"]) for item in world.records("instance.started") if "-lost" in str(item["claim"])}
+    assert len(lost) == 2 and all(name.startswith("xlarge-") for name in lost)
+
+
+def _of_type(size: str) -> dict[str, Any]:
+    found = pool(size)
+    found["spec"]["template"]["spec"]["requirements"][1]["values"] = [f"m5.{size}"]
+    return found
 
 
 def trouble(server: MemoryServer, clock: VirtualClock, seed: int) -> FaultyClient:

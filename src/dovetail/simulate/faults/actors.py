@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
 from typing import Any
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -99,14 +98,25 @@ class Actors:
         claims = (await self._client.list(NodeClaim)).items
         if not claims:
             return
-        like = self._dice.stream(kinds.STRAY_INSTANCE, "which").choice(claims)
+        drawn = self._dice.stream(kinds.STRAY_INSTANCE, "which").choice(claims)
+        for like in (drawn, *(claim for claim in claims if claim is not drawn)):
+            if await self._started_like(like):
+                return
+
+    async def _started_like(self, like: NodeClaim) -> bool:
+        """False where the cloud has nothing for such a claim, or has given it its instance before."""
+        name = f"{like.metadata.name}-lost"
+        if any(item.claim == name for item in await self._cloud.list()):
+            return False
         reference = like.spec.node_class_ref
         node_class = await self._client.get(NODE_CLASSES[reference.group, reference.kind], reference.name)
-        name = f"{like.metadata.name}-lost"
         lost = NodeClaim(metadata=Meta(name=name, uid=name, labels=like.metadata.labels), spec=like.spec)
-        with suppress(CloudError):
+        try:
             made = await self._cloud.provider.create(lost, node_class)
-            self._dice.happened(kinds.STRAY_INSTANCE, made.provider_id)
+        except CloudError:
+            return False
+        self._dice.happened(kinds.STRAY_INSTANCE, made.provider_id)
+        return True
 
     async def _clock_jump(self, fault: Fault) -> None:
         """The clock of the controllers' machine is wrong until it is set right."""
