@@ -6,6 +6,7 @@ from typing import Any
 
 from operated import Operated, play, pod, pool, replicas
 
+from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -110,6 +111,28 @@ def test_a_taint_that_a_dead_process_left_is_taken_off() -> None:
 
     world = play(script)
     assert world.state.all(Node)[0].spec.taints == ()
+
+
+def test_a_mark_that_a_dead_process_left_uses_no_budget() -> None:
+    async def script(world: Operated) -> None:
+        one_at_a_time = quiet(30, budgets=[{"nodes": "1"}])
+        world.create(node_class(), pool(**one_at_a_time), pod("a", "1500m"), pod("b", "3500m"))
+        await world.clock.sleep(2 * MINUTE)
+        left = {item.spec.node_name for item in world.state.all(Pod) if item.metadata.name == "b"}
+        (marked,) = [item for item in world.state.all(NodeClaim) if item.status.node_name in left]
+        await world.stop()
+        begun = {"type": "DisruptionReason", "status": "True", "reason": "Empty"}
+        conditions = [*encode(marked)["status"]["conditions"], begun]
+        merge = {"status": {"conditions": conditions}}
+        await world.client.patch(NodeClaim, marked.metadata.name, merge=merge, status=True)
+        await world.client.delete(Pod, "a", "default")
+        await world.restart()
+        await world.clock.sleep(3 * MINUTE)
+        (kept,) = world.state.all(NodeClaim)
+        assert kept.metadata.name == marked.metadata.name
+        assert condition(kept.status.conditions, "DisruptionReason") is None
+
+    play(script)
 
 
 def test_a_pod_that_comes_during_validation_saves_its_node() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Condition
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import SECOND
 from dovetail.disrupt.candidates import NodeView, blocker
@@ -176,6 +178,18 @@ def test_nodes_on_their_way_out_use_the_budget() -> None:
     owner = pool(budgets=[{"nodes": "1"}])
     views = (view("a", owner=owner), view("b", owner=owner, going=True))
     assert decide(views, (owner,), Budgets(()), NOW).command is None
+
+
+def test_nodes_that_another_process_began_to_disrupt_use_the_budget() -> None:
+    owner = pool(budgets=[{"nodes": "1"}])
+    views = (view("a", owner=owner), view("b", pod(), owner=owner))
+    begun = Condition(type="DisruptionReason", status="True", reason="Empty")
+    status = msgspec.structs.replace(views[1].claim.status, conditions=(begun,))
+    claim = msgspec.structs.replace(views[1].claim, status=status)
+    command = decide(views, (owner,), Budgets(()), NOW).command
+    assert command is not None
+    later = (views[0], replace(views[1], claim=claim))
+    assert validate(command, later, (owner,), Budgets(()), NOW + 15 * SECOND) is None
 
 
 def test_never_disables_it_and_says_so() -> None:

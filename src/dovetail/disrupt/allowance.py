@@ -30,14 +30,22 @@ def consuming(pools: Iterable[NodePool], views: Sequence[NodeView]) -> dict[str,
 
 
 def _counts(views: Sequence[NodeView]) -> tuple[Counter[str], Counter[str]]:
-    """By pool: nodes that budgets count, and those of them that use the budgets up."""
+    """By pool: nodes that budgets count, and those of them that use the budgets up.
+
+    Those that another process has begun to disrupt use them up too: it may go on with them. What it left
+    behind is undone before each decision (controllers/disruption/execute.py), so none counts for long.
+    """
     counted: Counter[str] = Counter()
     used: Counter[str] = Counter()
     for view in views:
         if view.initialized and not is_true(view.claim.status.conditions, "InstanceTerminating"):
             counted[view.pool_name] += 1
-            used[view.pool_name] += view.going or view.queued or not view.ready
+            used[view.pool_name] += view.going or view.queued or _begun(view) or not view.ready
     return counted, used
+
+
+def _begun(view: NodeView) -> bool:
+    return is_true(view.claim.status.conditions, "DisruptionReason")
 
 
 def within(
