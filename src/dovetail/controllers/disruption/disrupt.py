@@ -12,6 +12,7 @@ from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.metrics import DisruptionMetrics
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.prices import Prices
+from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, Note, moved_pods
 
@@ -34,6 +35,7 @@ class Disruption:
         self._execution = execution
         self._methods = methods
         self._prices = Prices()
+        self._failed = failure_log(context.log)
         self._metrics = DisruptionMetrics(context.metrics, context.log)
         self._idle: tuple[int, int] | None = None  # revision at which nothing was to be done, and the instant
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
@@ -49,8 +51,12 @@ class Disruption:
             if not self._resting():
                 try:
                     acted = await self.turn()
-                except (ApiError, PlannerFailed):
+                except ApiError as error:
                     self._idle = None
+                    self._failed(Failure("disruption", "", error))
+                except PlannerFailed as error:
+                    self._idle = None
+                    self._context.log.record("plan.failed", message=str(error))
             await clock.sleep(0 if acted else POLL)
 
     def _resting(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Node
@@ -14,12 +14,13 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
+from dovetail.controllers.disruption.ending import still_there, tell_end
 from dovetail.controllers.disruption.metrics import count_failure
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.unfinished import REPLACES, mark, unfinished
-from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
+from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, moved_pods
 from dovetail.disrupt.consolidation.churn import Entry
@@ -37,12 +38,16 @@ _LONGEST_LIFE = HOUR
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A command whose replacements are coming up; `replacements` are names of claims."""
+    """A command whose replacements are coming up, or whose nodes could not all be deleted yet.
+
+    `replacements` are names of claims; `told` are the claims of which it was said that they go.
+    """
 
     command: Command
     replacements: tuple[str, ...]
     begun: int
     moves: tuple[Entry, ...]
+    told: dict[str, None] = field(default_factory=dict)
 
 
 class Execution:
@@ -57,6 +62,7 @@ class Execution:
         self._moves = moves
         self._taken: dict[str, None] = {}
         self._running: list[Running] = []
+        self._failed = failure_log(context.log)
         self._begun = False  # whether this process has looked at what an earlier one left behind
         context.state.subscribe(self._notice)
 
@@ -72,13 +78,14 @@ class Execution:
             for running in tuple(self._running):
                 try:
                     await self._step(running)
-                except ApiError:
-                    continue  # it is stepped again in a second
+                except ApiError as error:
+                    self._failed(Failure("disruption.queue", "", error))  # it is stepped again in a second
 
     async def start(self, command: Command) -> None:
         """Taint all first, so that nothing comes; launch what is needed; without replacements delete at once.
 
-        Raises ApiError when that fails: then nothing was deleted, and `tidy` takes the taints off again.
+        Raises ApiError when that fails: before the first deletion `tidy` takes the taints off again; after it
+        what is left to delete is asked for again in a second.
         """
         state, clock = self._context.state, self._context.clock
         snapshot = state.fingerprint()
@@ -123,30 +130,40 @@ class Execution:
         running = Running(command, names, clock.now(), await self._moves.record(command))
         if names:
             self._running.append(running)
-        else:
+            return
+        try:
             await self._delete(running)
+        except ApiError:
+            self._running.append(running)
+            raise
 
     async def tidy(self) -> None:
         """Undo what a command left behind on nodes that no command has taken, such as after a restart."""
         await self._resume()
         state = self._context.state
         for claim in state.all(NodeClaim):
-            if claim.deleting or claim.metadata.name in self._taken:
-                continue
-            node = state.node_of(claim)
-            if node is not None and not node.deleting and _tainted(node):
-                kept = [encode(taint) for taint in node.spec.taints if taint.key != DISRUPTED.key]
-                await self._write_taints(node, kept)
-            begun = condition(claim.status.conditions, DISRUPTION_REASON)
-            if begun is not None:
-                await remove_condition(self._context, claim, DISRUPTION_REASON)
-                await self._forgive(claim, node, begun)
+            if not claim.deleting and claim.metadata.name not in self._taken:
+                try:
+                    await self._undo(claim)
+                except ApiError as error:  # the others need not wait for this one
+                    self._failed(Failure("disruption", claim.metadata.name, error))
         self._begun = True
         busy = {name for running in self._running for name in _claims(running.command)}
         for name in [name for name in self._taken if name not in busy]:
             present = state.get(NodeClaim, name)
             if present is None or present.deleting:
                 del self._taken[name]
+
+    async def _undo(self, claim: NodeClaim) -> None:
+        """Take off what a command put on the claim and its node, if there is anything."""
+        node = self._context.state.node_of(claim)
+        if node is not None and not node.deleting and _tainted(node):
+            kept = [encode(taint) for taint in node.spec.taints if taint.key != DISRUPTED.key]
+            await self._write_taints(node, kept)
+        begun = condition(claim.status.conditions, DISRUPTION_REASON)
+        if begun is not None:
+            await remove_condition(self._context, claim, DISRUPTION_REASON)
+            await self._forgive(claim, node, begun)
 
     async def _resume(self) -> None:
         """Replacements that are bought already are waited for, instead of buying them a second time."""
@@ -182,8 +199,8 @@ class Execution:
         if gone:
             await self._fail(running, f"replacement {gone[0]} is gone")
         elif all(claim is not None and is_true(claim.status.conditions, INITIALIZED) for claim in claims):
-            self._running.remove(running)
             await self._delete(running)
+            self._running.remove(running)
         elif now - running.begun > life:
             await self._fail(running, "replacements did not come up in time")
         else:
@@ -247,21 +264,17 @@ class Execution:
         await write(self._context, claim, Condition(type=DISRUPTION_REASON, status="True", reason=reason))
 
     async def _delete(self, running: Running) -> None:
-        """Their termination does the rest."""
-        recorder, reason = self._context.recorder, running.command.reason
+        """Their termination does the rest. Raises ApiError as long as one of them could not be deleted."""
         for view in running.command.candidates:
             claim = view.claim
-            await recorder.publish(
-                claim, "Normal", "DisruptionTerminating", f"Disrupting NodeClaim: {reason}"
-            )
-            if view.node is not None:
-                text = f"Disrupting Node: {reason}"
-                await recorder.publish(view.node, "Normal", "DisruptionTerminating", text)
-            mode = EVENTUAL if claim.spec.termination_grace_period is not None else GRACEFUL
-            count_disrupted(self._context, claim, reason.lower(), mode)
+            if claim.metadata.name not in running.told:
+                running.told[claim.metadata.name] = None
+                await tell_end(self._context, view, running.command.reason)
             try:
                 await self._context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
             except (NotFound, Conflict):
+                if still_there(self._context, claim):
+                    raise
                 self._context.state.unmark((claim.metadata.name, view.name))
 
     async def _write_taints(self, node: Node, taints: list[object]) -> None:
