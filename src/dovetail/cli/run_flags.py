@@ -30,7 +30,7 @@ _GATES = {
     "ReservedCapacity": "reserved_capacity",
     "SpotToSpotConsolidation": "spot_to_spot_consolidation",
     "NodeOverlay": "",
-    "StaticCapacity": "",
+    "StaticCapacity": "static_capacity",
     "CapacityBuffer": "",
 }
 

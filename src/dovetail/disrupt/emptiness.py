@@ -9,6 +9,7 @@ from dovetail.api.meta import is_true
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import EMPTY, Command, Decision, Note
+from dovetail.disrupt.fixed import is_fixed
 from dovetail.disrupt.pods import Budgets
 from dovetail.units.duration import parse_nillable
 
@@ -21,6 +22,8 @@ def decide(views: Sequence[NodeView], pools: Sequence[NodePool], budgets: Budget
         reason = blocker(view, budgets, now)
         if reason:
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", reason))
+        elif is_fixed(view.pool):
+            continue
         elif not _enabled(view):
             message = f'NodePool "{view.pool_name}" has consolidation disabled'
             notes.append(Note(view.claim.metadata.name, "Unconsolidatable", message))
@@ -48,6 +51,7 @@ def validate(
         if (view := fresh.get(old.claim.metadata.uid)) is not None
         and not blocker(view, budgets, now)
         and _enabled(view)
+        and not is_fixed(view.pool)
         and view.empty
         and is_true(view.claim.status.conditions, "Consolidatable")
     ]

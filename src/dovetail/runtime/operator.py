@@ -25,10 +25,12 @@ from dovetail.controllers.disruption.disrupt import Disruption
 from dovetail.controllers.disruption.drifted import Drifted
 from dovetail.controllers.disruption.efficiency import Efficiency
 from dovetail.controllers.disruption.execute import Execution
-from dovetail.controllers.disruption.methods import Emptiness, drift, expiry
+from dovetail.controllers.disruption.methods import Emptiness, Method, drift, expiry
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.disruption.whatif import WhatIf
+from dovetail.controllers.fixed.replace import fixed_drift, fixed_expiry
+from dovetail.controllers.fixed.scale import FixedNumber
 from dovetail.controllers.interruption.receive import Interruptions
 from dovetail.controllers.interruption.status import InstanceStatus
 from dovetail.controllers.lifetimes import Lifetimes
@@ -53,6 +55,7 @@ from dovetail.controllers.nodepool.zonalshift import ZonalShifts
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
+from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
 from dovetail.controllers.transitions import Transitions
@@ -162,10 +165,17 @@ class Operator:
         execution = Execution(context, moves)
         what_if = WhatIf(context, self._planner, intake, provisioning.deadline)
         consolidation = Consolidation(context, self._planner, intake, moves, options)
-        methods = (Emptiness(context), drift(context, what_if), expiry(context, what_if), consolidation)
+        methods: list[Method] = [Emptiness(context)]
+        if self._settings.gates.static_capacity:
+            methods += [fixed_drift(context), fixed_expiry(context)]
+            yield (
+                "static",
+                FixedNumber(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run(),
+            )
+        methods += [drift(context, what_if), expiry(context, what_if), consolidation]
         yield "disruption.efficiency", Efficiency(context, self._planner, intake).run()
         yield "disruption.queue", execution.run()
-        yield "disruption", Disruption(context, execution, methods).run()
+        yield "disruption", Disruption(context, execution, tuple(methods)).run()
 
     def _classes_and_pools(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         context, health = self._context, RegistrationHealth()

@@ -27,6 +27,7 @@ class FeatureGates:
     node_repair: bool = False
     reserved_capacity: bool = True
     spot_to_spot_consolidation: bool = False
+    static_capacity: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ class FeatureGates(Section, frozen=True, kw_only=True):
 
     node_repair: bool = msgspec.field(name="NodeRepair", default=False)
     spot_to_spot_consolidation: bool = msgspec.field(name="SpotToSpotConsolidation", default=False)
+    static_capacity: bool = msgspec.field(name="StaticCapacity", default=False)
 
 
 class Settings(Section, frozen=True, kw_only=True):

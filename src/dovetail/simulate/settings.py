@@ -38,6 +38,7 @@ def operator_settings(given: Settings, on_plan: Callable[[Problem, Plan], None])
         gates=runtime.FeatureGates(
             node_repair=given.feature_gates.node_repair,
             spot_to_spot_consolidation=given.feature_gates.spot_to_spot_consolidation,
+            static_capacity=given.feature_gates.static_capacity,
         ),
         on_plan=on_plan,
     )

@@ -14,6 +14,7 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, Command, Decision, Note
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
+from dovetail.disrupt.fixed import is_fixed
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
 
@@ -100,9 +101,15 @@ class Replacement:
 
 def drift(context: Context, what_if: WhatIf) -> Replacement:
     """Nodes that drifted."""
-    return Replacement(context, what_if, DRIFTED, drifted_since)
+    return Replacement(
+        context, what_if, DRIFTED, lambda view: None if is_fixed(view.pool) else drifted_since(view)
+    )
 
 
 def expiry(context: Context, what_if: WhatIf) -> Replacement:
     """Nodes that reached their age, where the pool wants a replacement first."""
-    return Replacement(context, what_if, EXPIRED, lambda view: expired_since(view, context.clock.now()))
+
+    def due(view: NodeView) -> int | None:
+        return None if is_fixed(view.pool) else expired_since(view, context.clock.now())
+
+    return Replacement(context, what_if, EXPIRED, due)

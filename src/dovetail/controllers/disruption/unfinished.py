@@ -83,6 +83,11 @@ def unfinished(state: State, taken: Collection[str], now: int) -> Iterator[Unfin
             yield Unfinished(Command(found.reason, views, used=found.used), names, begun)
 
 
+def replaces(claim: NodeClaim) -> Mark | None:
+    """The command that the claim was bought for, if it was bought in place of others."""
+    return _read(claim.metadata.annotations.get(REPLACES, ""))
+
+
 def _read(text: str) -> Mark | None:
     """None for what somebody else wrote there."""
     try:

@@ -126,6 +126,18 @@ _LINES: dict[str, Line] = {
             "instance-types": one["types"],
         },
     ),
+    "static.launched": Line(
+        "info",
+        "static",
+        "created nodeclaim",
+        lambda one: {"NodePool": {"name": one["pool"]}, "NodeClaim": {"name": one["claim"]}},
+    ),
+    "static.ended": Line(
+        "info",
+        "static",
+        "deleted nodeclaim beyond the number of replicas",
+        lambda one: {"NodePool": {"name": one["pool"]}, "NodeClaim": {"name": one["claim"]}},
+    ),
     "disruption.begun": Line(
         "info",
         "disruption",
