@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.codec import encode
@@ -13,6 +14,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import Unavailable
 from dovetail.model import labels
 from dovetail.testing.manifests import node_class
 from dovetail.units.timestamp import to_rfc3339
@@ -98,6 +100,54 @@ def test_a_budget_that_nobody_can_read_forbids_and_is_told_while_launches_go_on(
     assert "61" in told
     blocked = "No allowed disruptions for disruption reason Empty due to blocking budget"
     assert blocked in world.messages("DisruptionBlocked")
+
+
+def test_annotations_of_a_pool_that_nobody_can_read_are_told_again_and_again() -> None:
+    marks = {
+        "dovetail.dev/pause": "weekends",
+        "dovetail.dev/expiration": "replace",
+        "dovetail.dev/minimum-saving": "5 percent",
+    }
+
+    async def script(world: Operated) -> None:
+        made = pool()
+        made["metadata"]["annotations"] = marks
+        world.create(node_class(), made)
+        await world.clock.sleep(50 * MINUTE)
+
+    told = play(script).records("event", reason="InvalidAnnotation")
+    assert {record["object"] for record in told} == {"NodePool/general"}
+    first = [str(record["message"]) for record in told[:3]]
+    assert first == [
+        "The annotation dovetail.dev/pause pauses all, for 'weekends' is none of all, launches, disruption",
+        "The annotation dovetail.dev/expiration is ignored: 'replace' is not replace-first",
+        "The annotation dovetail.dev/minimum-saving is ignored: '5 percent' is neither a percentage such as "
+        '"2%" nor an amount such as "$0.005"',
+    ]
+    assert len(told) > 3
+
+
+def test_a_pod_event_that_could_not_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(**quiet(300)), pod("a"))
+        await world.clock.sleep(2 * MINUTE)
+        patch, left = world.client.patch, 2
+
+        async def failing(kind: type[Any], *args: Any, **named: Any) -> Any:
+            nonlocal left
+            if left and "lastPodEventTime" in named["merge"].get("status", {}):
+                left -= 1
+                raise Unavailable("the server cannot handle the request now")
+            return await patch(kind, *args, **named)
+
+        monkeypatch.setattr(world.client, "patch", failing)
+        now = world.clock.now()
+        await world.client.delete(Pod, "a", "default")
+        await world.clock.sleep(5 * SECOND)
+        (claim,) = world.state.all(NodeClaim)
+        assert claim.status.last_pod_event_time == to_rfc3339(now)
+
+    play(script)
 
 
 def test_a_taint_that_a_dead_process_left_is_taken_off() -> None:

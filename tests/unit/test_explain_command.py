@@ -200,10 +200,30 @@ def test_what_keeps_a_node_from_being_disrupted(tmp_path: Path, capsys: pytest.C
         "Pdb prevents pod evictions (PodDisruptionBudget=[default/keep])",
     ]
     assert set(found["budgets"]) == {"Empty", "Drifted", "Underutilized"}
+    assert found["consolidation"] == ['Node does not have label "karpenter.sh/capacity-type"']
+    assert found["unreadable"] == []
     assert run(["explain", "node", "old", *BASE, "-f", str(file)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "What keeps it from being disrupted" in out
     assert "Nodes of its pool that budgets allow to be disrupted now:" in out
+
+
+def test_what_nobody_can_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "node.yaml"
+    mark = '{name: general-1, annotations: {karpenter.sh/do-not-disrupt: "1h"}, '
+    file.write_text(f"{NODE}---\n{RUNNING}---\n{CLAIM.replace('{name: general-1, ', mark)}")
+    stamped = "node.kubernetes.io/instance-type: m5.2xlarge, karpenter.sh/capacity-type: on-demand"
+    stamped += ", topology.kubernetes.io/zone: ap-northeast-2a, "
+    file.write_text(file.read_text().replace("labels: {karpenter.sh/n", f"labels: {{{stamped}karpenter.sh/n"))
+    found = explained(capsys, "node", "old", *BASE, "-f", str(file))["disruption"]
+    (quiet,), (told,) = found["consolidation"], found["unreadable"]
+    assert quiet.startswith("Not Consolidatable yet: no pod may come or go for ")
+    assert told == (
+        "NodeClaim general-1: Invalid karpenter.sh/do-not-disrupt annotation: "
+        "nodes take nothing but \"true\", got '1h', ignoring annotation"
+    )
+    assert run(["explain", "node", "old", *BASE, "-f", str(file)]) == 0
+    assert "What cannot be read" in capsys.readouterr().out
 
 
 def test_a_node_of_nobody_is_never_disrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

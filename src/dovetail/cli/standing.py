@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from dovetail.api.meta import is_true
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cluster.nodes import join
 from dovetail.cluster.problem import ClusterObjects
 from dovetail.disrupt.allowance import allowances
 from dovetail.disrupt.candidates import NodeView, blockers
 from dovetail.disrupt.command import DRIFTED, EMPTY, UNDERUTILIZED
-from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.consolidation.movers import CONSOLIDATABLE, obstacle
+from dovetail.disrupt.faults import ignored_mark, node_mark_fault, pool_faults
+from dovetail.disrupt.fixed import is_fixed
+from dovetail.disrupt.pods import Budgets, do_not_disrupt_error
+from dovetail.units.duration import parse_nillable
 
 _REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What keeps it, in the words of the events; by reason, how many nodes the pool's budgets allow."""
+    """What keeps it, in the words of the events; by reason, how many nodes the pool's budgets allow.
+
+    `consolidation` says why only emptiness, drift and age take it; `faults` is what nobody can read.
+    """
 
     blockers: tuple[str, ...]
     allowed: tuple[tuple[str, int], ...]
+    consolidation: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 def standing(objects: ClusterObjects, name: str, now: int) -> Standing | None:
@@ -38,7 +48,40 @@ def standing(objects: ClusterObjects, name: str, now: int) -> Standing | None:
     allowed = (
         (reason, allowances(objects.pools, views, reason, now).get(view.pool_name, 0)) for reason in _REASONS
     )
-    return Standing(tuple(blockers(view, budgets, now)), tuple(allowed))
+    return Standing(
+        tuple(dict.fromkeys(blockers(view, budgets, now))),
+        tuple(allowed),
+        tuple(_unconsolidatable(view)),
+        tuple(dict.fromkeys(_faults(view))),
+    )
+
+
+def _unconsolidatable(view: NodeView) -> Iterator[str]:
+    if view.pool is None:
+        return
+    if is_fixed(view.pool):
+        yield f'NodePool "{view.pool_name}" has a number of nodes (spec.replicas), none goes to save money'
+        return
+    # What it costs is not known here, and not asked for.
+    why = obstacle(view if view.price is not None else replace(view, price=0))
+    after = view.pool.spec.disruption.consolidate_after
+    if why and (not view.empty or parse_nillable(after) is None):
+        yield why
+    elif not is_true(view.claim.status.conditions, CONSOLIDATABLE):
+        yield f"Not Consolidatable yet: no pod may come or go for {after} (consolidateAfter)"
+
+
+def _faults(view: NodeView) -> Iterator[str]:
+    for obj in (view.node, view.claim):
+        error = node_mark_fault(obj) if obj is not None else ""
+        if obj is not None and error:
+            yield f"{obj.KIND} {obj.metadata.name}: {ignored_mark(error)}"
+    for pod in view.pods:
+        error = do_not_disrupt_error(pod)
+        if error:
+            yield f"Pod {pod.key}: {ignored_mark(error)}"
+    if view.pool is not None:
+        yield from (one.message for one in pool_faults(view.pool))
 
 
 def _views(objects: ClusterObjects) -> Iterator[NodeView]:
@@ -54,7 +97,13 @@ def standing_document(found: Standing | None) -> dict[str, Any]:
     """For programs."""
     if found is None:
         return {"managed": False}
-    return {"managed": True, "blockers": list(found.blockers), "budgets": dict(found.allowed)}
+    return {
+        "managed": True,
+        "blockers": list(found.blockers),
+        "consolidation": list(found.consolidation),
+        "budgets": dict(found.allowed),
+        "unreadable": list(found.faults),
+    }
 
 
 def standing_lines(found: Standing | None) -> Iterator[RenderableType]:
@@ -69,5 +118,14 @@ def standing_lines(found: Standing | None) -> Iterator[RenderableType]:
         yield table
     else:
         yield Text("Nothing on the node or its pods keeps it from being disrupted.")
+    for title, texts in (
+        ("What keeps consolidation from looking at it", found.consolidation),
+        ("What cannot be read", found.faults),
+    ):
+        if texts:
+            table = new_table(title, "Reason")
+            for text in texts:
+                add_row(table, text)
+            yield table
     shown = ", ".join(f"{reason} {count}" for reason, count in found.allowed)
     yield Text(f"Nodes of its pool that budgets allow to be disrupted now: {shown}.")

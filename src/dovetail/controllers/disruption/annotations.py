@@ -6,6 +6,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.controllers.context import Context
+from dovetail.disrupt.faults import ignored_mark, node_mark_fault
 from dovetail.disrupt.pods import do_not_disrupt_error, do_not_disrupt_until
 from dovetail.model import labels
 from dovetail.units.timestamp import to_rfc3339
@@ -36,8 +37,7 @@ class DoNotDisrupt:
         found = self._context.state.get(Node if kind == Node.KIND else NodeClaim, name)
         if found is None or found.deleting or not found.metadata.labels.get(labels.NODEPOOL):
             return None
-        error = f'nodes take nothing but "true", got {_value(found)!r}'
-        message = f"Invalid {labels.DO_NOT_DISRUPT} annotation: {error}, ignoring annotation"
+        message = ignored_mark(node_mark_fault(found))
         await self._context.recorder.publish(found, "Warning", "InvalidDoNotDisruptAnnotation", message)
         return None
 
@@ -48,8 +48,7 @@ class DoNotDisrupt:
         publish, name = self._context.recorder.publish, labels.DO_NOT_DISRUPT
         error = do_not_disrupt_error(pod)
         if error:
-            message = f"Invalid {name} annotation: {error}, ignoring annotation"
-            await publish(pod, "Warning", "InvalidDoNotDisruptAnnotation", message)
+            await publish(pod, "Warning", "InvalidDoNotDisruptAnnotation", ignored_mark(error))
             return None
         until = do_not_disrupt_until(pod)
         if until is None:

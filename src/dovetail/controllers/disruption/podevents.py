@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, condition, is_true
@@ -46,17 +48,17 @@ class PodEvents:
     async def reconcile(self, key: str) -> int | None:
         """Write the newest event, unless one was written less than 10 s before it."""
         claim = self._context.state.get(NodeClaim, key)
-        latest = self._latest.pop(key, None)
+        latest = self._latest.get(key)
         if claim is None or latest is None:
+            self._latest.pop(key, None)
             return None
         written = claim.status.last_pod_event_time
-        if written and latest < parse_rfc3339(written) + DEDUPE:
-            return None
-        merge = {"status": {"lastPodEventTime": to_rfc3339(latest)}}
-        try:
-            await self._context.client.patch(NodeClaim, key, merge=merge, status=True)
-        except NotFound:
-            return None
+        if not written or latest >= parse_rfc3339(written) + DEDUPE:
+            merge = {"status": {"lastPodEventTime": to_rfc3339(latest)}}
+            with suppress(NotFound):
+                await self._context.client.patch(NodeClaim, key, merge=merge, status=True)
+        if self._latest.get(key) == latest:  # it is forgotten once it is written: the server may refuse
+            del self._latest[key]
         return None
 
     def _note(self, claim: str, instant: int) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, condition
+from dovetail.base.clock import HOUR
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodepool.registrationhealth import REGISTRATION, RegistrationHealth
 from dovetail.controllers.nodepool.validation import VALIDATION, validation
-from dovetail.disrupt.budgets import fault
+from dovetail.disrupt.faults import pool_faults
 
 CLASS_READY = "NodeClassReady"
+_TELL_AGAIN = HOUR // 2  # events are gone after an hour
 
 
 class NodePoolReadiness:
@@ -41,7 +43,7 @@ class NodePoolReadiness:
         pool = self._context.state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None
-        await self._tell_budgets(pool)
+        again = await self._tell_faults(pool)
         stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
         node_class = self._context.node_class(pool.spec.template.spec.node_class_ref)
         generation = node_class.metadata.generation if node_class else 0
@@ -60,21 +62,21 @@ class NodePoolReadiness:
                 message="object is awaiting reconciliation",
             )
         if conditions == pool.status.conditions and generation == pool.status.node_class_observed_generation:
-            return None
+            return again
         merge = {
             "metadata": {"resourceVersion": pool.metadata.resource_version},
             "status": {"conditions": document(conditions), "nodeClassObservedGeneration": generation},
         }
         await self._context.client.patch(NodePool, key, merge=merge, status=True)
-        return None
+        return again
 
-    async def _tell_budgets(self, pool: NodePool) -> None:
-        """Budgets that the API server let pass though nobody can read them: they forbid, launches go on."""
-        for number, budget in enumerate(pool.spec.disruption.budgets):
-            error = fault(budget)
-            if error:
-                message = f"Budget {number + 1} of the NodePool allows nothing until it is mended: {error}"
-                await self._context.recorder.publish(pool, "Warning", "InvalidBudget", message)
+    async def _tell_faults(self, pool: NodePool) -> int | None:
+        """What nobody can read is told as long as it is there; launches go on. When to tell it again."""
+        faults = tuple(pool_faults(pool))
+        for one in faults:
+            same = (pool.metadata.uid, one.place)
+            await self._context.recorder.publish(pool, "Warning", one.reason, one.message, dedupe=same)
+        return _TELL_AGAIN if faults else None
 
     def _renewed(self, pool: NodePool, class_generation: int) -> bool:
         """True iff the pool or its class changed since its registrations were judged last."""

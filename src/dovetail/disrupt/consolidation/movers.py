@@ -32,9 +32,9 @@ def movers(
             continue
         if blocker(view, budgets, now):
             continue
-        obstacle = _obstacle(view)
-        if obstacle:
-            notes.append(Note(view.claim.metadata.name, "Unconsolidatable", obstacle))
+        why = obstacle(view)
+        if why:
+            notes.append(Note(view.claim.metadata.name, "Unconsolidatable", why))
         else:
             found.append(_mover(view, default, surcharge))
     return tuple(found), tuple(notes)
@@ -54,7 +54,8 @@ def _restless(view: NodeView) -> bool:
     return parse_nillable(after) is not None and not quiet
 
 
-def _obstacle(view: NodeView) -> str:
+def obstacle(view: NodeView) -> str:
+    """Why consolidation does not ask about the node at all, in the words of the events; "" if it may."""
     pool = view.pool
     if pool is None or parse_nillable(pool.spec.disruption.consolidate_after) is None:
         return f'NodePool "{view.pool_name}" has consolidation disabled'

@@ -1,0 +1,56 @@
+"""What somebody wrote on a NodePool, a node or a pod that cannot be read, and what it does instead. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object
+from dovetail.disrupt.budgets import fault
+from dovetail.disrupt.consolidation.saving import MINIMUM_SAVING, Minimum, parse_minimum
+from dovetail.disrupt.expiry import REPLACE_FIRST
+from dovetail.disrupt.pause import PAUSES
+from dovetail.model import labels
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """As an event tells it; `place` tells those of one object apart."""
+
+    reason: str
+    place: str
+    message: str
+
+
+def pool_faults(pool: NodePool) -> Iterator[Fault]:
+    """Budgets that the API server let pass though nobody can read them, and annotations."""
+    for number, budget in enumerate(pool.spec.disruption.budgets):
+        error = fault(budget)
+        if error:
+            text = f"Budget {number + 1} of the NodePool allows nothing until it is mended: {error}"
+            yield Fault("InvalidBudget", str(number), text)
+    given = pool.metadata.annotations
+    pause, expiration = given.get(labels.PAUSE, ""), given.get(labels.EXPIRATION, "")
+    if pause and pause not in PAUSES:
+        text = f"pauses all, for {pause!r} is none of {', '.join(PAUSES)}"
+        yield Fault("InvalidAnnotation", labels.PAUSE, f"The annotation {labels.PAUSE} {text}")
+    if expiration and expiration != REPLACE_FIRST:
+        text = f"is ignored: {expiration!r} is not {REPLACE_FIRST}"
+        yield Fault("InvalidAnnotation", labels.EXPIRATION, f"The annotation {labels.EXPIRATION} {text}")
+    try:
+        parse_minimum(given.get(MINIMUM_SAVING) or "0%", Minimum())
+    except ValueError as error:
+        text = f"The annotation {MINIMUM_SAVING} is ignored: {error}"
+        yield Fault("InvalidAnnotation", MINIMUM_SAVING, text)
+
+
+def node_mark_fault(obj: Object) -> str:
+    """What is wrong with do-not-disrupt on a node or a claim; "" where nothing is."""
+    text = obj.metadata.annotations.get(labels.DO_NOT_DISRUPT, "")
+    return "" if text in ("", "true") else f'nodes take nothing but "true", got {text!r}'
+
+
+def ignored_mark(error: str) -> str:
+    """The event about a do-not-disrupt that counts for nothing."""
+    return f"Invalid {labels.DO_NOT_DISRUPT} annotation: {error}, ignoring annotation"
