@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -179,3 +181,9 @@ def test_pods_of_two_nodes_are_put_on_one(world: World) -> None:
         done = [(line["reason"], line["decision"], line["disrupted-node-count"]) for line in lines]
         assert done == [("Underutilized", "delete", 1)]
         assert controller.stop() == 0
+    (gone,) = [line["Node"]["name"] for line in controller.lines("deleted node")]
+    asked = (sys.executable, "-m", "dovetail", "explain", "node", gone, "--history", str(controller.log))
+    told = subprocess.run((*asked, "-o", "json"), capture_output=True, check=True, text=True).stdout
+    texts = [moment["text"] for moment in json.loads(told)["history"]]
+    for begin in ("bought for ", "ready", "chosen to go, underutilized: deleted without replacement", "gone"):
+        assert [text for text in texts if text.startswith(begin)], (begin, texts)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from operated import Operated, play, pod, pool, replicas
 from stories import apart, inflate, scale
+from test_consolidation import only, sizes
+from test_consolidation import scale as resize
 
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.cli.history import history
 from dovetail.cli.main import run
 from dovetail.controllers.provisioning.realised import COST, NODES, PODS
+from dovetail.runtime.process.lines import Lines
+from dovetail.runtime.process.logs import JsonLines
 from dovetail.simulate.plans import plan_figures
 from dovetail.testing.manifests import node_class
 
@@ -114,6 +120,58 @@ def test_the_log_tells_why_a_node_came_and_went(log: Path, capsys: pytest.Captur
     ]
     assert [out.find(text) for text in said] == sorted(out.find(text) for text in said)
     assert all(text in out for text in said)
+
+
+def test_the_controllers_own_log_tells_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `dovetail run` writes it: with lines in between that are no decisions."""
+    out = StringIO()
+
+    async def script(world: Operated) -> None:
+        lines = JsonLines(world.clock, "info", out)
+        kept = world.log.record
+
+        def both(kind: str, /, **fields: object) -> None:
+            kept(kind, **fields)
+            lines.record(kind, **fields)
+
+        world.log.record = both  # type: ignore[method-assign]
+        Lines(world.state, lines)
+        world.create(node_class(), pool(), inflate(2, affinity=apart()))
+        await world.clock.sleep(3 * MINUTE)
+        await scale(world, 0)
+        await world.clock.sleep(10 * MINUTE)
+
+    gone = play(script).records("disrupted")
+    path = tmp_path / "controller.log"
+    path.write_text(out.getvalue())
+    assert run(["explain", "node", str(gone[0]["node"]), "--history", str(path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    said = [
+        "bought for ",
+        "the cloud gave m5.large in ",
+        "ready",
+        "chosen to go together with 1 more, empty",
+        "ended (graceful): ",
+        "gone",
+    ]
+    assert [told.find(text) for text in said] == sorted(told.find(text) for text in said)
+    assert all(text in told for text in said)
+
+
+def test_a_consolidation_says_what_else_there_was() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.xlarge"), replicas("a", 6))
+        await world.clock.sleep(3 * MINUTE)
+        await only(world, "m5.xlarge", "m5.large")
+        await resize(world, "a", 1)
+        await world.clock.sleep(10 * MINUTE)
+
+    (record,) = play(script).records("disruption", reason="Underutilized")
+    assert record["tried"] >= 1
+    assert record["alternatives"] == []
+    assert 0 < record["lowerBound"] <= record["hourly"] - record["savings"]
+    told = " ".join(moment.text for moment in history([record], str(record["claims"][0])))
+    assert f"{record['tried']} sets of nodes were planned, all nodes that may go cost $" in told
 
 
 def test_the_same_for_programs(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def node(
     `dovetail plan -o json`: general-0. For a node that is there, its pods are taken to stay in its zone;
     it is also told what keeps the node from being disrupted now.
 
-    With --history, an event log is asked instead of manifests: why the node was bought, what became of that
+    With --history, a log is asked instead of manifests: why the node was bought, what became of that
     plan, why the node went, and what that saved.
 
     Example: `dovetail explain node general-0 -f manifests/ --region us-east-1`,
@@ -94,7 +94,7 @@ def node(
     name
         The node, or in a log its NodeClaim.
     history
-        An event log, such as `dovetail simulate --events FILE` writes.
+        The log of `dovetail run`, or what `dovetail simulate --events FILE` writes.
     timezone
         How times of the history are shown, such as Asia/Seoul.
     output
@@ -106,7 +106,7 @@ def node(
     if question is None:
         raise InputError(
             "neither manifests nor a log is given",
-            remedy="give manifests with -f and --region, or an event log with --history",
+            remedy="give manifests with -f and --region, or a log with --history",
         )
     problem = question.problem()
     answer, _ = answered(problem, question.longest())

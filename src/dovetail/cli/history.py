@@ -17,6 +17,13 @@ from dovetail.model.offering import NANO_DOLLARS
 
 Record = Mapping[str, Any]
 _SHOWN_PODS = 3
+# What the controller's log says of claims, by the names that simulations have for it.
+_TOLD = {
+    "launched nodeclaim": "instance.started",
+    "registered nodeclaim": "node.created",
+    "initialized nodeclaim": "node.ready",
+    "deleted nodeclaim": "claim.deleted",
+}
 _REMEDY = "give a log of the controller, or what `dovetail simulate --events FILE` wrote"
 
 
@@ -43,7 +50,22 @@ def read_log(path: Path) -> list[Record]:
             raise InputError("is no JSON object", source=str(path), line=number, remedy=_REMEDY) from None
         if isinstance(record.get("kind"), str) and isinstance(record.get("t"), int):
             found.append(record)
+        elif record.get("message") in _TOLD:
+            found.append(_told(record))
     return found
+
+
+def _told(line: Record) -> dict[str, Any]:
+    """A line of the controller's log about a claim as the record that a simulation writes of the same."""
+    instant = datetime.fromisoformat(line["time"].replace("Z", "+00:00"))
+    return {
+        "kind": _TOLD[line["message"]],
+        "t": round(instant.timestamp() * 1000) * (SECOND // 1000),
+        "claim": line.get("NodeClaim", {}).get("name", ""),
+        "node": line.get("Node", {}).get("name", ""),
+        "instanceType": line.get("instance-type", ""),
+        "zone": line.get("zone", ""),
+    }
 
 
 def history(records: Sequence[Record], name: str) -> list[Moment]:
@@ -88,13 +110,18 @@ def _texts(record: Record, claim: str, name: str, plan: str) -> Iterator[str]:
             )
         case "disruption" if claim in record["claims"]:
             yield _taken(record)
+        case "static.launched" if record["claim"] == claim:
+            yield f"bought because NodePool {record['pool']} was short of its number of nodes"
+        case "static.ended" if record["claim"] == claim:
+            yield f"chosen to go: NodePool {record['pool']} had more nodes than its number"
         case "disruption.failed" if claim in record["claims"]:
             yield f"kept after all: {record['message']}"
         case "disrupted" if record["claim"] == claim:
             reason = record["reason"].replace("_", " ")
             yield f"ended ({record['mode']}): {reason}; {_count(record['pods'])} to move"
         case "instance.started" if record.get("claim") == claim:
-            yield f"the cloud gave {record['instanceType']} in {record['zone']} at {_price(record['price'])}"
+            cost = f" at {_price(record['price'])}" if "price" in record else ""
+            yield f"the cloud gave {record['instanceType']} in {record['zone']}{cost}"
         case "instance.launchFailed" if record.get("claim") == claim:
             yield f"the cloud gave nothing: {record['message']}"
         case "node.ready" if record["node"] == name:
@@ -125,7 +152,22 @@ def _taken(record: Record) -> str:
     how = f"replaced by {made}" if made else "deleted without replacement"
     return (
         f"chosen to go{beside}, {record['reason'].lower()}: {how}, {_count(record.get('pods', 0))} to move; "
-        f"saves {_price(record['savings'])}"
+        f"saves {_price(record['savings'])}{_weighed(record)}"
+    )
+
+
+def _weighed(record: Record) -> str:
+    """What else there was, where it was asked."""
+    if "tried" not in record:
+        return ""
+    others = ", ".join(
+        f"{one['nodes']} nodes for {one['replacements']} (saves {_price(one['savings'])})"
+        for one in record["alternatives"]
+    )
+    return (
+        f"; {record['tried']} sets of nodes were planned, all nodes that may go "
+        f"cost {_price(record['hourly'])} and their pods at least {_price(record['lowerBound'])}"
+        f"{'; the other moves found: ' + others if others else ''}"
     )
 
 

@@ -18,6 +18,32 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
+class Weighed:
+    """What a search for a command saw. Money in nano-dollars per hour.
+
+    `others` are (nodes, replacements, saving) of moves that were found as well; `tried` counts what was
+    planned. `hourly` is what all nodes that may go cost, `bound` what their pods cost at least.
+    """
+
+    others: tuple[tuple[int, int, int], ...]
+    tried: int
+    hourly: int
+    bound: int
+
+    def record(self) -> dict[str, object]:
+        """For the decision record."""
+        return {
+            "tried": self.tried,
+            "hourly": self.hourly,
+            "lowerBound": self.bound,
+            "alternatives": [
+                {"nodes": nodes, "replacements": bought, "savings": saving}
+                for nodes, bought, saving in self.others
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """Delete these nodes, for this reason. Candidates are in the order in which they were chosen.
 
@@ -30,6 +56,7 @@ class Command:
     replacements: tuple[PlannedClaim, ...] = ()
     used: tuple[str, ...] = ()
     scores: tuple[Score, ...] = ()  # what consolidation saves for what it disrupts, per pool
+    weighed: Weighed | None = None  # what consolidation knew beside it
 
     @property
     def decision(self) -> str:

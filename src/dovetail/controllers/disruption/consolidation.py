@@ -15,7 +15,7 @@ from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note
+from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note, Weighed
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
@@ -88,7 +88,9 @@ class Consolidation:
         told = [Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals]
         if finding.move is None:
             return Decision(None, (*notes, *told), more=not finding.complete)
-        command = _command(finding.move, views)
+        others = tuple((len(one.movers), len(one.claims), one.saving) for one in finding.others)
+        weighed = Weighed(others, finding.tried, finding.hourly, finding.bound)
+        command = _command(finding.move, views, weighed)
         text = f"Consolidation candidate: {command.told()}"
         told += [Note(claims[view.name], "ConsolidationCandidate", text) for view in command.candidates]
         told += _approvals(command)
@@ -115,7 +117,7 @@ class Consolidation:
         if len(move.claims) > len(command.replacements):
             await self._rejected(command, "scheduling")
             return None
-        return _command(move, views)
+        return _command(move, views, command.weighed)
 
     async def _rejected(self, command: Command, why: str) -> None:
         text = f"Consolidation rejected: {command.told(why)}"
@@ -180,7 +182,7 @@ def _approvals(command: Command) -> list[Note]:
     return [Note(score.pool, "ConsolidationApproved", str(score), on_pool=True) for score in found]
 
 
-def _command(move: Move, views: Sequence[NodeView]) -> Command:
+def _command(move: Move, views: Sequence[NodeView], weighed: Weighed | None) -> Command:
     by_name = {view.name: view for view in views}
     leaving = tuple(by_name[mover.name] for mover in move.movers)
-    return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places), move.scores)
+    return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places), move.scores, weighed)

@@ -122,6 +122,7 @@ class Execution:
             savings=command.savings,
             snapshot=snapshot,
             pods=moved_pods(command),
+            **(command.weighed.record() if command.weighed is not None else {}),
             bought=[
                 {"claim": name, "instanceType": one.instance_type, "zone": one.zone, "price": one.price}
                 for name, one in zip(names, command.replacements, strict=True)

@@ -142,6 +142,8 @@ class Finding:
     refusals: tuple[Refusal, ...] = ()
     bound: int = 0
     hourly: int = 0
+    others: tuple[Move, ...] = ()  # that were found as well and save less per disrupted pod, or in all
+    tried: int = 0  # sets of nodes that were planned
     cut: str = ""  # MULTI or SINGLE: what was not looked at to the end, and will be when it is asked again
 
     @property

@@ -50,6 +50,8 @@ class _Search:
         self._now = now
         self._prospects = Prospects(question, work)
         self._stay: dict[str, str] = {}
+        self._others: list[Move] = []
+        self._planned = 0
         self._at = MULTI
         self._movers = sorted(self._free(), key=lambda mover: mover.rank)
 
@@ -66,6 +68,8 @@ class _Search:
             refusals,
             self._prospects.bound,
             sum(mover.price for mover in self._question.movers),
+            tuple(self._others),
+            self._planned,
             "" if move is not None or self._work.left else self._at,
         )
 
@@ -109,7 +113,9 @@ class _Search:
         if not best:
             return None
         rate = max(move.rate for move in best) * _NEARLY_AS_GOOD
-        return next(move for move in best if move.rate >= rate)
+        found = next(move for move in best if move.rate >= rate)
+        self._others = [move for move in best if move is not found]
+        return found
 
     def _promising(self) -> list[Mover]:
         """Nodes that cost more than what their pods are worth, within the budgets, the best first."""
@@ -172,6 +178,7 @@ class _Search:
         if not text:
             problem = self._question.without(chosen)
             plan = yield problem
+            self._planned += 1
             self._work.spend(plan.work + len(problem.nodes) // _NODES_PER_UNIT)
             try:
                 return judged(self._question, chosen, problem, plan)

@@ -52,6 +52,12 @@ def _dollars(nanos: Any) -> float:
     return round(int(nanos) / 1e9, 6)
 
 
+# Written whole, with kind and instant: `dovetail explain node --history` asks them why a node came and went.
+DECISIONS = (
+    *("decision", "disruption", "disruption.failed", "disrupted", "plan.realised"),
+    *("static.launched", "static.ended"),
+)
+
 _LINES: dict[str, Line] = {
     "batch": Line(
         "info",
@@ -125,18 +131,6 @@ _LINES: dict[str, Line] = {
             "excluded-instance-types": one["excluded"],
             "instance-types": one["types"],
         },
-    ),
-    "static.launched": Line(
-        "info",
-        "static",
-        "created nodeclaim",
-        lambda one: {"NodePool": {"name": one["pool"]}, "NodeClaim": {"name": one["claim"]}},
-    ),
-    "static.ended": Line(
-        "info",
-        "static",
-        "deleted nodeclaim beyond the number of replicas",
-        lambda one: {"NodePool": {"name": one["pool"]}, "NodeClaim": {"name": one["claim"]}},
     ),
     "disruption.begun": Line(
         "info",
@@ -227,6 +221,9 @@ class JsonLines:
 
     def record(self, kind: str, /, **fields: object) -> None:
         """See EventLog. What has no words of its own is a line of level debug under its own name."""
+        if kind in DECISIONS:
+            self.write("info", "decisions", "decision record", kind=kind, t=self._clock.now(), **fields)
+            return
         line = _LINES.get(kind)
         if line is None:
             self.write("debug", "controller", kind, **fields)
