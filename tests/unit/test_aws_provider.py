@@ -222,6 +222,22 @@ def test_it_falls_back_to_what_there_is() -> None:
     play(body, short(0, instance_types=("m5a.large",), zones=(A,)))
 
 
+def test_on_demand_for_want_of_spot_with_few_types_is_said() -> None:
+    async def body(world: World) -> None:
+        types = ["m5.large", "m5a.large"]
+        either = claim("either", how=["spot", "on-demand"], types=types, zones=[A])
+        with pytest.raises(InsufficientCapacity):
+            await world.cloud.create(either, node_class())
+        world.log.kinds.clear()
+        made = await world.cloud.create(either, node_class())
+        assert made.capacity_type == "on-demand"
+        assert world.log.kinds == ["launch.fewTypes", "instance.started"]
+        await world.cloud.create(claim("only", how=["on-demand"], types=types, zones=[A]), node_class())
+        assert world.log.kinds == ["launch.fewTypes", "instance.started", "instance.started"]
+
+    play(body, short(0, capacity_types=("spot",)))
+
+
 class Unreliable:
     """Answers of CreateFleet that get lost after the fleet was launched."""
 

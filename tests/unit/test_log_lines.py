@@ -146,3 +146,15 @@ def test_a_round_that_buys_nothing_computed_no_nodeclaims() -> None:
         "computed unready node(s) will fit pod(s)",
         "computed new nodeclaim(s) to fit pod(s)",
     ]
+
+
+def test_few_types_on_demand_for_want_of_spot() -> None:
+    log = Told()
+    log.log.record("launch.fewTypes", claim="general-x", types=3)
+    (line,) = log.lines()
+    assert (line["level"], line["message"]) == ("ERROR", "failed while checking on-demand fallback")
+    assert line["NodeClaim"] == {"name": "general-x"}
+    assert line["error"] == (
+        "at least 5 instance types are recommended when flexible to spot but requesting on-demand, "
+        "the current provisioning request only has 3 instance type options"
+    )

@@ -20,6 +20,7 @@ from dovetail.model.resources import Resources, fits
 Pool = tuple[str, str, str]
 
 MOST_TYPES = 60
+FEW_TYPES = 5  # below that a launch on demand that spot would do for is worth a word
 _RESERVATION_TYPE = labels.AWS + "capacity-reservation-type"
 _INTERRUPTIBLE = labels.AWS + "capacity-reservation-interruptible"
 CAPACITY_BLOCK = "capacity-block"
@@ -84,6 +85,12 @@ def choose(types: Iterable[InstanceType], request: Request) -> Choice:
     left = sorted(left, key=lambda item: (_cheapest(item.offerings), item.name))[:MOST_TYPES]
     _check_variety(left, request.requirements)
     return Choice(tuple(left), _capacity_type(left))
+
+
+def too_few(choice: Choice, wanted: Requirements) -> bool:
+    """True iff spot would do as well, none is to be had, and few types are left to choose from."""
+    spot = wanted.get(labels.CAPACITY_TYPE).has(labels.SPOT)
+    return spot and choice.capacity_type == labels.ON_DEMAND and len(choice.types) < FEW_TYPES
 
 
 def _compatible(types: Iterable[InstanceType], request: Request) -> list[InstanceType]:

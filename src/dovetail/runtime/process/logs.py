@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import msgspec
 
 from dovetail.base.clock import SECOND, Clock
+from dovetail.cloud.choice import FEW_TYPES
 
 LEVELS = ("debug", "info", "error")
 _SHOWN = 5  # names in a line; further ones are counted
@@ -130,6 +131,17 @@ _LINES: dict[str, Line] = {
             "NodePool": {"name": one["pool"]},
             "excluded-instance-types": one["excluded"],
             "instance-types": one["types"],
+        },
+    ),
+    "launch.fewTypes": Line(
+        "error",
+        "nodeclaim.lifecycle",
+        "failed while checking on-demand fallback",
+        lambda one: {
+            "NodeClaim": {"name": one["claim"]},
+            "error": f"at least {FEW_TYPES} instance types are recommended when flexible to spot but "
+            f"requesting on-demand, the current provisioning request only has {one['types']} instance type "
+            "options",
         },
     ),
     "disruption.begun": Line(

@@ -22,7 +22,7 @@ from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
 from dovetail.cloud.aws.provider.commons import Commons
 from dovetail.cloud.aws.provider.figures import Figures
 from dovetail.cloud.aws.provider.fleets import Fleets
-from dovetail.cloud.aws.provider.instances import ENDING, FRESH, Instances, provider_id
+from dovetail.cloud.aws.provider.instances import ENDING, FRESH, NODECLASS, Instances, provider_id
 from dovetail.cloud.aws.provider.launcher import Launcher, Order
 from dovetail.cloud.aws.provider.market import Market, NodeOptions, Wanted
 from dovetail.cloud.aws.provider.orphans import Orphans
@@ -45,7 +45,6 @@ SWEEP = 10 * MINUTE
 # How long EC2 may fail to show an instance that it has just launched.
 _APPEARS = MINUTE
 _GROUP = EC2NodeClass.API_VERSION.partition("/")[0]
-_CLASS = "karpenter.k8s.aws/ec2nodeclass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +97,7 @@ class AwsCloud:
             self._unavailable,
             lambda: self._market.sold,
             clock=clock,
+            log=log,
             figures=figures,
             reserved_capacity=options.reserved_capacity,
         )
@@ -286,7 +286,7 @@ class AwsCloud:
         if own is not None and own.reservation_id == found.reservation:
             ending = found.state in ENDING
             return own if own.terminating == ending else replace(own, terminating=ending)
-        node_class = self._classes.get(found.tags.get(_CLASS, ""))
+        node_class = self._classes.get(found.tags.get(NODECLASS, ""))
         kind = self._kind(found.instance_type, node_class)
         return adopted(found, kind, node_class, self._aws.region, self.volume_price(node_class))
 

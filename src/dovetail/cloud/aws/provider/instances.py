@@ -23,8 +23,8 @@ DESCRIBED = Window(100 * MILLISECOND, SECOND, 200)
 TERMINATED = Window(100 * MILLISECOND, SECOND, 500)
 # How old an answer may be where the matter does not change by itself.
 FRESH = 5 * MINUTE
-CLAIM = "karpenter.sh/nodeclaim"
-_NODEPOOL, _NODECLASS = "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"
+CLAIM, NODECLASS = "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass"
+_NODEPOOL = "karpenter.sh/nodepool"
 # Annotations of claims: whose instances bear their names, and that of the cluster.
 _TAGGED = "karpenter.k8s.aws/tagged"
 _CLUSTER_TAGGED = "compatibility.karpenter.k8s.aws/cluster-name-tagged"
@@ -39,7 +39,7 @@ class Instances:
         self._filters = (
             Filter("tag:eks:eks-cluster-name", (cluster,)),
             Filter("tag-key", (_NODEPOOL,)),
-            Filter("tag-key", (_NODECLASS,)),
+            Filter("tag-key", (NODECLASS,)),
             Filter("instance-state-name", ALIVE),
         )
 

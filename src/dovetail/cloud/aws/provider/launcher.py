@@ -12,6 +12,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import Clock
 from dovetail.base.errors import CloudError, CreateFailed, InputError
+from dovetail.base.eventlog import EventLog
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.fleet import fleet_request
 from dovetail.cloud.aws.fleet_errors import FleetError, failure, refusals
@@ -23,7 +24,7 @@ from dovetail.cloud.aws.provider.orphans import Orphan, Orphans
 from dovetail.cloud.aws.provider.subnets import SubnetBook
 from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
 from dovetail.cloud.aws.templates import Template, templates
-from dovetail.cloud.choice import Choice, Pool, Request, choose
+from dovetail.cloud.choice import Choice, Pool, Request, choose, too_few
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.cloud.unavailable import UnavailableOfferings, single_values
 from dovetail.model import labels
@@ -71,6 +72,7 @@ class Launcher:
         sold: Callable[[], Sold],
         *,
         clock: Clock,
+        log: EventLog,
         figures: Figures,
         reserved_capacity: bool = True,
     ) -> None:
@@ -81,6 +83,7 @@ class Launcher:
         self._unavailable = unavailable
         self._sold = sold
         self._clock = clock
+        self._log = log
         self._figures = figures
         self._reserved_capacity = reserved_capacity
 
@@ -93,6 +96,8 @@ class Launcher:
             return Launched(found.id, kind, kind.offerings[0], found.image, found.subnet, profile)
         launch, choice, made = self._prepare(order)
         self._figures.user_data(order.node_class.metadata.name, made)
+        if too_few(choice, launch.requirements):
+            self._log.record("launch.fewTypes", claim=order.claim.metadata.name, types=len(choice.types))
         share = await self._ask(order, launch, choice, made)
         if _templates_missing(share):
             # Somebody deleted them since they were made.
