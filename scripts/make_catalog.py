@@ -8,7 +8,8 @@ The package itself needs neither of them at run time. To make the file again:
 The same versions of the two packages give the same bytes. What is taken:
 
 - moto: every instance type as DescribeInstanceTypes answers it, and which zones of 30 regions sell it;
-- apache-libcloud: pricing.json, on-demand Linux prices per region. A price of 0 there means unknown.
+- apache-libcloud: pricing.json, on-demand Linux prices per region. A price of 0 there means unknown, and one
+  in six is that of dedicated tenancy: `plain` puts those right.
 
 Kept are types with hvm virtualization and an x86_64 or arm64 processor: what a Kubernetes node can run on.
 The file's layout is that of `Catalog` in src/dovetail/cloud/catalog/store.py, with the records of records.py.
@@ -23,6 +24,8 @@ import importlib.resources
 import io
 import json
 import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,10 +33,16 @@ from typing import Any
 import msgspec
 
 from dovetail.cloud.catalog import described as catalog_data
+from dovetail.cloud.catalog.records import TypeRecord
 
 TARGET = Path(__file__).parent.parent / "src/dovetail/cloud/catalog/data/ec2.json.gz"
 FORMAT = 1
 NANO_DOLLARS = 1_000_000_000
+STEP = NANO_DOLLARS // 100_000  # EC2's prices have five decimals
+# Price per vCPU as a multiple of the least in the family: plain, and with the surcharge of dedicated tenancy.
+# The bands are as wide as prices of small types are rounded.
+PLAIN = (1, 1.012)
+SURCHARGED = ((1.05, 1.075), (1.095, 1.105))
 
 
 def main() -> int:
@@ -59,8 +68,8 @@ def catalog() -> dict[str, Any]:
     described = _read("moto.ec2", "resources/instance_types.json.gz")
     pricing = _read("libcloud", "data/pricing.json")
     usable = [described[name] for name in sorted(described) if catalog_data.usable(described[name])]
-    types = [msgspec.to_builtins(catalog_data.record(item)) for item in usable]
-    names = [entry[0] for entry in types]
+    types = [catalog_data.record(item) for item in usable]
+    listed = pricing["compute"]["ec2_linux"]
     return {
         "format": FORMAT,
         "sources": {
@@ -68,8 +77,8 @@ def catalog() -> dict[str, Any]:
             "apache-libcloud": importlib.metadata.version("apache-libcloud"),
             "prices": datetime.fromtimestamp(pricing["updated"], UTC).date().isoformat(),
         },
-        "types": types,
-        "regions": {name: region(name, names, pricing["compute"]["ec2_linux"]) for name in region_names()},
+        "types": msgspec.to_builtins(types),
+        "regions": {name: region(name, types, listed) for name in region_names()},
     }
 
 
@@ -79,22 +88,54 @@ def region_names() -> list[str]:
     return sorted(path.name.removesuffix(".json.gz") for path in folder.iterdir())
 
 
-def region(name: str, types: list[str], prices: dict[str, dict[str, float]]) -> dict[str, Any]:
+def region(
+    name: str, types: Sequence[TypeRecord], listed: Mapping[str, Mapping[str, float]]
+) -> dict[str, Any]:
     """Zones as [name, id]; per type, in the order of `types`: zones as a bit mask, price in nano-dollars."""
     offered = _read("moto.ec2", f"resources/instance_type_offerings/availability-zone/{name}.json.gz")
     zones = sorted({entry["Location"] for entry in offered})
-    masks = dict.fromkeys(types, 0)
+    masks = {record.name: 0 for record in types}
     for entry in offered:
         if entry["InstanceType"] in masks:
             masks[entry["InstanceType"]] |= 1 << zones.index(entry["Location"])
     ids = zone_ids(name, zones)
+    prices = {
+        record: round(listed.get(record.name, {}).get(name, 0) * NANO_DOLLARS) if masks[record.name] else 0
+        for record in types
+    }
+    prices |= plain({record: price for record, price in prices.items() if price and not record.bare_metal})
     return {
         "zones": [[zone, ids[zone]] for zone in zones],
-        "masks": [masks[entry] for entry in types],
-        "prices": [
-            round(prices.get(entry, {}).get(name, 0) * NANO_DOLLARS) if masks[entry] else 0 for entry in types
-        ],
+        "masks": list(masks.values()),
+        "prices": list(prices.values()),
     }
+
+
+def plain(prices: Mapping[TypeRecord, int]) -> dict[TypeRecord, int]:
+    """The prices of a region's types, without the surcharge of dedicated tenancy.
+
+    Prices of one family are proportional to vCPUs. Where some are 6 or 10 % above the others, which is what
+    dedicated tenancy costs more, they are made what the others say. A family of which any size costs
+    something else again (accelerators, burstable types) is left as it is.
+    """
+    families: dict[str, dict[TypeRecord, int]] = defaultdict(dict)
+    for record, price in prices.items():
+        families[record.family][record] = price
+    found: dict[TypeRecord, int] = {}
+    for family in families.values():
+        least = min(price / record.vcpus for record, price in family.items())
+        times = {record: price / record.vcpus / least for record, price in family.items()}
+        right = [record for record in family if _within(times[record], PLAIN)]
+        dear = [record for record in family if any(_within(times[record], band) for band in SURCHARGED)]
+        if len(right) + len(dear) == len(family):
+            largest = max(right, key=lambda record: record.vcpus)  # its price is rounded least
+            each = family[largest] / largest.vcpus
+            found |= {record: round(each * record.vcpus / STEP) * STEP for record in dear}
+    return found
+
+
+def _within(value: float, band: tuple[float, float]) -> bool:
+    return band[0] <= value <= band[1]
 
 
 def zone_ids(name: str, zones: list[str]) -> dict[str, str]:

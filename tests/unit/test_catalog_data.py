@@ -57,6 +57,18 @@ def test_a_known_region_has_the_prices_that_are_known() -> None:
     assert {offering.price for offering in large.offerings if not offering.estimated} == {118_000_000}
 
 
+@pytest.mark.parametrize("family", ["c5", "c6i", "m5", "m6i", "m7i", "m6g", "r5", "r6i"])
+def test_sizes_of_a_family_cost_in_proportion_to_their_vcpus(family: str) -> None:
+    """The source has the price of dedicated tenancy, 6 or 10 % above, for one type in six."""
+    for region in store.regions():
+        each = [
+            price / record.vcpus
+            for record, _, price in store.sold(region)
+            if record.family == family and price and not record.bare_metal
+        ]
+        assert max(each, default=1) <= min(each, default=1) * 1.012, region
+
+
 def test_an_offering_without_a_price_is_unavailable() -> None:
     for item in catalog.instance_types("ap-south-1"):
         assert all(offering.available == (offering.price > 0) for offering in item.offerings)
