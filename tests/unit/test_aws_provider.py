@@ -30,6 +30,7 @@ from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.simulate.clock import VirtualClock, run_virtual
+from tests.unit.karpenters_policy import BEYOND
 
 REGION, CLUSTER = "us-east-1", "demo"
 USUAL = Account.usual(REGION, CLUSTER)
@@ -394,6 +395,30 @@ def test_what_aws_could_not_tell_at_the_start_is_asked_for_again() -> None:
         running.cancel()
 
     play(body)
+
+
+def test_under_karpenters_policy_nodes_come_and_go() -> None:
+    async def body(world: World) -> None:
+        assert not world.log.kinds
+        subnets = {item.zone: item.zone_id for item in world.aws.ec2.account.subnets}
+        made = await world.cloud.create(claim(), node_class())
+        assert made.labels[labels.ZONE_ID] == subnets[made.zone]
+        await world.clock.sleep(10 * SECOND)
+        own = adopted(claim(), made)
+        assert await world.cloud.mark(own, "node-1")
+        assert await world.cloud.drifted(own, node_class()) == ""
+        await world.cloud.delete(made.provider_id)
+        await world.clock.sleep(2 * MINUTE)
+        with pytest.raises(InstanceNotFound):
+            await world.cloud.get(made.provider_id)
+        await world.cloud.tidy(frozenset())
+        await world.cloud.release(node_class())
+        assert world.log.kinds == ["instance.started"]
+
+    account = replace(
+        USUAL, subnets=tuple(replace(item, zone_id=f"mine-{item.zone[-1]}") for item in USUAL.subnets)
+    )
+    play(body, Options(gate=GateOptions(denied=frozenset(BEYOND))), account)
 
 
 def test_a_launch_template_whose_end_is_refused_is_not_forgotten() -> None:

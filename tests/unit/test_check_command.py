@@ -24,6 +24,7 @@ from dovetail.cloud.aws.preflight.account import Wanted, preflight
 from dovetail.cloud.aws.preflight.finding import Finding, Verdict, failed
 from dovetail.cloud.aws.quotas import read as read_quotas
 from dovetail.simulate.clock import VirtualClock, run_virtual
+from tests.unit.karpenters_policy import BEYOND
 
 REGION, CLUSTER = "ap-northeast-2", "demo"
 START = 1_772_409_600 * SECOND
@@ -92,7 +93,10 @@ OPTIONAL = (QUOTAS, SHIFTS)
 UNTRIED = {"ec2:CreateTags", "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate", "sqs:DeleteMessage"} | {
     f"iam:{verb}InstanceProfile" for verb in ("Create", "Tag", "AddRoleTo", "RemoveRoleFrom", "Delete")
 }
-TRIED = sorted({item.action for item in PERMISSIONS if item.only_with not in OPTIONAL} - FREE - UNTRIED)
+SPARED = {item.action for item in PERMISSIONS if item.without}
+TRIED = sorted(
+    {item.action for item in PERMISSIONS if item.only_with not in OPTIONAL} - FREE - UNTRIED - SPARED
+)
 
 
 @pytest.mark.parametrize("action", TRIED)
@@ -102,6 +106,21 @@ def test_the_missing_permission_is_named(action: str) -> None:
     assert bad
     assert any(action in f"{item.subject} {item.detail}" for item in bad)
     assert all(item.area in ("permission", "class") for item in bad)
+
+
+@pytest.mark.parametrize("action", sorted(SPARED))
+def test_permissions_that_are_not_needed_by_all_are_told_with_what_is_lost(action: str) -> None:
+    finding = found(WANTED, node_class(), denied=(action,))[action]
+    assert finding.verdict is Verdict.UNSURE
+    assert finding.remedy.startswith("optional: without it ")
+
+
+def test_the_policy_of_karpenter_is_enough() -> None:
+    findings = found(WANTED, node_class(), denied=BEYOND)
+    assert not failed(findings.values())
+    assert findings["EC2NodeClass default: dry run"].verdict is Verdict.FINE
+    # What it lacks is told all the same.
+    assert findings["ec2:DescribeInstanceStatus"].verdict is Verdict.UNSURE
 
 
 def test_without_a_class_launches_are_not_tried() -> None:

@@ -12,12 +12,16 @@ PROFILES = "EC2NodeClasses with a role"
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The IAM actions behind a call of the port. `only_with` names the feature that needs it; "" is any."""
+    """The IAM actions behind a call of the port. `only_with` names the feature that needs it; "" is any.
+
+    Policies published for Karpenter lack some of those that have a `without`.
+    """
 
     call: str  # as in api.py: "ec2.describe_subnets"
     actions: tuple[str, ...]  # the call's own action first, then those that it needs besides
     purpose: str
     only_with: str = ""
+    without: str = ""  # what is so while it is not given; "" where nothing works then
 
     @property
     def action(self) -> str:
@@ -25,6 +29,12 @@ class Permission:
         return self.actions[0]
 
 
+_WITHOUT = {
+    "describe_availability_zones": "zones are those that subnets are in",
+    "describe_instance_status": "failing status checks are not seen",
+    "describe_capacity_reservations": "classes with capacityReservationSelectorTerms find none",
+    "describe_placement_groups": "classes with a placementGroupSelector are not ready",
+}
 _DESCRIBED = (
     ("describe_availability_zones", "zones and their ids"),
     ("describe_instance_types", "what types there are, and their room"),
@@ -48,14 +58,23 @@ def _camel(name: str) -> str:
 PERMISSIONS: tuple[Permission, ...] = (
     Permission("sts.get_caller_identity", ("sts:GetCallerIdentity",), "who the controller is"),
     Permission("eks.describe_cluster", ("eks:DescribeCluster",), "endpoint, CA and version of the cluster"),
-    *(Permission(f"ec2.{name}", (f"ec2:{_camel(name)}",), purpose) for name, purpose in _DESCRIBED),
+    *(
+        Permission(f"ec2.{name}", (f"ec2:{_camel(name)}",), purpose, without=_WITHOUT.get(name, ""))
+        for name, purpose in _DESCRIBED
+    ),
     Permission(
         "zonal_shift.shifted",
         ("arc-zonal-shift:GetManagedResource",),
         "zones that AWS shifts away from",
         SHIFTS,
     ),
-    Permission("quotas.vcpus", ("servicequotas:ListServiceQuotas",), "the account's vCPU quotas", QUOTAS),
+    Permission(
+        "quotas.vcpus",
+        ("servicequotas:ListServiceQuotas",),
+        "the account's vCPU quotas",
+        QUOTAS,
+        without="launches tell when one is used up",
+    ),
     Permission("ssm.get_parameter", ("ssm:GetParameter",), "images behind aliases"),
     Permission("pricing.on_demand", ("pricing:GetProducts",), "prices on demand"),
     Permission("ec2.create_launch_template", ("ec2:CreateLaunchTemplate", "ec2:CreateTags"), "launches"),

@@ -15,8 +15,17 @@ from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.launch import Stage
 from dovetail.cloud.aws.nodeclass.rehearsal import rehearse
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Options, Surroundings
-from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, PROFILES, QUEUE, QUOTAS, SHIFTS, Permission
-from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, Finding, Verdict, nobody, of_error
+from dovetail.cloud.aws.permissions import (
+    FREE,
+    PERMISSIONS,
+    PROFILES,
+    QUEUE,
+    QUOTAS,
+    SHIFTS,
+    Permission,
+    of_call,
+)
+from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, Finding, Verdict, failed, nobody, of_error
 from dovetail.cloud.aws.preflight.probes import Probe, probes
 from dovetail.cloud.aws.quotas import STANDARD
 from dovetail.cloud.aws.shapes import EksCluster
@@ -139,8 +148,16 @@ async def _tried(permission: Permission, probe: Probe | None) -> Finding:
     try:
         await probe()
     except AwsError as error:
-        return of_error(permission.action, permission.purpose, error)
+        return _refused(permission, error)
     return Finding("permission", permission.action, Verdict.FINE, permission.purpose)
+
+
+def _refused(permission: Permission, error: AwsError) -> Finding:
+    finding = of_error(permission.action, permission.purpose, error)
+    if failed([finding]) and permission.without:
+        remedy = f"optional: without it {permission.without}"
+        return replace(finding, verdict=Verdict.UNSURE, remedy=remedy)
+    return finding
 
 
 def _untried(permission: Permission) -> Finding:
@@ -181,10 +198,7 @@ async def _quotas(aws: Aws) -> list[Finding]:
     try:
         known = await aws.quotas.vcpus()
     except AwsError as error:
-        finding = of_error("servicequotas:ListServiceQuotas", "the account's vCPU quotas", error)
-        return [
-            replace(finding, verdict=Verdict.UNSURE, remedy="optional: launches tell when one is used up")
-        ]
+        return [_refused(of_call("quotas.vcpus"), error)]
     found = []
     for capacity_type in (labels.ON_DEMAND, labels.SPOT):
         vcpus = known.get((capacity_type, STANDARD))

@@ -10,7 +10,7 @@ from dovetail.base.clock import Clock
 from dovetail.base.errors import InputError
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.api import Aws
-from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.provider.draws import Addresses, drawing
 from dovetail.cloud.aws.provider.memory import SeenMemory
 from dovetail.cloud.aws.reservations import Reservation, with_reservations
@@ -159,7 +159,14 @@ class Market:
         return replace(self.sold, records={record.name: record for record in records})
 
     async def _zones(self) -> Sold:
-        found = await self._aws.ec2.describe_availability_zones()
+        try:
+            found = await self._aws.ec2.describe_availability_zones()
+        except AwsError as error:
+            if error.refusal is not Refusal.UNAUTHORIZED:
+                raise
+            # Karpenter's own policies do not allow it. Nodes can be only where there are subnets.
+            subnets = await self._aws.ec2.describe_subnets(())
+            return replace(self.sold, zone_ids={subnet.zone: subnet.zone_id for subnet in subnets})
         return replace(self.sold, zone_ids={zone.name: zone.id for zone in found})
 
     async def _offered(self) -> Sold:
