@@ -135,6 +135,12 @@ BUGS = (
         "if view.pool_name in left:",
     ),
     Bug(
+        "deletions-not-repeated",
+        "dovetail.controllers.disruption.execute",
+        "        except ApiError:\n            self._running.append(running)\n            raise",
+        "        except ApiError:\n            raise",
+    ),
+    Bug(
         "waiting-pods-forgotten",
         _BUY + "trigger",
         "        self._batcher.trigger(pod.metadata.uid)\n        return REPEAT",

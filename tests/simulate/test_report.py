@@ -12,7 +12,7 @@ import pytest
 from dovetail.simulate.summary import Run, summarize
 from dovetail.views.report.page import Period, render
 from dovetail.views.report.series import chart_series
-from dovetail.views.report.timeline import event_rows, node_rows
+from dovetail.views.report.timeline import blocker_rows, event_rows, node_rows
 
 SECOND = 1_000_000_000
 START = 1_772_452_800 * SECOND  # 21:00 in Seoul
@@ -46,6 +46,7 @@ LOG = [
     record(60, "pod.running", pod="shop/web-1", node="ip-1"),
     record(60, "event", type="Warning", reason="FailedScheduling", object="Pod/shop/web-1", message=ROOMLESS),
     record(61, "event", type="Warning", reason="FailedScheduling", object="Pod/shop/web-2", message=ROOMLESS),
+    record(62, "event", type="Normal", reason="Unconsolidatable", object="Node/ip-1", message="Not now"),
     record(1800, "pod.deleted", pod="shop/web-1", node="ip-1"),
     record(1900, "claim.condition", claim="pool-abcde", type="Drained", status="Unknown", reason="Draining"),
     record(1930, "node.deleted", node="ip-1"),
@@ -57,6 +58,38 @@ LOG = [
 def page() -> str:
     run = Run("evening", 7, START, END, "ab" * 32, 1.0, ("spot prices are estimates",))
     return render("Evening rush", Period(START, END, "Asia/Seoul", 9 * 3600, "r-1"), LOG, summarize(LOG, run))
+
+
+def test_what_kept_nodes_is_counted_by_node() -> None:
+    def told(second: float, reason: str, subject: str, message: str) -> dict[str, Any]:
+        return record(second, "event", type="Normal", reason=reason, object=subject, message=message)
+
+    held = 'Pod has "karpenter.sh/do-not-disrupt" annotation'
+    log = [
+        told(1, "DisruptionBlocked", "Node/a", f"{held} (Pod=shop/x)"),
+        told(1, "DisruptionBlocked", "NodeClaim/a", f"{held} (Pod=shop/x)"),
+        told(2, "Unconsolidatable", "Node/c", "Can't replace with a cheaper node"),
+        told(3, "DisruptionBlocked", "Node/b", f"{held} (Pod=shop/y)"),
+        told(130, "DisruptionBlocked", "Node/a", f"{held} (Pod=shop/x)"),
+        told(131, "Nominated", "Node/a", "nothing of this"),
+    ]
+    begin = START // SECOND
+    assert blocker_rows(log) == [
+        {
+            "text": held,
+            "example": f"{held} (Pod=shop/x)",
+            "first": begin + 1,
+            "last": begin + 130,
+            "objects": 2,
+        },
+        {
+            "text": "Can't replace with a cheaper node",
+            "example": "Can't replace with a cheaper node",
+            "first": begin + 2,
+            "last": begin + 2,
+            "objects": 1,
+        },
+    ]
 
 
 def test_series_follow_the_log() -> None:
@@ -81,7 +114,7 @@ def test_timeline_has_every_stage_of_a_node() -> None:
 
 
 def test_equal_events_are_counted_together() -> None:
-    (row,) = event_rows(LOG)
+    row, _ = event_rows(LOG)
     assert (row["count"], row["object"]) == (2, "Pod/shop/web-1")
 
 

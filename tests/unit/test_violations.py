@@ -250,6 +250,15 @@ def pod_forgotten() -> Story:
     return story
 
 
+def disruption_forgotten() -> Story:
+    story = cluster()
+    begun = {"type": "DisruptionReason", "status": "True", "reason": "Empty"}
+    begun["lastTransitionTime"] = to_rfc3339(story.now)
+    story.change("NodeClaim", "n1", lambda item: item["status"].update(conditions=[begun]))
+    story.now += 21 * MINUTE
+    return story
+
+
 def finalizer_dropped() -> Story:
     story = cluster()
     story.put(pod("a"))
@@ -290,6 +299,7 @@ def taints_missing() -> Story:
         ("pairing", claim_without_instance),
         ("pairing", instance_without_claim),
         ("lost pod", pod_forgotten),
+        ("disruption left over", disruption_forgotten),
         ("finalizer", finalizer_dropped),
         ("registration", labels_missing),
         ("registration", taints_missing),

@@ -25,7 +25,9 @@ PODS = Metric(
 )
 FIRST_DELAY = SECOND // 10
 LONGEST_DELAY = 10 * SECOND
-_DONE = 200  # as HTTP has it
+_DONE, _SERVER_ERROR = 200, 500  # as HTTP has them
+# The API server has no status of its own for a pod that several budgets select.
+_SEVERAL = "more than one PodDisruptionBudget"
 _REMEMBERED = 10_000  # pods that were evicted
 
 
@@ -87,7 +89,7 @@ class EvictionQueue:
             return await self._refused(wanted, f"evicting pod violates a PDB (Pod={wanted.pod.key})")
         except ApiError as error:
             self._count(error.status)
-            if error.status != 500:
+            if error.status != _SERVER_ERROR or _SEVERAL not in str(error):
                 raise
             text = f"eviction does not support multiple PDBs (Pod={wanted.pod.key})"
             return await self._refused(wanted, text)

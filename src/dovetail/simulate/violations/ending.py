@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.meta import is_true
+from dovetail.api.meta import condition, is_true
 from dovetail.model import labels
 from dovetail.simulate.violations.mirror import Mirror
 from dovetail.simulate.violations.pods import left_behind
@@ -31,7 +31,7 @@ class Ending:
 
 
 def left_over(mirror: Mirror, end: Ending) -> Iterator[Violation]:
-    """Pods without a node, claims without one, and objects that never end."""
+    """Pods without a node, claims without one, and what never ends: objects and commands."""
     yield from _waiting(mirror, end)
     for key, claim in sorted(mirror.claims.items()):
         if claim.deleting:
@@ -40,9 +40,17 @@ def left_over(mirror: Mirror, end: Ending) -> Iterator[Violation]:
             claim.metadata.creation_timestamp
         ):
             yield Violation("claim left over", key, "has neither become a node nor been given up")
+        elif end.overdue(_begun(claim)):
+            yield Violation("disruption left over", key, "was to go, and neither goes nor is let be")
     for _, node in sorted(mirror.nodes.items()):
         if node.deleting:
             yield from _unending(mirror, end, node)
+
+
+def _begun(claim: NodeClaim) -> str:
+    """When a command took the claim's node, if one has it."""
+    found = condition(claim.status.conditions, "DisruptionReason")
+    return found.last_transition_time if found is not None and found.status == "True" else ""
 
 
 def _waiting(mirror: Mirror, end: Ending) -> Iterator[Violation]:

@@ -16,7 +16,7 @@ from dovetail.simulate.disruptions import ended_nodes
 from dovetail.simulate.figures import PodWait, Summary
 from dovetail.simulate.waiting import PARTS
 from dovetail.views.report.series import Record, chart_series, traffic_series
-from dovetail.views.report.timeline import event_rows, node_rows
+from dovetail.views.report.timeline import blocker_rows, event_rows, node_rows
 
 # Upper ends of the histogram's buckets, in seconds; people think in these steps when a pod is pending.
 _BUCKETS = (10, 20, 30, 40, 50, 60, 75, 90, 120, 180, 300, 600)
@@ -154,7 +154,7 @@ def _waiting(summary: Summary) -> dict[str, Any]:
 
 
 def _disruption(records: Sequence[Record], summary: Summary) -> dict[str, Any]:
-    """By reason: nodes, pods, dollars per hour; then each node in order, `t` in Unix seconds."""
+    """By reason: nodes, pods, dollars per hour; budgets; what kept nodes; each that went. Unix seconds."""
     return {
         "reasons": [
             {
@@ -170,6 +170,7 @@ def _disruption(records: Sequence[Record], summary: Summary) -> dict[str, Any]:
             {"pool": pool, "used": use.most_used, "full": use.full_seconds}
             for pool, use in summary.disruptions.budgets.items()
         ],
+        "blockers": blocker_rows(records),
         "rows": [
             {
                 "t": item.at / SECOND,

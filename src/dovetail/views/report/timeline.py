@@ -9,6 +9,7 @@ from dovetail.base.clock import SECOND
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.views.report.series import Record, node_kind
 
+_KEPT, _MOST_KEPT = ("DisruptionBlocked", "Unconsolidatable"), 30  # events that say why a node stays; rows
 # Conditions of a NodeClaim that begin each stage of a node's life, as the timeline colours them.
 _LEAVING = ("Drained", "InstanceTerminating")
 
@@ -60,6 +61,25 @@ def _row(record: Record, seconds: float) -> dict[str, Any]:
         "leaving": None,
         "gone": None,
     }
+
+
+def blocker_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """What kept nodes from being disrupted, what kept most of them in front: counted by node or pool.
+
+    Texts that differ in what stands in brackets at their end are one; `example` is the first of them.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    kept: dict[str, set[str]] = {}
+    for record in records:
+        # A node and its claim are told the same; a claim without a node is no candidate yet.
+        if record["kind"] != "event" or record["reason"] not in _KEPT or record["object"].startswith("NodeC"):
+            continue
+        seconds, text = record["t"] / SECOND, record["message"].split(" (", 1)[0].split(", ", 1)[0]
+        row = rows.setdefault(text, {"text": text, "example": record["message"], "first": seconds})
+        row["last"] = seconds
+        kept.setdefault(text, set()).add(record["object"])
+        row["objects"] = len(kept[text])
+    return sorted(rows.values(), key=lambda row: (-row["objects"], row["first"], row["text"]))[:_MOST_KEPT]
 
 
 def event_rows(records: Iterable[Record]) -> list[dict[str, Any]]:

@@ -161,8 +161,8 @@ function table(titles, rows) {
 }
 
 function disruption() {
-  const { reasons, budgets, rows } = data.disruption;
-  if (!rows.length && !reasons.length) { byId("disruption").remove(); return; }
+  const { reasons, budgets, blockers, rows } = data.disruption;
+  if (!rows.length && !reasons.length && !blockers.length) { byId("disruption").remove(); return; }
   const right = (text) => ({ number: String(text) });
   const dollars = (value) => right(`$${value.toFixed(3)}/h`);
   byId("disruption-reasons").append(table(
@@ -171,6 +171,9 @@ function disruption() {
   byId("disruption-budgets").append(table(
     ["Budgets of the NodePool", right("nodes in use at once, at most"), right("time without room for another")],
     budgets.map((row) => [row.pool, right(row.used), right(`${Math.round(row.full / 60)} min`)])));
+  if (blockers.length) byId("disruption-blockers").append(table(
+    ["What kept nodes", right("nodes or pools"), "First told", "Last told", "For example"],
+    blockers.map((row) => [row.text, right(row.objects), clock(row.first), clock(row.last), row.example])));
   byId("disruption-rows").append(table(
     ["Time", "Node", "Pool", "Why", "How", right("pods"), right("command saved"), "Replaced by"],
     rows.map((row) => [clock(row.t), short(row.node), row.pool, row.reason, row.mode, right(row.pods), dollars(row.saved), row.replacements.join(", ")])));
