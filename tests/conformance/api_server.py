@@ -488,9 +488,6 @@ class ApiServerSuite:
             await client.create(owned("child", owner))
             await caught_up(plane)
             await client.delete(Node, "owner", propagation=propagation)
-            if propagation == "Foreground":
-                held = await client.get(Node, "owner")
-                assert held.deleting and held.metadata.finalizers == ("foregroundDeletion",)
 
             async def collected() -> None:
                 with pytest.raises(NotFound):
@@ -512,7 +509,8 @@ class ApiServerSuite:
 
             async def waiting() -> None:
                 assert (await client.get(Pod, "child", "default")).deleting
-                assert (await client.get(Node, "owner")).deleting
+                held = await client.get(Node, "owner")
+                assert held.deleting and held.metadata.finalizers == ("foregroundDeletion",)
 
             async def over() -> None:
                 with pytest.raises(NotFound):
