@@ -151,7 +151,7 @@ class Search:
             return _PROOF
         shapes = sorted({shape for item in items for shape, _ in item.kinds})
         solved = self._desk.between.spent > 0
-        return _PROOF_TIED if not solved and small(self._desk.feasible[shapes]) else 0.0
+        return _PROOF_TIED if not solved and small(self._desk.feasible[shapes], self.world.work) else 0.0
 
     def _hand_out(self, items: list[Item], packing: Packing) -> list[int]:
         """Give the bundles to the nodes; how many of each item found one."""

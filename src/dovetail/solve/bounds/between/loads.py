@@ -23,7 +23,6 @@ from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import World
 from dovetail.solve.work import Work
 
-_LOOKED = 10_000  # loads that are looked at
 _ROUNDS = 40  # of linear programs
 _AT_ONCE = 400  # loads that one round adds
 _PAYS = 1e-9  # dollars per hour that a load must save to be added
@@ -48,15 +47,18 @@ class Loads:
 
 
 class Enumeration:
-    """Finds all loads that a plan for less than `price` could use; None where there are too many."""
+    """Finds all loads that a plan for less than `price` could use; None where there are too many.
 
-    def __init__(self, rows: Rows, price: int, work: Work) -> None:
+    It looks at so many at most, those that no node holds left out.
+    """
+
+    def __init__(self, rows: Rows, price: int, work: Work, most: int) -> None:
         self._rows = rows
         self._terrain = rows.terrain
         self._open = rows.open()
         self._price = price
         self._work = work
-        self._left = _LOOKED
+        self._left = most
 
     def run(self) -> Loads | None:
         """All loads, site by site of those that rules tell apart."""

@@ -24,12 +24,16 @@ from dovetail.solve.placing.policy import Target
 from dovetail.solve.supply.columns import Columns, Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import Pins, World
+from dovetail.solve.work import Work
 
 _SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
-_MOST_CELLS = 2_500  # kinds times sites where they may be; larger programs take too long
+# What programs may be as large as with the usual work; with more, they take too long. With more work, larger.
+_USUAL = 1_000_000  # units
+_MOST_CELLS = 2_500  # kinds times sites where they may be
 _MOST_FEASIBLE = 4_000  # shapes times offerings where they may be
 _MOST_SIZE = 40_000  # shapes times offerings
-_MOST_LOADS = 500  # with more, a program takes too long
+_MOST_LOADS = 500
+_LOOKED = 10_000  # loads that are looked at
 _CLOSE = 0.999  # share of the price: a bound that near is not worth another search
 _LESS = 1 - 2e-7  # share of the price: plans that save less are not looked for
 _UNITS = 4  # of work per factor of a program, to write it down
@@ -74,9 +78,16 @@ def _key(found: Kinds) -> _Key:
     return tuple((*kind, len(pods)) for kind, pods in found.items())
 
 
-def small(feasible: Mask) -> bool:
+def small(feasible: Mask, work: Work) -> bool:
     """True iff a program for these shapes (S, C) might be small enough; much of it is dominated."""
-    return feasible.size <= _MOST_SIZE and int(np.count_nonzero(feasible)) <= _MOST_FEASIBLE
+    times = _times(work)
+    cells = int(np.count_nonzero(feasible))
+    return feasible.size <= _MOST_SIZE * times and cells <= _MOST_FEASIBLE * times
+
+
+def _times(work: Work) -> float:
+    """How many times larger than usual a program may be."""
+    return max(1.0, work.rest / _USUAL)
 
 
 class Between:
@@ -100,7 +111,7 @@ class Between:
         work = self._world.work
         shapes = [self._world.shapes[index] for index in sorted({shape for shape, *_ in found})]
         size = len(shapes) * len(self._columns.price)
-        if size > _MOST_SIZE or not any(shape.involved for shape in shapes):
+        if size > _MOST_SIZE * _times(work) or not any(shape.involved for shape in shapes):
             return 0
         key = _key(found)
         if key not in self._known and work.left:
@@ -136,13 +147,14 @@ class Between:
 
     def _solved(self, terrain: Terrain, price: int) -> tuple[Ruled, _Next | None]:
         work = self._world.work
-        if np.count_nonzero(terrain.feasible) > _MOST_CELLS:
+        times = _times(work)
+        if np.count_nonzero(terrain.feasible) > _MOST_CELLS * times:
             return Ruled(), None
         rows = program(self._world, terrain)
         work.spend(rows.size * _UNITS)
         if not work.left:
             return Ruled(), None
-        loads = Enumeration(rows, price, work).run()
+        loads = Enumeration(rows, price, work, int(_LOOKED * times)).run()
         known = Ruled() if loads is None else self._by_loads(rows, loads, price)
         if known.bound >= price * _CLOSE or known.settled or not work.left:
             return known, None
@@ -166,7 +178,7 @@ class Between:
         least, kept = whole.useful(price / NANO_DOLLARS, work)
         bound = min(price, _in_nano(least))
         many = int(np.count_nonzero(kept))
-        if bound >= price * _CLOSE or many > _MOST_LOADS or not work.left:
+        if bound >= price * _CLOSE or many > _MOST_LOADS * _times(work) or not work.left:
             return Ruled(max(0, bound))
         model = whole.model(kept)
         check, below = _check(len(model.a_matrix_.value_)), price / NANO_DOLLARS * _LESS
