@@ -397,6 +397,16 @@ def test_what_aws_could_not_tell_at_the_start_is_asked_for_again() -> None:
     play(body)
 
 
+def test_user_data_that_is_nearly_too_large_is_told_once() -> None:
+    async def body(world: World) -> None:
+        large = node_class(userData="#!/bin/bash\n" + "x" * 14_500)
+        for name in ("one", "two"):
+            await world.cloud.create(claim(name), large)
+        assert world.log.kinds == ["class.largeUserData", "instance.started", "instance.started"]
+
+    play(body)
+
+
 def test_under_karpenters_policy_nodes_come_and_go() -> None:
     async def body(world: World) -> None:
         assert not world.log.kinds

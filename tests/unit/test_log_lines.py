@@ -158,3 +158,11 @@ def test_few_types_on_demand_for_want_of_spot() -> None:
         "at least 5 instance types are recommended when flexible to spot but requesting on-demand, "
         "the current provisioning request only has 3 instance type options"
     )
+
+
+def test_large_user_data() -> None:
+    log = Told()
+    log.log.record("class.largeUserData", nodeClass="default", bytes=15_000, most=16_384)
+    (line,) = log.lines()
+    assert line["message"] == "user data is nearly as large as EC2 takes"
+    assert (line["EC2NodeClass"], line["bytes"], line["most-bytes"]) == ({"name": "default"}, 15_000, 16_384)

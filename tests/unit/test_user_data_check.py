@@ -163,6 +163,14 @@ def test_a_class_is_checked_for_the_family_of_its_images(
     assert ("error: line 2: " in printed) == (code == BAD_INPUT)
 
 
+def test_what_is_nearly_too_large_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "large.sh"
+    file.write_text("#!/bin/bash\n" + "x" * 14_000)
+    assert run(["check", "userdata", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert "  warning: with what Dovetail adds 1" in printed and "EC2 takes 16384" in printed
+
+
 def test_size_counts_what_is_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "large.sh"
     file.write_text("#!/bin/bash\n" + "x" * 16_000)

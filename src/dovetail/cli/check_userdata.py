@@ -16,9 +16,10 @@ from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
+from dovetail.cloud.aws.userdata import LARGE_BYTES, MOST_BYTES
 from dovetail.cloud.aws.userdata.check import family_of, remarks
 from dovetail.cloud.aws.userdata.remark import Remark
-from dovetail.cloud.aws.validation import user_data
+from dovetail.cloud.aws.validation import too_large, user_data_bytes
 from dovetail.cloud.catalog.settings import ami_family
 
 _BAD = 2  # the exit code of something that the user has to change
@@ -29,7 +30,6 @@ _FAMILIES = {
     "windows": "Windows2022",
     "custom": "Custom",
 }
-_SIZE = "UserDataSizeLimitExceeded"
 Family = Literal["al2", "al2023", "bottlerocket", "windows", "custom"]
 
 
@@ -118,10 +118,20 @@ def _check(source: str, node_class: EC2NodeClass) -> _Checked:
     family = ami_family(node_class)
     found = remarks(node_class.spec.user_data, family)
     if not any(item.fatal for item in found):
-        sizes = [item for item in user_data(node_class) if item.reason == _SIZE]
-        remedy = "fetch what is large when the node starts, from S3 for example"
-        found += tuple(Remark(True, item.message.partition(": ")[2], remedy=remedy) for item in sizes)
+        found += tuple(_size(user_data_bytes(node_class)))
     return _Checked(source, family, found)
+
+
+def _size(size: int) -> Iterator[Remark]:
+    """What is to be said of user data of so many bytes."""
+    remedy = "fetch what is large when the node starts, from S3 for example"
+    if message := too_large(size):
+        yield Remark(True, message, remedy=remedy)
+    elif size > LARGE_BYTES:
+        message = (
+            f"with what Dovetail adds {size} bytes: EC2 takes {MOST_BYTES}, and labels and taints add more"
+        )
+        yield Remark(False, message, remedy=remedy)
 
 
 def _print(checked: _Checked) -> None:

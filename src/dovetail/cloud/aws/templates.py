@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -46,6 +46,11 @@ class Template:
     data: Document
     types: tuple[InstanceType, ...]
     reservation: str = ""
+
+    @property
+    def user_data_bytes(self) -> int:
+        """Before base64, which is how EC2 counts."""
+        return len(b64decode(self.data.get("UserData", "")))
 
     def request(self, launch: Launch) -> Document:
         """CreateLaunchTemplate."""

@@ -60,7 +60,7 @@ def faults(node_class: EC2NodeClass) -> tuple[Fault, ...]:
         messages = tuple(Fault(reason, message) for message in found)
         if messages:
             return messages
-    return user_data(node_class)
+    return _user_data(node_class)
 
 
 def _configuration(kubelet: Mapping[str, Any]) -> Iterator[str]:
@@ -160,19 +160,27 @@ def _unsupported(family: str, kubelet: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_PATH}.clusterDNS: {family} takes one address"
 
 
-def user_data(node_class: EC2NodeClass) -> tuple[Fault, ...]:
-    """What is wrong with the class's user data, such as its size with all that a machine is told besides."""
+def user_data_bytes(node_class: EC2NodeClass) -> int:
+    """About how much a machine of the class is told in all. Raises InputError for what cannot be read."""
     machine = Machine(store.load().types[0], "on-demand")
+    return len(render(bootstrap(node_class, machine, _CLUSTER)).encode())
+
+
+def too_large(size: int) -> str:
+    """What to say of user data of so many bytes; "" for what EC2 takes."""
+    return f"with what Dovetail adds {size} bytes, and EC2 takes {MOST_BYTES}" if size > MOST_BYTES else ""
+
+
+def _user_data(node_class: EC2NodeClass) -> tuple[Fault, ...]:
+    """What is wrong with the class's user data, such as its size with all that a machine is told besides."""
     try:
-        text = render(bootstrap(node_class, machine, _CLUSTER))
+        size = user_data_bytes(node_class)
     except InputError as error:
         return (Fault("InvalidUserData", f"{error.path}: {error.message}"),)
     found = remarks(node_class.spec.user_data, ami_family(node_class))
     fatal = next((item for item in found if item.fatal), None)
     if fatal is not None:
         return (Fault("InvalidUserData", f"spec.userData: {fatal}"),)
-    size = len(text.encode())
-    if size <= MOST_BYTES:
-        return ()
-    message = f"spec.userData: with what Dovetail adds {size} bytes, and EC2 takes {MOST_BYTES}"
-    return (Fault("UserDataSizeLimitExceeded", message),)
+    if message := too_large(size):
+        return (Fault("UserDataSizeLimitExceeded", f"spec.userData: {message}"),)
+    return ()

@@ -133,6 +133,16 @@ _LINES: dict[str, Line] = {
             "instance-types": one["types"],
         },
     ),
+    "class.largeUserData": Line(
+        "info",
+        "nodeclaim.lifecycle",
+        "user data is nearly as large as EC2 takes",
+        lambda one: {
+            "EC2NodeClass": {"name": one["nodeClass"]},
+            "bytes": one["bytes"],
+            "most-bytes": one["most"],
+        },
+    ),
     "launch.fewTypes": Line(
         "error",
         "nodeclaim.lifecycle",

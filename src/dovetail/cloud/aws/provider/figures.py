@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Mapping
 
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.cloud.aws.fleet_errors import FleetError
-from dovetail.cloud.aws.templates import Template
 
 REFUSED = Metric(
     "karpenter_cloudprovider_instance_launch_failures_total",
@@ -71,8 +69,7 @@ class Figures:
             self._metrics.observe(BATCH_TIME, took / SECOND, batcher=batcher)
             self._metrics.observe(BATCH_SIZE, size, batcher=batcher)
 
-    def user_data(self, node_class: str, made: Iterable[Template]) -> None:
-        """These launch templates are about to be used for a class."""
+    def user_data(self, node_class: str, size: int) -> None:
+        """So many bytes the class's machines are about to be told at most."""
         if self._metrics is not None:
-            sizes = [len(base64.b64decode(item.data.get("UserData", ""))) for item in made]
-            self._metrics.set(USER_DATA, max(sizes, default=0), nodeclass=node_class)
+            self._metrics.set(USER_DATA, size, nodeclass=node_class)

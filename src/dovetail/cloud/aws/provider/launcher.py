@@ -24,6 +24,7 @@ from dovetail.cloud.aws.provider.orphans import Orphan, Orphans
 from dovetail.cloud.aws.provider.subnets import SubnetBook
 from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
 from dovetail.cloud.aws.templates import Template, templates
+from dovetail.cloud.aws.userdata import LARGE_BYTES, MOST_BYTES
 from dovetail.cloud.choice import Choice, Pool, Request, choose, too_few
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.cloud.unavailable import UnavailableOfferings, single_values
@@ -86,6 +87,7 @@ class Launcher:
         self._log = log
         self._figures = figures
         self._reserved_capacity = reserved_capacity
+        self._large: dict[str, int] = {}  # bytes of user data that were told of, by class
 
     async def launch(self, order: Order) -> Launched:
         """Raises InsufficientCapacity, CreateFailed, AwsError."""
@@ -95,9 +97,7 @@ class Launcher:
             profile = order.resolution.instance_profile
             return Launched(found.id, kind, kind.offerings[0], found.image, found.subnet, profile)
         launch, choice, made = self._prepare(order)
-        self._figures.user_data(order.node_class.metadata.name, made)
-        if too_few(choice, launch.requirements):
-            self._log.record("launch.fewTypes", claim=order.claim.metadata.name, types=len(choice.types))
+        self._remark(launch, choice, made)
         share = await self._ask(order, launch, choice, made)
         if _templates_missing(share):
             # Somebody deleted them since they were made.
@@ -132,6 +132,16 @@ class Launcher:
             return launch, choice, templates(launch, choice, self._sold().records)
         except InputError as error:
             raise CreateFailed(str(error), "LaunchTemplateInvalid") from error
+
+    def _remark(self, launch: Launch, choice: Choice, made: tuple[Template, ...]) -> None:
+        """Say what is odd about a launch that is about to be made; of a class each size once."""
+        name, size = launch.node_class.metadata.name, max(item.user_data_bytes for item in made)
+        self._figures.user_data(name, size)
+        if size > LARGE_BYTES and self._large.get(name) != size:
+            self._large[name] = size
+            self._log.record("class.largeUserData", nodeClass=name, bytes=size, most=MOST_BYTES)
+        if too_few(choice, launch.requirements):
+            self._log.record("launch.fewTypes", claim=launch.claim.metadata.name, types=len(choice.types))
 
     def _would_give(self, order: Order, orphan: Orphan) -> bool:
         """Whether the launch could have given that very instance."""

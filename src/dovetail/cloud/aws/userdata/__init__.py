@@ -11,9 +11,10 @@ from dovetail.cloud.aws.userdata.bottlerocket import bottlerocket
 from dovetail.cloud.aws.userdata.nodeadm import al2023
 from dovetail.cloud.aws.userdata.scripts import al2, windows
 
-__all__ = ["MOST_BYTES", "Bootstrap", "Cluster", "Machine", "bootstrap", "render"]
+__all__ = ["LARGE_BYTES", "MOST_BYTES", "Bootstrap", "Cluster", "Machine", "bootstrap", "render"]
 
 MOST_BYTES = 16_384  # as EC2 has it, before base64
+LARGE_BYTES = MOST_BYTES * 9 // 10  # from here on it is worth a warning
 
 
 def render(node: Bootstrap) -> str:
