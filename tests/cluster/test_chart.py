@@ -9,10 +9,15 @@ import pytest
 from dovetail.api.admission import admit
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
-from dovetail.cluster.state import watched
+from dovetail.cluster.watched import watched
+from dovetail.runtime.scheduler_config import read_default_constraints
 from tests.cluster.helm import CHARTS, VALUES, Document, HelmError, helm, render
 
 NAMED = "settings: {clusterName: demo}\n"
+SPREADS = (
+    "{podTopologySpread: {defaultConstraints: "
+    "[{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}"
+)
 KARPENTER = (VALUES / "karpenter.yaml").read_text()
 
 
@@ -136,6 +141,15 @@ def test_settings_become_variables() -> None:
     }
 
 
+@pytest.mark.parametrize("given", [SPREADS, f"'{SPREADS}'"], ids=["a map", "its text"])
+def test_what_the_scheduler_is_told_comes_with_the_rights_to_follow_it(given: str) -> None:
+    values = NAMED.replace("}", f", observe: true, schedulerConfig: {given}}}")
+    told = read_default_constraints(env(values)["SCHEDULER_CONFIG"], "test")
+    assert [(item.max_skew, item.topology_key) for item in told] == [(1, "zone")]
+    rules = render("dovetail", values)["ClusterRole", "dovetail"]["rules"]
+    assert {("", "services"), ("apps", "statefulsets")} <= _rights(rules, "list", "watch")
+
+
 def test_false_is_a_value_too() -> None:
     assert env("settings: {clusterName: demo, ignoreDRARequests: false}")["IGNORE_DRA_REQUESTS"] == "false"
 
@@ -236,10 +250,22 @@ def _rights(rules: list[Document], *verbs: str) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("provider", "node_class"), [("aws", EC2NodeClass), ("kwok", KWOKNodeClass)], ids=["aws", "kwok"]
 )
-def test_the_controller_may_watch_what_it_watches_and_nothing_else(provider: str, node_class: Any) -> None:
-    found = render("dovetail", f"settings: {{clusterName: demo, provider: {provider}}}")
+@pytest.mark.parametrize(
+    ("more", "spreading"),
+    [
+        ("", False),
+        ("controller: {env: [{name: SCHEDULER_CONFIG, value: ''}]}", False),
+        (f"controller: {{env: [{{name: SCHEDULER_CONFIG, value: '{SPREADS}'}}]}}", True),
+    ],
+    ids=["not told", "told nothing", "told"],
+)
+def test_the_controller_may_watch_what_it_watches_and_nothing_else(
+    provider: str, node_class: Any, more: str, spreading: bool
+) -> None:
+    named = f"settings: {{clusterName: demo, provider: {provider}}}\n"
+    found = render("dovetail", named + more)
     rules = found["ClusterRole", "dovetail"]["rules"]
-    kinds = watched(((node_class.API_VERSION.partition("/")[0], node_class.KIND),))
+    kinds = watched(((node_class.API_VERSION.partition("/")[0], node_class.KIND),), spreading=spreading)
     assert _rights(rules, "list", "watch") == {
         (kind.API_VERSION.rpartition("/")[0], kind.PLURAL) for kind in kinds
     }

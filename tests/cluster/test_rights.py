@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.cluster.audit import account_of, asked, denied
@@ -18,17 +19,32 @@ nodePool:
     disruption: {consolidateAfter: 1s, budgets: [{nodes: "0"}]}
 kwokNodeClass: {rights: {}}
 """
+# With it more is watched; on AWS there is none, and nothing more may be read.
+SPREADS = json.dumps(
+    {
+        "podTopologySpread": {
+            "defaultConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "topology.kubernetes.io/zone",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                }
+            ]
+        }
+    }
+)
 
 
 def test_the_charts_rights_are_enough_and_none_is_too_many(cluster: ControlPlane, tmp_path: Path) -> None:
     where = ("--namespace", SPACE, "--create-namespace")
-    settings = ("--set", "settings.provider=kwok", "--set", "replicas=0")
+    told = ("--set-json", f"settings.schedulerConfig={SPREADS}")
+    settings = ("--set", "settings.provider=kwok", *told, "--set", "replicas=0")
     cluster.run("helm", "install", "dovetail", str(CHARTS / "dovetail"), *where, *settings)
     cluster.run(
         "helm", "install", "pools", str(CHARTS / "dovetail-nodepools"), *where, "--values", "-", stdin=POOLS
     )
     config = as_the_charts_account(cluster, tmp_path, "dovetail")
-    flags = ("--provider", "kwok", "--kubeconfig", str(config))
+    flags = ("--provider", "kwok", "--kubeconfig", str(config), "--scheduler-config", SPREADS)
     with Controller(cluster, tmp_path, *flags, SYSTEM_NAMESPACE=SPACE) as controller:
         live_through_everything(cluster)
         assert controller.stop() == 0

@@ -100,10 +100,10 @@ def test_pod_has_its_defaults(tmp_path: Path) -> None:
 
 
 def test_many_documents_lists_and_skipped_kinds(tmp_path: Path) -> None:
-    service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {key: word}\n"
     indented = "\n".join("  " + line for line in POD.splitlines())
     listed = f"apiVersion: v1\nkind: List\nitems:\n-{indented[1:]}\n"
-    found = read(tmp_path, "\n---\n".join([DEPLOYMENT, "", service, listed, POOL]))
+    found = read(tmp_path, "\n---\n".join([DEPLOYMENT, "", secret, listed, POOL]))
     assert [type(item.object) for item in found] == [Deployment, Pod, NodePool]
     assert [item.line for item in found] == [2, 34, 46]
 

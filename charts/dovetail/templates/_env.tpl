@@ -34,6 +34,14 @@
 {{- . | replace "ENIs" "Enis" | replace "VPC" "Vpc" | replace "DRA" "Dra" | replace "CAB" "CaB" | snakecase | upper }}
 {{- end }}
 
+{{- /* Not empty if the scheduler's default spread constraints are told: by the setting, or as Karpenter's chart has it. */}}
+{{- define "dovetail.defaultSpreads" -}}
+{{- if .Values.settings.schedulerConfig }}told{{ end }}
+{{- range .Values.controller.env }}
+{{- if and (eq .name "SCHEDULER_CONFIG") (or .value .valueFrom) }}told{{ end }}
+{{- end }}
+{{- end }}
+
 {{- define "dovetail.gates" -}}
 {{- $pairs := list }}
 {{- range $name := keys . | sortAlpha }}

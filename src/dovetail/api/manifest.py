@@ -39,7 +39,7 @@ def load(paths: Sequence[Path]) -> tuple[Manifest, ...]:
     """All objects of the files and folders, in order; folders are read by name (*.yaml, *.yml, *.json).
 
     Lists and files of many documents are taken apart. Kinds of Kubernetes that Dovetail does not read, such
-    as Service, are checked for typos and left out. Raises InputError with file, line, path and remedy.
+    as Secret, are checked for typos and left out. Raises InputError with file, line, path and remedy.
     """
     return tuple(
         manifest
@@ -114,11 +114,11 @@ def _manifest(located: Located, source: str) -> Manifest | None:
         raise _unknown_kind(located, source)
     unknown = next(unknown_fields(schema, located.value), None)
     if unknown is not None:
-        raise _unknown_field(schema, unknown, located, source)
+        raise unknown_field(schema, unknown, located, source)
     try:
         document = _with_namespace(admit(located.value))
     except Invalid as invalid:
-        raise _broken_rules(invalid.causes, located, source) from None
+        raise broken_rules(invalid.causes, located, source) from None
     kind = BY_GVK.get((document["apiVersion"], document["kind"]))
     if kind is None:
         return None
@@ -139,7 +139,7 @@ def _with_namespace(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _broken_rules(causes: tuple[Cause, ...], located: Located, source: str) -> InputError:
+def broken_rules(causes: tuple[Cause, ...], located: Located, source: str) -> InputError:
     """The first fault with its place, the others below it."""
     shown = [
         cause for cause in causes if not cause.message.startswith("Invalid value: null: some validation")
@@ -155,7 +155,8 @@ def _broken_rules(causes: tuple[Cause, ...], located: Located, source: str) -> I
     )
 
 
-def _unknown_field(schema: Schema, path: str, located: Located, source: str) -> InputError:
+def unknown_field(schema: Schema, path: str, located: Located, source: str) -> InputError:
+    """That the schema has no field at `path`, with the nearest one, or all."""
     parent, key, known = _known_names(schema, path, located.value)
     near = nearest(key, known) or [name for name in known if name.lower() == key.lower()]
     hint = f"; did you mean {near[0]}?" if near else ""

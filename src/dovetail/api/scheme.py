@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.api import core, workloads
+from dovetail.api import core, services, workloads
 from dovetail.api.coordination import Lease
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
@@ -18,6 +18,8 @@ KINDS: tuple[type[Object], ...] = (
     core.PersistentVolumeClaim,
     core.PersistentVolume,
     core.Event,
+    services.Service,
+    services.ReplicationController,
     workloads.Deployment,
     workloads.ReplicaSet,
     workloads.StatefulSet,

@@ -20,6 +20,7 @@ from dovetail.disrupt.pause import PAUSES, Pause, read_pause
 from dovetail.model import labels
 from dovetail.model.offering import parse_dollars
 from dovetail.runtime.process.options import LEASE, Options
+from dovetail.runtime.scheduler_config import read_default_constraints
 from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.units.duration import parse_duration
 
@@ -68,6 +69,9 @@ class Flags:
         Ignore: preferred rules count as if they were not there.
     min_values_policy
         BestEffort: buy with fewer kinds than minValues asks for, rather than not at all.
+    scheduler_config
+        YAML: the spread constraints that the cluster's scheduler gives to pods without any of their own, as
+        podTopologySpread.defaultConstraints.
     feature_gates
         NAME=true or false, with commas between them.
     kube_client_qps
@@ -123,6 +127,7 @@ class Flags:
     solve_deadline: str = ""
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
+    scheduler_config: str = ""
     feature_gates: str = ""
     kube_client_qps: float = 200
     kube_client_burst: int = 300
@@ -182,6 +187,7 @@ class Flags:
             node_surcharge=_read("--node-surcharge", parse_dollars, self.node_surcharge),
             minimum_saving=self.minimum_saving,
             pod_moves_per_day=self.pod_moves_per_day,
+            default_constraints=read_default_constraints(self.scheduler_config, "--scheduler-config"),
             gates=self._gates(),
             brakes=BrakeOptions(
                 pause=self._pause(),

@@ -34,8 +34,6 @@ class Inert:
         Where errors go; standard error.
     ignore_dra_requests
         Whether pods that ask for devices by claims are passed over.
-    scheduler_config
-        Default spread constraints of the cluster's scheduler.
     """
 
     eks_control_plane: Bool = "false"
@@ -46,7 +44,6 @@ class Inert:
     log_output_paths: str = "stdout"
     log_error_output_paths: str = "stderr"
     ignore_dra_requests: Bool = "true"
-    scheduler_config: str = ""
 
     def given(self) -> tuple[str, ...]:
         """Names of those that are not as by default. Raises InputError for one that Karpenter cannot mean."""

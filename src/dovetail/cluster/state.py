@@ -14,42 +14,23 @@ from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.api.scheme import NODE_CLASSES
+from dovetail.api.services import ReplicationController, Service
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import NotFound
+from dovetail.cluster.default_spreads import DefaultSpreads, Owner
 from dovetail.cluster.index import PodIndex, ProviderIndex, Store
 from dovetail.cluster.nodes import Machine, managed
 from dovetail.cluster.problem import ClusterObjects
 from dovetail.cluster.promises import Promises
+from dovetail.cluster.watched import Kinds, watched
 from dovetail.kube.client import ChangeType, Client, EventType
 
 T = TypeVar("T", bound=Object)
 # (kind, type, old, new): `new` is None for DELETED, `old` for ADDED.
 Callback = Callable[[type[Object], ChangeType, Object | None, Object | None], None]
-Kinds = tuple[tuple[str, str], ...]
-
-_WATCHED: tuple[type[Object], ...] = (
-    core.Namespace,
-    NodePool,
-    NodeClaim,
-    Node,
-    Pod,
-    workloads.DaemonSet,
-    workloads.PodDisruptionBudget,
-    workloads.StorageClass,
-    core.PersistentVolume,
-    core.PersistentVolumeClaim,
-    workloads.CSINode,
-)
 NOMINATION_WINDOW = 20 * SECOND
 # How long a claim that we created may be missing from the watch before the API server is asked for it.
 EXPECTATION = 10 * SECOND
-
-
-def watched(kinds: Kinds | None) -> tuple[type[Object], ...]:
-    """All kinds that are watched: those that everybody has, and the node classes of the provider."""
-    first, *others = _WATCHED
-    classes = [NODE_CLASSES[kind] for kind in (NODE_CLASSES if kinds is None else kinds)]
-    return (first, *classes, *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +45,7 @@ class State:
     """Typed objects by kind and key, pods by node, machines by provider ID; nominations and marks.
 
     Claims and pools whose class is not one of `node_class_kinds` belong to somebody else: they never get in.
+    `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own.
     Events cost what changed. `watch_synced` tells whether every first list has arrived. `revision` counts
     changes of objects, nominations and marks: while it and the instant stay, so does every answer.
     """
@@ -76,16 +58,17 @@ class State:
         node_class_kinds: Kinds | None = None,
         nomination_window: int = NOMINATION_WINDOW,
         watch_synced: Callable[[], bool] = lambda: True,
+        default_constraints: tuple[core.TopologySpreadConstraint, ...] = (),
     ) -> None:
         self.watch_synced = watch_synced
+        self.kinds = watched(node_class_kinds, spreading=bool(default_constraints))
+        self._constraints = default_constraints
         self.node_class_kinds = node_class_kinds
         self.revision = 0
         self._client = client
         self._clock = clock
         self._window = nomination_window
-        self._stores: dict[type[Object], Store[Object]] = {
-            kind: Store() for kind in watched(node_class_kinds)
-        }
+        self._stores: dict[type[Object], Store[Object]] = {kind: Store() for kind in self.kinds}
         self._pods = PodIndex()
         self._providers = ProviderIndex()
         self._callbacks: list[Callback] = []
@@ -158,6 +141,17 @@ class State:
             storage_classes=self.all(workloads.StorageClass),
             csi_nodes=self.all(workloads.CSINode),
         )
+
+    def default_spreads(self) -> DefaultSpreads:
+        """What the cluster's scheduler gives to pods without spread constraints."""
+        if not self._constraints:
+            return DefaultSpreads()
+        owners: tuple[Owner, ...] = (
+            *self.all(ReplicationController),
+            *self.all(workloads.ReplicaSet),
+            *self.all(workloads.StatefulSet),
+        )
+        return DefaultSpreads(self._constraints, self.all(Service), owners)
 
     # Nominations and marks ----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dovetail.api.meta import Object
-from dovetail.cluster.state import State, watched
+from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidation import Consolidation
@@ -46,10 +46,9 @@ class Observation:
         self.state = self._state()
         # Has marks of what would be disrupted, which plans for pods that wait must not know.
         self._imagined = self._state()
-        kinds = watched(ports.provider.node_class_kinds)
         self._informers = {
             kind: Informer(self._client, kind, self._apply, on_refused=refusals(ports.log, kind))
-            for kind in kinds
+            for kind in self.state.kinds
         }
         self.tally = Tally(ports.clock, ports.metrics)
         context = self._context(self._imagined)
@@ -104,6 +103,7 @@ class Observation:
             node_class_kinds=self._ports.provider.node_class_kinds,
             nomination_window=self._settings.nomination_window,
             watch_synced=self.synced,
+            default_constraints=self._settings.default_constraints,
         )
 
     def synced(self) -> bool:

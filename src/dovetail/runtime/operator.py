@@ -15,7 +15,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
 from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.cloud.provider import Provider
-from dovetail.cluster.state import State, watched
+from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.annotations import DoNotDisrupt
@@ -100,10 +100,11 @@ class Operator:
             node_class_kinds=provider.node_class_kinds,
             nomination_window=settings.nomination_window,
             watch_synced=self._watch_synced,
+            default_constraints=settings.default_constraints,
         )
-        kinds = watched(provider.node_class_kinds)
         self._informers = {
-            kind: Informer(client, kind, self.state.apply, on_refused=refusals(log, kind)) for kind in kinds
+            kind: Informer(client, kind, self.state.apply, on_refused=refusals(log, kind))
+            for kind in self.state.kinds
         }
         brakes = Brakes(settings.brakes, clock, self.state)
         self._context = Context(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dovetail.api.core import TopologySpreadConstraint
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.controllers.brakes.brakes import BrakeOptions
@@ -47,6 +48,8 @@ class Settings:
     brakes: BrakeOptions = field(default_factory=BrakeOptions)
     # Label keys that pods may ask for although no pool defines them.
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
+    # Spread constraints that the cluster's scheduler gives to pods without any of their own.
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     cluster_figures: bool = True  # gauges for every pod, node and status condition
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.
     solve_deadline: int | None = None

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,11 +57,18 @@ _AUDIT = {
 class ControlPlane:
     """A context manager. `nodes` says whether pods are scheduled and nodes played, or nothing but the API
     server and the controllers `controllers` are there (all of them by default). `tuned` is for thousands of
-    nodes: fewer heartbeats, and a scheduler that does not look at all of them for each pod.
+    nodes: fewer heartbeats, and a scheduler that does not look at all of them for each pod. `spreads` are the
+    scheduler's default spread constraints, instead of its own.
     """
 
     def __init__(
-        self, programs: Path, *, nodes: bool = True, controllers: str = "*", tuned: bool = False
+        self,
+        programs: Path,
+        *,
+        nodes: bool = True,
+        controllers: str = "*",
+        tuned: bool = False,
+        spreads: Sequence[object] | None = None,
     ) -> None:
         self.programs = programs
         self.folder = Path(tempfile.mkdtemp(prefix="controlplane-"))
@@ -76,6 +84,7 @@ class ControlPlane:
         self.processes = Processes(self.folder, ready_seconds=_READY_SECONDS)
         self._nodes = nodes
         self._tuned = tuned
+        self._spreads = () if tuned and spreads is None else spreads
         self._controllers = controllers
 
     def __enter__(self) -> ControlPlane:
@@ -229,8 +238,9 @@ class ControlPlane:
             "clientConnection": {"kubeconfig": str(config), "qps": 500, "burst": 1000},
         }
         if self._tuned:
-            spread = {"defaultingType": "List", "defaultConstraints": []}
             settings["percentageOfNodesToScore"] = 5
+        if self._spreads is not None:
+            spread = {"defaultingType": "List", "defaultConstraints": list(self._spreads)}
             settings["profiles"] = [{"pluginConfig": [{"name": "PodTopologySpread", "args": spread}]}]
         self.processes.start(
             "scheduler",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
@@ -137,6 +137,7 @@ class Consolidation:
             tuple(self._context.instance_types(pool) for pool in pools),
             state.all(PodDisruptionBudget),
             state.pods_on(""),
+            state.default_spreads(),
         )
 
     def _movers(self, views: tuple[NodeView, ...]) -> tuple[tuple[Mover, ...], tuple[Note, ...]]:
@@ -157,6 +158,8 @@ class Consolidation:
         places = self._intake.places()
         waiting, _ = self._intake.waiting(places)
         problem = self._intake.problem((*waiting, *self._intake.moving()), places)
+        spreads = self._context.state.default_spreads()
+        found = tuple(replace(mover, pods=spreads.given(mover.pods)) for mover in found)
         moves = self._moves.left(pod for view in views for pod in view.pods)
         all_of_them = totals(views, options.surcharge)
         question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot, all_of_them)

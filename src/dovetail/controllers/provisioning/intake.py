@@ -64,12 +64,13 @@ class Intake:
     ) -> Problem:
         """What to ask about these pods; `leaving` names machines to imagine away, besides those that go.
 
-        Pools that may not launch anything now are not in it.
+        Pools that may not launch anything now are not in it. Pods without spread constraints have those that
+        the scheduler gives them.
         """
         state = self._context.state
         problem = build(
             state.objects(),
-            pods,
+            state.default_spreads().given(pods),
             self._context.instance_types,
             self._options,
             state.marked() | leaving,

@@ -1,0 +1,110 @@
+"""What the cluster's scheduler is told, as far as plans depend on it: the value of --scheduler-config."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dovetail.api.codec import decode
+from dovetail.api.core import TopologySpreadConstraint
+from dovetail.api.core_schema import core_schema
+from dovetail.api.manifest import broken_rules, unknown_field
+from dovetail.api.meta import Part
+from dovetail.api.names import label_key_faults
+from dovetail.api.rules import Rule, rule
+from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
+from dovetail.api.yamltext import Located, read_documents
+from dovetail.base.errors import InputError
+
+Value = dict[str, Any]
+
+_EXAMPLE = (
+    "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, "
+    "whenUnsatisfiable: ScheduleAnyway}]}"
+)
+
+
+class _PodTopologySpread(Part, frozen=True, kw_only=True):
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+
+
+class _SchedulerConfig(Part, frozen=True, kw_only=True):
+    pod_topology_spread: _PodTopologySpread = _PodTopologySpread()
+
+
+def read_default_constraints(text: str, source: str) -> tuple[TopologySpreadConstraint, ...]:
+    """The constraints that pods without any get from the scheduler, none for an empty text.
+
+    Raises InputError with line, field and remedy, told as of `source`.
+    """
+    found = read_documents(text, source)
+    if not found:
+        return ()
+    if len(found) > 1:
+        raise InputError(f"expected one document, found {len(found)}", source=source, remedy="leave out ---")
+    schema = _schema()
+    _check_shape(schema, found[0], source)
+    document = with_defaults(schema, found[0].value)
+    causes = validate(schema, document)
+    if causes:
+        raise broken_rules(causes, found[0], source)
+    return decode(document, _SchedulerConfig).pod_topology_spread.default_constraints
+
+
+def _check_shape(schema: Schema, located: Located, source: str) -> None:
+    """Raises InputError for what is no such value at all, or has fields of something else."""
+    value = located.value
+    if not isinstance(value, dict):
+        remedy = f"give the text itself, no file's name, such as {_EXAMPLE}"
+        raise InputError("expected an object with podTopologySpread", source=source, remedy=remedy)
+    if value.get("kind") == "KubeSchedulerConfiguration":
+        raise InputError(
+            "this is the scheduler's whole configuration, of which only podTopologySpread is taken",
+            source=source,
+            line=located.line_of("kind"),
+            remedy=f"copy defaultConstraints of the plugin PodTopologySpread, as {_EXAMPLE}",
+        )
+    unknown = next(unknown_fields(schema, value), None)
+    if unknown is not None:
+        raise unknown_field(schema, unknown, located, source)
+
+
+def _schema() -> Schema:
+    pod = core_schema("v1", "Pod")
+    constraints = pod and pod.properties["spec"].properties["topologySpreadConstraints"]
+    assert constraints and constraints.items, "pods have spread constraints"
+    constraint = replace(constraints.items, rules=(*constraints.items.rules, *_OF_DEFAULTS))
+    listed = replace(constraints, items=constraint, rules=(_given_once,))
+    section = Schema(type="object", properties={"defaultConstraints": listed})
+    return Schema(type="object", properties={"podTopologySpread": section})
+
+
+def _key_fault(constraint: Value) -> str:
+    key = constraint["topologyKey"]
+    faults = label_key_faults(key)
+    return f"{key!r} is no label: {'; '.join(faults)}" if faults else ""
+
+
+def _repeated(constraints: list[Value]) -> str:
+    seen: dict[tuple[str, str], int] = {}
+    for number, item in enumerate(constraints):
+        pair = item["topologyKey"], item["whenUnsatisfiable"]
+        if pair in seen:
+            first = seen[pair]
+            return f"[{first}] and [{number}] have the same topologyKey and whenUnsatisfiable; keep one"
+        seen[pair] = number
+    return ""
+
+
+@rule("the scheduler deduces for each pod which pods count; leave it out", at="labelSelector")
+def _no_selector(constraint: Value) -> bool:
+    return "labelSelector" not in constraint
+
+
+@rule("the scheduler deduces for each pod which pods count; leave it out", at="matchLabelKeys")
+def _no_label_keys(constraint: Value) -> bool:
+    return not constraint.get("matchLabelKeys")
+
+
+_OF_DEFAULTS = (Rule("key", explain=_key_fault, at="topologyKey"), _no_selector, _no_label_keys)
+_given_once = Rule("given_once", explain=_repeated)
