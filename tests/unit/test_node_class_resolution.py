@@ -485,6 +485,43 @@ def test_placement_groups() -> None:
     assert told(conditions["PlacementGroupReady"])[:2] == ("False", "PlacementGroupNotFound")
 
 
+def test_a_placement_group_that_ec2_does_not_like() -> None:
+    selected = node_class(placementGroupSelector={"name": "near"})
+    answers: list[NodeClassResolution] = []
+
+    async def body(world: World) -> None:
+        async def refuse(_: object) -> Any:
+            raise AwsError("DescribePlacementGroups", "InvalidParameterValue", "what is near?")
+
+        world.aws.ec2.describe_placement_groups = refuse  # type: ignore[method-assign]  # the twin takes it
+        answers.append(await world.resolver.resolve(selected))
+
+    play(body)
+    conditions = {item.type: item for item in judge(selected, answers[0], Stamp(START, 1))}
+    assert told(conditions["PlacementGroupReady"])[:2] == ("False", "PlacementGroupResolutionFailed")
+    assert "what is near?" in conditions["PlacementGroupReady"].message
+
+
+@pytest.mark.parametrize(("alias", "ready"), [("al2023@latest", "False"), ("bottlerocket@latest", "True")])
+def test_a_cluster_whose_addresses_nobody_knows(alias: str, ready: str) -> None:
+    made = node_class(amiSelectorTerms=[{"alias": alias}])
+    answers: list[NodeClassResolution] = []
+
+    async def body(world: World) -> None:
+        records = {item.name: item for item in await world.aws.ec2.describe_instance_types()}
+
+        async def surroundings() -> Surroundings:
+            return Surroundings(Stage(Cluster(CLUSTER, "https://demo", "Y2E="), REGION, records), "1.33")
+
+        answers.append(await ClassResolver(world.aws, world.clock, surroundings).resolve(made))
+
+    play(body)
+    (found,) = (one for one in judge(made, answers[0], Stamp(START, 1)) if one.type == "ValidationSucceeded")
+    assert found.status == ready
+    if ready == "False":
+        assert found.reason == "ClusterCIDRResolutionFailed"
+
+
 def test_filters_are_one_call_for_ids_and_one_per_term_of_tags() -> None:
     terms = [
         SelectorTerm(id="subnet-2"),

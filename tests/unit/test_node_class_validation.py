@@ -114,6 +114,27 @@ def test_other_faults(alias: str, more: dict[str, Any], reason: str, message: st
     assert message in found[0].message
 
 
+def test_expressions_need_their_feature_gate() -> None:
+    made = node_class(maxPods="vcpus * 10", kubeReserved={"cpu": "100m", "memory": "255 + 11 * max_pods"})
+    assert not faults(made)
+    shut = faults(made, with_expressions=False)
+    assert {one.reason for one in shut} == {"KubeletExpressionsDisabled"}
+    most, memory = (one.message for one in shut)
+    assert most == (
+        "spec.kubelet.maxPods: 'vcpus * 10' is not a whole number, and expressions need the feature gate "
+        "NodeClassCEL"
+    )
+    assert memory.startswith("spec.kubelet.kubeReserved.memory: ")
+    assert not faults(node_class(maxPods=20, kubeReserved={"cpu": "100m"}), with_expressions=False)
+
+
+def test_an_expression_without_a_value_for_some_type() -> None:
+    (found,) = faults(node_class(maxPods="vcpus - 4"))
+    assert found.reason == "KubeletExpressionEvaluationFailed"
+    assert found.message.startswith("spec.kubelet.maxPods: 'vcpus - 4' gives -2, expected a whole number")
+    assert found.message.endswith("(for c1.medium)")
+
+
 @pytest.mark.parametrize(
     "user_data", ["echo 'unfinished: [", "#!/bin/sh\ncat <<E\napiVersion: node.eks.aws/v1\n: [\nE"]
 )

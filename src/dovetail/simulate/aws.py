@@ -74,7 +74,9 @@ class CloudOnAws:
         async def dns() -> str:
             return _DNS
 
-        around = Around(aws.eks, clock, aws.region, Told(self._options.cluster), version=version, dns_ip=dns)
+        # No scenario has feature gates of the provider's: what it can do it does.
+        told = Told(self._options.cluster, expressions=True)
+        around = Around(aws.eks, clock, aws.region, told, version=version, dns_ip=dns)
         once = _Once(log, lambda place: instance_id(place) in self._heard)
         made = _Heard(aws, clock, once, around, self._options)
         made.asked = self._ask

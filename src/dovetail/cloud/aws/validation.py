@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
+from dovetail.cloud import catalog
 from dovetail.cloud.aws.kubelet_fields import FIELDS, PASSED_ON, RESERVABLE, SIGNALS, misfit
 from dovetail.cloud.aws.userdata import MOST_BYTES, Cluster, Machine, bootstrap, render
 from dovetail.cloud.aws.userdata.check import remarks
 from dovetail.cloud.catalog import cel, store
 from dovetail.cloud.catalog import kubelet as expressions
+from dovetail.cloud.catalog.capacity import pods
 from dovetail.cloud.catalog.settings import NodeSettings, ami_family
 from dovetail.units.duration import parse_duration
 from dovetail.units.quantity import parse_quantity
@@ -34,9 +37,13 @@ class Fault:
 
 
 class Validator:
-    """Remembers what was found, per class: the question comes every minute, and classes hardly change."""
+    """Remembers what was found, per class: the question comes every minute, and classes hardly change.
 
-    def __init__(self) -> None:
+    `with_expressions` False is for a controller whose feature gate for them is shut.
+    """
+
+    def __init__(self, *, with_expressions: bool = True) -> None:
+        self._with_expressions = with_expressions
         self._known: dict[str, tuple[EC2NodeClassSpec, tuple[Fault, ...]]] = {}
 
     def faults(self, node_class: EC2NodeClass) -> tuple[Fault, ...]:
@@ -44,18 +51,21 @@ class Validator:
         name = node_class.metadata.name
         known = self._known.get(name)
         if known is None or known[0] != node_class.spec:
-            known = self._known[name] = (node_class.spec, faults(node_class))
+            found = faults(node_class, with_expressions=self._with_expressions)
+            known = self._known[name] = (node_class.spec, found)
         return known[1]
 
 
-def faults(node_class: EC2NodeClass) -> tuple[Fault, ...]:
+def faults(node_class: EC2NodeClass, *, with_expressions: bool = True) -> tuple[Fault, ...]:
     """What makes the class unusable, all of the first kind that there is; empty for a class that is well."""
     kubelet = node_class.spec.kubelet
     for reason, found in (
         ("InvalidKubeletConfiguration", _configuration(kubelet)),
+        ("KubeletExpressionsDisabled", () if with_expressions else _disabled(kubelet)),
         ("KubeletExpressionInvalid", _expressions(kubelet)),
         ("InvalidKubeletConfiguration", _values(node_class)),
         ("UnsupportedKubeletConfiguration", _unsupported(ami_family(node_class), kubelet)),
+        ("KubeletExpressionEvaluationFailed", _evaluated(node_class)),
     ):
         messages = tuple(Fault(reason, message) for message in found)
         if messages:
@@ -78,6 +88,25 @@ def _configuration(kubelet: Mapping[str, Any]) -> Iterator[str]:
 def _depends(name: str, value: object) -> bool:
     """True iff maxPods is an expression; reservations are text either way."""
     return name == "maxPods" and isinstance(value, str)
+
+
+def _disabled(kubelet: Mapping[str, Any]) -> Iterator[str]:
+    """Nodes would be told the family's defaults instead, and have other room than they are planned with."""
+    for path, text in expressions.expressions(kubelet):
+        plain = "whole number" if path.endswith("maxPods") else "quantity"
+        yield f"{path}: {text!r} is not a {plain}, and expressions need the feature gate NodeClassCEL"
+
+
+def _evaluated(node_class: EC2NodeClass) -> Iterator[str]:
+    """The first type for which an expression has no value that fits."""
+    settings = NodeSettings.of(node_class)
+    for record in store.load().types if settings.expressions else ():
+        if catalog.runs(record, settings):
+            try:
+                settings.on(record, partial(pods, record))
+            except InputError as error:
+                yield f"{error} (for {record.name})"
+                return
 
 
 def _expressions(kubelet: Mapping[str, Any]) -> Iterator[str]:

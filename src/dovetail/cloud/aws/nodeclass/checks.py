@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.cloud.aws.validation import Fault
-from dovetail.cloud.catalog.settings import GIB, parse_size
+from dovetail.cloud.catalog.settings import GIB, ami_family, parse_size
 
 TAGS = "TagValidationFailed"
 VOLUMES = "BlockDeviceMappingInvalid"
@@ -19,8 +19,16 @@ _MOST_TAGS = 50  # of an EC2 resource
 _OWN_TAGS = 6  # what every instance gets besides: four at launch, Name and karpenter.sh/nodeclaim later
 
 
-def faults(node_class: EC2NodeClass, volumes: Mapping[str, Mapping[str, int]]) -> Iterator[Fault]:
-    """`volumes` are the least GiB that each device of each image needs."""
+def faults(
+    node_class: EC2NodeClass, volumes: Mapping[str, Mapping[str, int]], *, cidr: str | None
+) -> Iterator[Fault]:
+    """`volumes` are the least GiB that each device of each image needs, `cidr` is that of services."""
+    if ami_family(node_class) == "AL2023" and not cidr:
+        # nodeadm takes no NodeConfig without it.
+        message = (
+            "Failed to detect the cluster CIDR: eks:DescribeCluster tells it, and only of clusters of EKS"
+        )
+        yield Fault("ClusterCIDRResolutionFailed", message)
     yield from _tags(node_class.spec.tags)
     yield from _volumes(node_class, volumes)
 

@@ -73,7 +73,7 @@ class ClassResolver:
         self._memo = Memo(clock)
         self._images = Images(aws, clock, self._memo, self._options.image_refresh)
         self._dry_runs = DryRuns(aws.ec2, clock, self._memo)
-        self._validator = Validator()
+        self._validator: Validator | None = None  # until the feature gates are known
 
     async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
         """What the class stands for. What the controller may not ask is Unknown; other errors are raised."""
@@ -176,6 +176,9 @@ class ClassResolver:
                 kind, self._each(query, self._aws.ec2.describe_placement_groups, PLACEMENT), unready
             )
         except AwsError as error:
+            if error.refusal is Refusal.REQUEST:
+                unready.append(Unready(kind, "PlacementGroupResolutionFailed", str(error)))
+                return None
             if error.refusal is not Refusal.NOT_FOUND:
                 raise
             found = []
@@ -237,10 +240,15 @@ class ClassResolver:
         self, node_class: EC2NodeClass, found: NodeClassResolution, images: Found, around: Surroundings
     ) -> tuple[tuple[str, str], ...]:
         """(reason, message) of what nodes of the class would fail with."""
-        faults = self._validator.faults(node_class) or tuple(checks.faults(node_class, images.volumes))
+        stage = around.stage
+        if self._validator is None:
+            self._validator = Validator(with_expressions=stage.expressions)
+        faults = self._validator.faults(node_class) or tuple(
+            checks.faults(node_class, images.volumes, cidr=stage.cluster.cidr)
+        )
         there = found.subnets and found.security_groups and found.images and found.instance_profile
         if not faults and there and self._options.dry_run:
-            faults = await self._dry_runs.faults(node_class, found, around.stage, around.version)
+            faults = await self._dry_runs.faults(node_class, found, stage, around.version)
         return tuple((fault.reason, fault.message) for fault in faults)
 
 
