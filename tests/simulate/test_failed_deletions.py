@@ -71,6 +71,21 @@ def test_replaced_nodes_go_all_the_same(monkeypatch: pytest.MonkeyPatch, error: 
     assert len(world.records("disrupted")) == len(world.records("pod.evicted")) == 1
 
 
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_old_node_goes_and_counts_once(monkeypatch: pytest.MonkeyPatch, error: ApiError) -> None:
+    async def script(world: Operated) -> None:
+        made = pool(disruption=STILL)
+        made["spec"]["template"]["spec"]["expireAfter"] = "10m"
+        world.create(node_class(), made, replicas("a", 1))
+        await world.clock.sleep(3 * MINUTE)
+        failing(world, monkeypatch, error)
+        await world.clock.sleep(12 * MINUTE)
+
+    world = play(script)
+    assert len(world.records("claim.deleted")) == 1
+    assert [record["reason"] for record in world.records("disrupted")] == ["expired"]
+
+
 def test_a_node_that_cannot_be_untainted_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command is undone on all its nodes but the one that the API server refuses to change."""
 

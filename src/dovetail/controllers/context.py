@@ -40,6 +40,8 @@ class Context:
     brakes: Brakes
     waits: Waits = field(default_factory=Waits)
     made: Made = field(default_factory=Made)
+    # UIDs of claims whose end was counted: one whose deletion fails is ended once more, and counts once.
+    ended: dict[str, None] = field(default_factory=dict)
     queues: list[Reconciler] = field(default_factory=list)  # every one that was made, for their figures
 
     def queue(

@@ -30,12 +30,19 @@ UNHEALTHY = Metric(
 )
 ALL = (CLAIMS, PODS, UNHEALTHY)
 
+_REMEMBERED = 10_000  # claims that were counted
+
 # Ways to end a node: with everybody's consent, with a limit to the wait, and at once.
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
 
 
 def count_disrupted(context: Context, claim: NodeClaim, reason: str, mode: str) -> None:
-    """The claim is being ended now; call it while its pods are still there."""
+    """The claim is being ended now; call it while its pods are still there. Once more, it does not count."""
+    if claim.metadata.uid in context.ended:
+        return
+    context.ended[claim.metadata.uid] = None
+    if len(context.ended) > _REMEMBERED:
+        del context.ended[next(iter(context.ended))]
     pool = claim.metadata.labels.get(labels.NODEPOOL, "")
     found = context.state.get(NodePool, pool)
     series = {
