@@ -19,7 +19,8 @@ from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
 from dovetail.cloud.aws.memory.gate import GateOptions
 from dovetail.cloud.aws.memory.market import MarketOptions
-from dovetail.cloud.aws.refresh import ask, latest
+from dovetail.cloud.aws.pricelist import latest
+from dovetail.cloud.aws.refresh import ask
 from dovetail.cloud.aws.shapes import SpotPrice
 from dovetail.cloud.catalog import live, store
 from dovetail.cloud.catalog.live import LiveRegion
@@ -101,9 +102,10 @@ def test_what_has_no_spot_price_is_not_sold_as_spot() -> None:
 
 def test_the_newest_spot_price_counts() -> None:
     old = SpotPrice("m5.large", "a", 10, 1)
-    assert latest([old, replace(old, price=20, at=3), replace(old, price=30, at=2)]) == {
-        ("m5.large", "a"): 20
-    }
+    newest = replace(old, price=20, at=3)
+    for same in (replace(newest, price=15), replace(newest, price=20)):
+        for history in ([old, newest, replace(old, price=30, at=2), same], [same, newest, old]):
+            assert latest(history) == {("m5.large", "a"): 20}
 
 
 def test_the_command_line_takes_the_files_that_the_environment_names(

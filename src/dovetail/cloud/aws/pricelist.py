@@ -1,4 +1,5 @@
-"""Prices on demand as the Price List API has them: which endpoint answers, what is asked, what is read.
+"""Prices on demand as the Price List API has them: which endpoint answers, what is asked, what is read; and
+of a history of spot prices those that count.
 
 The fields are those of the public price list of Amazon EC2 (AWS Price List API, GetProducts).
 """
@@ -10,6 +11,7 @@ from decimal import Decimal, InvalidOperation
 
 import msgspec
 
+from dovetail.cloud.aws.shapes import SpotPrice
 from dovetail.model.offering import NANO_DOLLARS
 
 SERVICE = "AmazonEC2"
@@ -83,6 +85,15 @@ def read(products: Iterable[str], region: str) -> dict[str, int]:
         if item.product.attributes.instance_type and price:
             found[item.product.attributes.instance_type] = price
     return found
+
+
+def latest(history: Iterable[SpotPrice]) -> dict[tuple[str, str], int]:
+    """The newest spot price of each type and zone; of two of one instant the higher."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for one in history:
+        place = one.instance_type, one.zone
+        found[place] = max(found.get(place, (0, 0)), (one.at, one.price))
+    return {place: price for place, (_, price) in found.items()}
 
 
 def nano_dollars(text: str) -> int:

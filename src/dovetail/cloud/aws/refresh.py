@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 
 from dovetail.base.clock import Clock
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError
-from dovetail.cloud.aws.shapes import SpotPrice
+from dovetail.cloud.aws.pricelist import latest
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.live import FORMAT, LiveRegion, Row
 from dovetail.units.timestamp import to_rfc3339
@@ -57,13 +56,3 @@ def packaged(region: str) -> dict[str, int]:
     if region not in store.load().regions:
         return {}
     return {record.name: price for record, _, price in store.sold(region) if price}
-
-
-def latest(history: Sequence[SpotPrice]) -> Mapping[tuple[str, str], int]:
-    """The newest price of each type and zone."""
-    found: dict[tuple[str, str], SpotPrice] = {}
-    for one in history:
-        place = one.instance_type, one.zone
-        if place not in found or found[place].at <= one.at:
-            found[place] = one
-    return {place: one.price for place, one in found.items()}

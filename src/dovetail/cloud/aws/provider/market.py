@@ -11,6 +11,7 @@ from dovetail.base.errors import InputError
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.errors import AwsError, Refusal
+from dovetail.cloud.aws.pricelist import latest
 from dovetail.cloud.aws.provider.draws import Addresses, drawing
 from dovetail.cloud.aws.provider.memory import SeenMemory
 from dovetail.cloud.aws.reservations import Reservation, with_reservations
@@ -176,11 +177,8 @@ class Market:
         return replace(self.sold, zones={name: frozenset(found) for name, found in zones.items()})
 
     async def _spot(self) -> Sold:
-        latest: dict[tuple[str, str], tuple[int, int]] = {}
-        for one in await self._aws.ec2.describe_spot_price_history(self._clock.now()):
-            place = one.instance_type, one.zone
-            latest[place] = max(latest.get(place, (0, 0)), (one.at, one.price))
-        return replace(self.sold, spot={place: price for place, (_, price) in latest.items()})
+        history = await self._aws.ec2.describe_spot_price_history(self._clock.now())
+        return replace(self.sold, spot=latest(history))
 
     async def _prices(self) -> Sold:
         heard = await self._aws.pricing.on_demand()
