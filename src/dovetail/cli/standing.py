@@ -18,8 +18,8 @@ from dovetail.disrupt.candidates import NodeView, blockers
 from dovetail.disrupt.command import DRIFTED, EMPTY, UNDERUTILIZED
 from dovetail.disrupt.consolidation.movers import CONSOLIDATABLE, obstacle
 from dovetail.disrupt.faults import ignored_mark, node_mark_fault, pool_faults
-from dovetail.disrupt.fixed import is_fixed
 from dovetail.disrupt.pods import Budgets, do_not_disrupt_error
+from dovetail.disrupt.static import is_static
 from dovetail.units.duration import parse_nillable
 
 _REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
@@ -59,7 +59,7 @@ def standing(objects: ClusterObjects, name: str, now: int) -> Standing | None:
 def _unconsolidatable(view: NodeView) -> Iterator[str]:
     if view.pool is None:
         return
-    if is_fixed(view.pool):
+    if is_static(view.pool):
         yield f'NodePool "{view.pool_name}" has a number of nodes (spec.replicas), none goes to save money'
         return
     # What it costs is not known here, and not asked for.

@@ -9,8 +9,8 @@ from dovetail.api.meta import is_true
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import EMPTY, Command, Decision, Note
-from dovetail.disrupt.fixed import is_fixed
 from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.static import is_static
 from dovetail.units.duration import parse_nillable
 
 
@@ -22,7 +22,7 @@ def decide(views: Sequence[NodeView], pools: Sequence[NodePool], budgets: Budget
         reason = blocker(view, budgets, now)
         if reason:
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", reason))
-        elif is_fixed(view.pool):
+        elif is_static(view.pool):
             continue
         elif not _enabled(view):
             message = f'NodePool "{view.pool_name}" has consolidation disabled'
@@ -51,7 +51,7 @@ def validate(
         if (view := fresh.get(old.claim.metadata.uid)) is not None
         and not blocker(view, budgets, now)
         and _enabled(view)
-        and not is_fixed(view.pool)
+        and not is_static(view.pool)
         and view.empty
         and is_true(view.claim.status.conditions, "Consolidatable")
     ]

@@ -29,8 +29,6 @@ from dovetail.controllers.disruption.methods import Emptiness, Method, drift, ex
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.disruption.whatif import WhatIf
-from dovetail.controllers.fixed.replace import fixed_drift, fixed_expiry
-from dovetail.controllers.fixed.scale import FixedNumber
 from dovetail.controllers.interruption.receive import Interruptions
 from dovetail.controllers.interruption.status import InstanceStatus
 from dovetail.controllers.lifetimes import Lifetimes
@@ -58,6 +56,8 @@ from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
+from dovetail.controllers.static.replace import static_drift, static_expiry
+from dovetail.controllers.static.scale import StaticCapacity
 from dovetail.controllers.transitions import Transitions
 from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
@@ -168,10 +168,10 @@ class Operator:
         consolidation = Consolidation(context, self._planner, intake, moves, options)
         methods: list[Method] = [Emptiness(context)]
         if self._settings.gates.static_capacity:
-            methods += [fixed_drift(context), fixed_expiry(context)]
+            methods += [static_drift(context), static_expiry(context)]
             yield (
                 "static",
-                FixedNumber(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run(),
+                StaticCapacity(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run(),
             )
         methods += [drift(context, what_if), expiry(context, what_if), consolidation]
         yield "disruption.efficiency", Efficiency(context, self._planner, intake).run()

@@ -14,9 +14,9 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, Command, Decision, Note
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
-from dovetail.disrupt.fixed import is_fixed
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
+from dovetail.disrupt.static import is_static
 
 
 class Method(Protocol):
@@ -102,7 +102,7 @@ class Replacement:
 def drift(context: Context, what_if: WhatIf) -> Replacement:
     """Nodes that drifted."""
     return Replacement(
-        context, what_if, DRIFTED, lambda view: None if is_fixed(view.pool) else drifted_since(view)
+        context, what_if, DRIFTED, lambda view: None if is_static(view.pool) else drifted_since(view)
     )
 
 
@@ -110,6 +110,6 @@ def expiry(context: Context, what_if: WhatIf) -> Replacement:
     """Nodes that reached their age, where the pool wants a replacement first."""
 
     def due(view: NodeView) -> int | None:
-        return None if is_fixed(view.pool) else expired_since(view, context.clock.now())
+        return None if is_static(view.pool) else expired_since(view, context.clock.now())
 
     return Replacement(context, what_if, EXPIRED, due)

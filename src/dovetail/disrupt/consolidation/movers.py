@@ -9,8 +9,8 @@ from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import Note
 from dovetail.disrupt.consolidation.question import Mover
 from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
-from dovetail.disrupt.fixed import is_fixed
 from dovetail.disrupt.pods import Budgets, reschedulable, unbound
+from dovetail.disrupt.static import is_static
 from dovetail.model import labels
 from dovetail.units.duration import parse_nillable
 
@@ -28,7 +28,7 @@ def movers(
     """
     found, notes = [], []
     for view in views:
-        if view.empty or is_fixed(view.pool) or not is_true(view.claim.status.conditions, CONSOLIDATABLE):
+        if view.empty or is_static(view.pool) or not is_true(view.claim.status.conditions, CONSOLIDATABLE):
             continue
         if blocker(view, budgets, now):
             continue

@@ -1,4 +1,4 @@
-"""The claims of pools with a fixed number of nodes: made from the template alone, for no pod."""
+"""The claims of static pools: made from the template alone, for no pod."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from dovetail.base.errors import NotFound
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.views import node_views
-from dovetail.controllers.fixed.claims import planned, present, room, standing
 from dovetail.controllers.nodeclaim.disrupted import GRACEFUL, count_disrupted
 from dovetail.controllers.prices import Prices
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.reconciler import failure_log
-from dovetail.disrupt.fixed import surplus
+from dovetail.controllers.static.claims import planned, present, room, standing
+from dovetail.disrupt.static import surplus
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 
@@ -29,7 +29,7 @@ _AFTER_LOSS = 10 * SECOND
 OVERPROVISIONED = "overprovisioned"
 
 
-class FixedNumber:
+class StaticCapacity:
     """Buys what is missing, ends what is too much: PodDisruptionBudgets hold up a drain, not the choice."""
 
     def __init__(self, context: Context, metrics: ProvisioningMetrics) -> None:

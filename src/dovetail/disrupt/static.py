@@ -1,4 +1,4 @@
-"""NodePools with a fixed number of nodes (`spec.replicas`): how many are there, and which go first. Pure."""
+"""Static NodePools (`spec.replicas` nodes): which they are, and which of their nodes go first. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dovetail.disrupt.pods import do_not_disrupt
 from dovetail.units.duration import parse_nillable
 
 
-def is_fixed(pool: NodePool | None) -> bool:
+def is_static(pool: NodePool | None) -> bool:
     """True iff the pool has a number of nodes: none is bought for pods, none goes to save money."""
     return pool is not None and pool.spec.replicas is not None
 

@@ -19,7 +19,7 @@ from dovetail.testing.manifests import node_class
 GATE = FeatureGates(static_capacity=True)
 
 
-def fixed(replicas: int, limit: int | None = None, **spec: Any) -> dict[str, Any]:
+def static(replicas: int, limit: int | None = None, **spec: Any) -> dict[str, Any]:
     limits = {} if limit is None else {"limits": {"nodes": str(limit)}}
     return pool(replicas=replicas, **limits, **spec)
 
@@ -39,7 +39,7 @@ def kept(world: Operated) -> int:
 
 def test_a_pool_has_as_many_nodes_as_it_says_and_keeps_empty_ones() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), fixed(3))
+        world.create(node_class(), static(3))
         await world.clock.sleep(HOUR)
         assert kept(world) == 3
         await change(world, replicas=5)
@@ -59,7 +59,7 @@ def test_a_pool_has_as_many_nodes_as_it_says_and_keeps_empty_ones() -> None:
 
 def test_nothing_is_bought_for_pods_and_nothing_at_all_without_the_gate() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), fixed(1), *(pod(f"p{i}", "1500m") for i in range(3)))
+        world.create(node_class(), static(1), *(pod(f"p{i}", "1500m") for i in range(3)))
         await world.clock.sleep(10 * MINUTE)
 
     assert len(play(script, gates=GATE).state.all(Node)) == 1
@@ -70,7 +70,7 @@ def test_nodes_stay_when_the_gate_is_closed() -> None:
     """They may be Karpenter's: who no longer keeps their number must not take them for empty."""
 
     async def script(world: Operated) -> None:
-        world.create(node_class(), fixed(2))
+        world.create(node_class(), static(2))
         await world.clock.sleep(3 * MINUTE)
         world._settings = type(world._settings)(on_plan=world._check)
         await world.restart()
@@ -83,7 +83,7 @@ def test_nodes_stay_when_the_gate_is_closed() -> None:
 def test_empty_nodes_go_first_and_those_with_held_pods_last() -> None:
     async def script(world: Operated) -> None:
         held = pod("held", "1500m", annotations={labels.DO_NOT_DISRUPT: "true"})
-        world.create(node_class(), fixed(4), held, pod("a", "1500m"), pod("b", "1500m"))
+        world.create(node_class(), static(4), held, pod("a", "1500m"), pod("b", "1500m"))
         await world.clock.sleep(3 * MINUTE)
         await change(world, replicas=3)
         await world.clock.sleep(3 * MINUTE)
@@ -102,7 +102,7 @@ def test_empty_nodes_go_first_and_those_with_held_pods_last() -> None:
 
 def test_the_limit_of_nodes_holds_and_is_told() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), fixed(4, limit=2))
+        world.create(node_class(), static(4, limit=2))
         await world.clock.sleep(5 * MINUTE)
         assert kept(world) == 2
 
@@ -115,7 +115,7 @@ def test_drifted_nodes_are_replaced_first_as_far_as_the_limit_lets(limit: int | 
     fewest = []
 
     async def script(world: Operated) -> None:
-        world.create(node_class(), fixed(3, limit), pod("a", "1500m"))
+        world.create(node_class(), static(3, limit), pod("a", "1500m"))
         await world.clock.sleep(3 * MINUTE)
         await renew(world)
         for _ in range(20 * 6):
@@ -134,7 +134,7 @@ def test_drifted_nodes_are_replaced_first_as_far_as_the_limit_lets(limit: int | 
 @pytest.mark.parametrize("moment", [0, 1, 3, 20, 45])
 def test_a_restart_while_one_is_replaced_leaves_as_many(moment: int) -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), fixed(2))
+        world.create(node_class(), static(2))
         await world.clock.sleep(3 * MINUTE)
         await renew(world)
         while len(world.records("claim.created")) < 3:
@@ -153,7 +153,7 @@ def test_a_paused_pool_neither_grows_nor_shrinks() -> None:
         await world.client.patch(NodePool, "general", merge=merge)
 
     async def script(world: Operated) -> None:
-        world.create(node_class(), fixed(2))
+        world.create(node_class(), static(2))
         await world.clock.sleep(3 * MINUTE)
         await pause(world, "all")
         for replicas in (1, 3):
@@ -169,7 +169,7 @@ def test_a_paused_pool_neither_grows_nor_shrinks() -> None:
 
 def test_pods_use_the_nodes_that_are_there() -> None:
     async def script(world: Operated) -> None:
-        world.create(node_class(), fixed(2), pod("a", "1500m"), pod("b", "1500m"))
+        world.create(node_class(), static(2), pod("a", "1500m"), pod("b", "1500m"))
         await world.clock.sleep(3 * MINUTE)
         assert all(item.spec.node_name for item in world.state.all(Pod))
 

@@ -1,21 +1,21 @@
-"""Renews nodes of pools with a fixed number of them: one for one, the new one first."""
+"""Renews nodes of static pools: one for one, the new one first."""
 
 from __future__ import annotations
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.controllers.context import Context
-from dovetail.controllers.fixed.claims import planned, room
+from dovetail.controllers.static.claims import planned, room
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED, EXPIRED, Command, Decision
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
-from dovetail.disrupt.fixed import is_fixed
 from dovetail.disrupt.pods import Budgets
 from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
+from dovetail.disrupt.static import is_static
 
 
-class FixedReplacement:
+class StaticReplacement:
     """One node at a time, those due for longest first. Above its number the pool may go up to its limit."""
 
     quiet = 0  # what is due does not go away by waiting
@@ -49,17 +49,17 @@ class FixedReplacement:
         return rollout(views, self._due, self.reason, rules)
 
 
-def fixed_drift(context: Context) -> FixedReplacement:
+def static_drift(context: Context) -> StaticReplacement:
     """Nodes that drifted."""
-    return FixedReplacement(
-        context, DRIFTED, lambda view: drifted_since(view) if is_fixed(view.pool) else None
+    return StaticReplacement(
+        context, DRIFTED, lambda view: drifted_since(view) if is_static(view.pool) else None
     )
 
 
-def fixed_expiry(context: Context) -> FixedReplacement:
+def static_expiry(context: Context) -> StaticReplacement:
     """Nodes that reached their age, where the pool wants a replacement first."""
 
     def due(view: NodeView) -> int | None:
-        return expired_since(view, context.clock.now()) if is_fixed(view.pool) else None
+        return expired_since(view, context.clock.now()) if is_static(view.pool) else None
 
-    return FixedReplacement(context, EXPIRED, due)
+    return StaticReplacement(context, EXPIRED, due)

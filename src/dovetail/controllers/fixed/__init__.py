@@ -1,1 +1,0 @@
-"""NodePools with a number of nodes: `scale` keeps it, `replace` renews nodes, `claims` are what is bought."""
