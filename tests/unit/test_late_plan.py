@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 import pytest
 
 from benchmarks.solve import mix, rules
-from dovetail.model.problem import Budget, Problem
+from dovetail.api.core import Container, Pod, PodSpec, ResourceRequirements
+from dovetail.api.karpenter.nodepool import NodeClassRef
+from dovetail.api.meta import Meta
+from dovetail.cloud.kwok.types import default_types
+from dovetail.model import labels
+from dovetail.model.problem import Budget, Pool, Problem
+from dovetail.model.requirement import Requirements
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
 from dovetail.testing.crowds import crowd
+from dovetail.units.quantity import parse_quantity
 
 _NO_LIMITS = {
     "distinct": rules.distinct(700),
@@ -38,3 +48,37 @@ def test_a_plan_without_time_breaks_no_rule(seed: int) -> None:
 def test_little_is_lost_where_sizes_complement_each_other() -> None:
     problem = rules.distinct(700)
     assert solve(problem, Budget(), stop=lambda: 1.0).cost.gap < 0.03
+
+
+def _over(asked: Iterator[int], share: float) -> float:
+    """That share of the time, once so many have asked."""
+    return share if next(asked, None) is None else 0.0
+
+
+def _two_pools() -> Problem:
+    """Five pods of one core; of two pools, the first one's nodes cost more."""
+    types, ref = (
+        default_types(),
+        NodeClassRef(group="karpenter.kwok.sh", kind="KWOKNodeClass", name="default"),
+    )
+    pools = []
+    for name, capacity_type in (("team", labels.ON_DEMAND), ("usual", labels.SPOT)):
+        wanted = {labels.ARCH: "amd64", labels.OS: "linux", labels.CAPACITY_TYPE: capacity_type}
+        pools.append(Pool(name, ref, Requirements.from_labels(wanted), {}, types, limits={"cpu": 1_000_000}))
+    container = Container(name="main", resources=ResourceRequirements(requests={"cpu": parse_quantity("1")}))
+    pods = tuple(
+        Pod(metadata=Meta(name=f"p{number}", namespace="default"), spec=PodSpec(containers=(container,)))
+        for number in range(5)
+    )
+    return Problem(pods, tuple(pools))
+
+
+@pytest.mark.parametrize("over", [0.5, 0.7, 1.0])
+def test_time_that_runs_out_in_the_middle_buys_nothing_dear(over: float) -> None:
+    """Of the columns looked at again for every node none may be cheap for what is left."""
+    problem = _two_pools()
+    best = solve(problem).cost.hourly
+    for questions in range(40):
+        asked = iter(range(questions))
+        plan = solve(problem, Budget(), stop=partial(_over, asked, over))
+        assert plan.cost.hourly == best, questions

@@ -104,7 +104,12 @@ class Work:
 
     @property
     def left(self) -> bool:
-        return self.used < self._budget - self._kept[0] and not self.late and self.over < 1 - self._kept[1]
+        return self.used < self._budget - self._kept[0] and not self.hurried
+
+    @property
+    def hurried(self) -> bool:
+        """True iff the time is over but for what is spared, whatever work is left."""
+        return self.late or self.over >= 1 - self._kept[1]
 
     @property
     def late(self) -> bool:

@@ -95,10 +95,14 @@ class Packer(Stock):
             pace = self._pace(values, left)
             usable = active[limits.allowed()[active]] if limits.any else active
             options = self._options(usable, (values, charge), pace, left)
-            stale = not options or (options[0].rate > rate * self._stale and self.world.work.left)
-            if active is not self.kept and stale:
-                active = self.kept
-                continue
+            dear = bool(options) and options[0].rate > rate * self._stale
+            if active is not self.kept and (dear or not options):
+                if not options or self.world.work.left:
+                    active = self.kept
+                    continue
+                if self.world.work.hurried:
+                    bins += finished(self, charge, left, limits)
+                    break
             before = int(left.sum())
             if not self._take(options, pace, left, limits, bins):
                 self._give_up(left, limits, bins)
