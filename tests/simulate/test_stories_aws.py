@@ -25,6 +25,7 @@ from dovetail.model import labels
 from dovetail.model.resources import amounts
 from dovetail.simulate.summary import Run, summarize
 from dovetail.views.report.page import Period, report_data
+from tests.unit.node_config import NODE_CONFIG
 
 CLASS = "karpenter-node-template"
 
@@ -292,21 +293,6 @@ def test_each_family_is_told_in_its_own_form(alias: str, words: str) -> None:
         await bought(world, travel_class(amiSelectorTerms=[{"alias": alias}]))
 
     assert words in user_data(play(script))
-
-
-NODE_CONFIG = """---
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  kubelet:
-    config:
-      shutdownGracePeriod: 30s
-      shutdownGracePeriodCriticalPods: 10s
-      featureGates:
-        DisableKubeletCloudCredentialProviders: true
-    flags:
-      - --node-labels=team=games
-"""
 
 
 def test_a_node_config_of_the_users_own_comes_first_and_dovetails_last() -> None:

@@ -9,20 +9,8 @@ import pytest
 
 from dovetail.cli.main import BAD_INPUT, OK, run
 from dovetail.cloud.aws.userdata.check import family_of, remarks
+from tests.unit.node_config import NODE_CONFIG
 
-GAMES = """---
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  kubelet:
-    config:
-      shutdownGracePeriod: 30s
-      shutdownGracePeriodCriticalPods: 10s
-      featureGates:
-        DisableKubeletCloudCredentialProviders: true
-    flags:
-      - --node-labels=team=games
-"""
 HEAD = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n"
 ARCHIVE = (
     'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n'
@@ -47,7 +35,7 @@ spec:
 def test_a_node_config_has_the_verdict_of_nodeadm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Story 61: two JSON lines, what is checked and that it is valid."""
     file = tmp_path / "games.yaml"
-    file.write_text(GAMES)
+    file.write_text(NODE_CONFIG)
     assert run(["check", "userdata", str(file), "-o", "json"]) == OK
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     told = {"level": "info", "msg": "Checking configuration", "source": str(file), "family": "AL2023"}
@@ -59,7 +47,7 @@ def test_what_is_wrong_is_told_with_line_field_and_what_would_be_valid(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "games.yaml"
-    file.write_text(GAMES.replace("30s", "2d"))
+    file.write_text(NODE_CONFIG.replace("30s", "2d"))
     assert run(["check", "userdata", str(file), "-o", "json"]) == BAD_INPUT
     _, fault, verdict = map(json.loads, capsys.readouterr().out.splitlines())
     assert (fault["level"], fault["line"]) == ("error", 7)
@@ -103,7 +91,7 @@ def test_no_node_would_come_of_it(family: str, text: str, line: int, words: str)
 @pytest.mark.parametrize(
     ("family", "text", "told"),
     [
-        ("AL2023", GAMES, ()),
+        ("AL2023", NODE_CONFIG, ()),
         ("AL2023", "#!/bin/bash\necho: a\n", ("neither apiVersion nor kind",)),
         ("AL2023", "#!/bin/bash\necho a\n", ()),
         ("AL2023", "echo a\n", ("line 1: this is taken for a shell script",)),
@@ -118,7 +106,7 @@ def test_no_node_would_come_of_it(family: str, text: str, line: int, words: str)
         ("AL2023", f"{HEAD.replace('v1alpha1', 'v1')}  cluster: {{}}\n", ("v1 is not known here",)),
         ("AL2023", f"{ARCHIVE}  kubelt: {{}}\n--B--\n", ("line 15: spec.kubelt",)),
         ("AL2", "#!/bin/bash\n", ()),
-        ("AL2", GAMES, ("line 1: this is taken for a shell script",)),
+        ("AL2", NODE_CONFIG, ("line 1: this is taken for a shell script",)),
         ("AL2", f"{ARCHIVE}  cluster: {{}}\n--B--\n", ("AL2 has no nodeadm",)),
         ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 20\n", ()),
         ("Bottlerocket", "[settings.kubernetes]\nmax-podz = 20\n", ("line 2: settings.kubernetes.max-podz",)),
@@ -140,7 +128,7 @@ def test_what_would_have_no_effect(family: str, text: str, told: tuple[str, ...]
 @pytest.mark.parametrize(
     ("text", "name", "family"),
     [
-        (GAMES, "a.yaml", "AL2023"),
+        (NODE_CONFIG, "a.yaml", "AL2023"),
         ("a = 1", "a.toml", "Bottlerocket"),
         ("[settings.kubernetes]\n", "-", "Bottlerocket"),
         ("<powershell>\n", "a", "Windows2022"),
