@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodeClassRef, NodePool
 from dovetail.api.meta import Object
@@ -56,6 +57,11 @@ class Context:
         made = Reconciler(name, self.clock, reconcile, concurrency=concurrency, on_failure=on_failure)
         self.queues.append(made)
         return made
+
+    def created(self, claim: NodeClaim) -> None:
+        """The API server has answered that a claim of this process is there; watches may show it later."""
+        self.state.expect(claim)
+        self.made.add(claim)
 
     async def read(self, kind: type[T], name: str) -> T:
         """The object as the API server has it now.

@@ -8,7 +8,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 
 
 class Made:
-    """The claims that this process made, until they are launched; it begins anew with each process."""
+    """The claims that this process made, until they are gone; it begins anew with each process."""
 
     def __init__(self) -> None:
         self._uids: set[str] = set()
@@ -25,7 +25,7 @@ class Made:
             callback(claim)
 
     def forget(self, claim: NodeClaim) -> None:
-        """The claim is launched, or gone."""
+        """The claim is gone."""
         self._uids.discard(claim.metadata.uid)
 
     def __contains__(self, claim: NodeClaim) -> bool:

@@ -249,8 +249,7 @@ class Execution:
         """Raises NotFound when the pool is gone."""
         pool = await self._context.client.get(NodePool, planned.pool)
         claim = await self._context.client.create(node_claim(planned, pool, marks))
-        self._context.state.expect(claim)
-        self._context.made.add(claim)
+        self._context.created(claim)
         text = f"Launching NodeClaim: {reason}"
         await self._context.recorder.publish(claim, "Normal", "DisruptionLaunching", text)
         return claim.metadata.name

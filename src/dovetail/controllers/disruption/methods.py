@@ -8,6 +8,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.turns import Turns
 from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.disrupt import emptiness
 from dovetail.disrupt.candidates import NodeView
@@ -15,7 +16,7 @@ from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, Command, Decision,
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
 from dovetail.disrupt.pods import Budgets
-from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
+from dovetail.disrupt.rollout import Due
 from dovetail.disrupt.static import is_static
 
 
@@ -60,19 +61,15 @@ class Emptiness:
         )
 
 
-class Replacement:
+class Replacement(Turns):
     """Replaces nodes that are due: empty ones together, others one at a time, those due for longest first.
 
     A node whose pods have no other place does not keep the next one from its turn.
     """
 
-    quiet = 0  # what is due does not go away by waiting
-
     def __init__(self, context: Context, what_if: WhatIf, reason: str, due: Due) -> None:
-        self._context = context
+        super().__init__(context, reason, due)
         self._what_if = what_if
-        self.reason = reason
-        self._due = due
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
         """See the protocol."""
@@ -86,17 +83,6 @@ class Replacement:
                 return Decision(outcome.command, tuple(notes))
             notes.append(Note(view.claim.metadata.name, "DisruptionBlocked", outcome.obstacle))
         return Decision(None, tuple(notes))
-
-    async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
-        """The same command, if nothing came up while its plan was made."""
-        turn = self._turn(views)
-        free = {view.claim.metadata.uid for view in (*turn.empty, *turn.loaded)}
-        return command if all(view.claim.metadata.uid in free for view in command.candidates) else None
-
-    def _turn(self, views: tuple[NodeView, ...]) -> Rollout:
-        state, now = self._context.state, self._context.clock.now()
-        rules = Rules(state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), now)
-        return rollout(views, self._due, self.reason, rules)
 
 
 def drift(context: Context, what_if: WhatIf) -> Replacement:

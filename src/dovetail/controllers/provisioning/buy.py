@@ -87,8 +87,7 @@ class Buyer:
             context.brakes.not_launched(1)
             raise
         self._metrics.created(planned)
-        context.state.expect(claim)
-        context.made.add(claim)
+        context.created(claim)
         await nominate(context, planned.pods, claim.metadata.name)
         return claim.metadata.name
 

@@ -85,8 +85,7 @@ class StaticCapacity:
             claim = await context.client.create(node_claim(wanted, pool))
             context.brakes.launched(1)
             self._metrics.created(wanted)
-            context.state.expect(claim)
-            context.made.add(claim)
+            context.created(claim)
             context.log.record("static.launched", pool=name, claim=claim.metadata.name)
         return AT_LIMIT if count < missing else PERIOD
 

@@ -1,0 +1,33 @@
+"""Nodes that are due, in turn: what methods have in common that replace them one after the other."""
+
+from __future__ import annotations
+
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.controllers.context import Context
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import Command
+from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
+
+
+class Turns:
+    """Whose turn it is, for one reason; `due` tells since when a node has to go."""
+
+    quiet = 0  # what is due does not go away by waiting
+
+    def __init__(self, context: Context, reason: str, due: Due) -> None:
+        self._context = context
+        self.reason = reason
+        self._due = due
+
+    async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
+        """The same command, if nothing came up while its plan was made."""
+        turn = self._turn(views)
+        free = {view.claim.metadata.uid for view in (*turn.empty, *turn.loaded)}
+        return command if all(view.claim.metadata.uid in free for view in command.candidates) else None
+
+    def _turn(self, views: tuple[NodeView, ...]) -> Rollout:
+        state, now = self._context.state, self._context.clock.now()
+        rules = Rules(state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), now)
+        return rollout(views, self._due, self.reason, rules)
