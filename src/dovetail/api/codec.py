@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,7 +12,9 @@ from dovetail.api.meta import Object
 from dovetail.units.quantity import Quantity, parse_quantity
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 Document = dict[str, Any]
+_ABSENT: Any = object()
 
 
 def decode(document: object, kind: type[T]) -> T:
@@ -19,6 +23,35 @@ def decode(document: object, kind: type[T]) -> T:
     Raises msgspec.ValidationError, whose text names the path (`$.spec.replicas`).
     """
     return msgspec.convert(document, kind, dec_hook=_read)
+
+
+def decode_next(document: Mapping[str, Any], old: Mapping[str, Any], view: S) -> S:
+    """The view of a document that was made from an `old` one, of which `view` is the view.
+
+    What both share, the very same part and not an equal one, is not read again: most changes leave most of
+    an object as it is.
+    """
+    changed: dict[str, Any] = {}
+    for name, key, kind in _fields(type(view)):
+        item, before = document.get(key, _ABSENT), old.get(key, _ABSENT)
+        if item is before:
+            continue
+        if item is _ABSENT:
+            return decode(document, type(view))
+        known = getattr(view, name)
+        try:
+            if isinstance(known, msgspec.Struct) and isinstance(item, dict) and isinstance(before, dict):
+                changed[name] = decode_next(item, before, known)
+            else:
+                changed[name] = msgspec.convert(item, kind, dec_hook=_read)
+        except msgspec.ValidationError:
+            return decode(document, type(view))  # whose complaint names the path from here on
+    return msgspec.structs.replace(view, **changed)
+
+
+@lru_cache(maxsize=256)
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
+    return tuple((field.name, field.encode_name, field.type) for field in msgspec.structs.fields(kind))
 
 
 def encode(value: object) -> Any:

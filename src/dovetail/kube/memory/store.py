@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from dovetail.api.codec import decode
+from dovetail.api.codec import decode, decode_next
 from dovetail.api.meta import Object
 from dovetail.api.scheme import KINDS
 from dovetail.kube.client import ChangeType
@@ -25,13 +25,18 @@ Place = tuple[type[Object], Key]
 class Record(Generic[T]):
     """One version of one object. Its typed view is decoded once, when first asked for."""
 
-    __slots__ = ("_view", "document", "kind", "version")
+    __slots__ = ("_before", "_view", "document", "kind", "version")
 
-    def __init__(self, kind: type[T], document: Document, version: int) -> None:
+    def __init__(
+        self, kind: type[T], document: Document, version: int, before: Record[T] | None = None
+    ) -> None:
         self.kind = kind
         self.document = document
         self.version = version
         self._view: T | None = None
+        # The version before this one as far as it helps to decode this one: never a chain of them.
+        known = before._view if before is not None else None
+        self._before = (before.document, known) if before is not None and known is not None else None
 
     @property
     def uid(self) -> str:
@@ -40,7 +45,10 @@ class Record(Generic[T]):
     @property
     def view(self) -> T:
         if self._view is None:
-            self._view = decode(self.document, self.kind)
+            if self._before is not None:
+                self._view, self._before = decode_next(self.document, *self._before), None
+            else:
+                self._view = decode(self.document, self.kind)
         return self._view
 
 
@@ -164,7 +172,7 @@ class Store:
         before = table.records.get(key)
         self.version += 1
         meta = {**document["metadata"], "resourceVersion": str(self.version)}
-        after = Record(kind, {**document, "metadata": meta}, self.version)
+        after = Record(kind, {**document, "metadata": meta}, self.version, before)
         kind_of_change: ChangeType = "DELETED" if gone else "MODIFIED" if before else "ADDED"
         change = Change(kind_of_change, self.version, after, before)
         table.apply(change, key)

@@ -30,7 +30,7 @@ from dovetail.simulate.violations.machines import (
     registered,
     terminated,
 )
-from dovetail.simulate.violations.mirror import Change, Mirror, read_change
+from dovetail.simulate.violations.mirror import Change, Mirror, Reader
 from dovetail.simulate.violations.pods import bound, deleted, evicted, in_turn, lost, overcommitted, tainted
 from dovetail.simulate.violations.pools import within_budget, within_limits
 from dovetail.solve.verify import Violation
@@ -67,6 +67,7 @@ class Watchdog:
         """
         self.checks = 0
         self._mirror = Mirror(clock_now)
+        self._reader = Reader()
         self._pairing = Pairing(pairing)
         self._waiting = waiting
         self._quiet_from = quiet_from
@@ -83,7 +84,7 @@ class Watchdog:
     ) -> tuple[Violation, ...]:
         """One stored change; `verb` is ADDED, MODIFIED or DELETED. Answers what it broke."""
         mirror = self._mirror
-        change = read_change(verb, document, old, mirror.clock_now())
+        change = self._reader.read(verb, document, old, mirror.clock_now())
         known = change.new or change.old if change is not None else None
         if change is None or known is None:
             return ()

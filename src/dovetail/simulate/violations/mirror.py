@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from dovetail.api.codec import decode
+from dovetail.api.codec import decode, decode_next
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
@@ -47,16 +47,28 @@ class Change:
         return new, self.old if isinstance(self.old, kind) else None
 
 
-def read_change(
-    verb: str, document: Mapping[str, Any], old: Mapping[str, Any] | None, now: int
-) -> Change | None:
-    """None for kinds that no rule looks at."""
-    kind = READ.get(str(document.get("kind")))
-    if kind is None:
-        return None
-    typed = decode(document, kind)
-    before = decode(old, kind) if old is not None else None
-    return Change(now, None, before or typed) if verb == "DELETED" else Change(now, typed, before)
+class Reader:
+    """Types stored changes. What it read last of an object is what the object's next change starts from."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str, str], tuple[Mapping[str, Any], Object]] = {}
+
+    def read(
+        self, verb: str, document: Mapping[str, Any], old: Mapping[str, Any] | None, now: int
+    ) -> Change | None:
+        """None for kinds that no rule looks at."""
+        kind = READ.get(str(document.get("kind")))
+        if kind is None:
+            return None
+        meta = document["metadata"]
+        place = (kind.KIND, meta.get("namespace", ""), meta["name"])
+        seen, view = self._last.pop(place, (None, None))
+        before = view if seen is old or old is None else decode(old, kind)
+        if verb == "DELETED":
+            return Change(now, None, before or decode(document, kind))
+        typed = decode(document, kind) if before is None else decode_next(document, old or {}, before)
+        self._last[place] = document, typed
+        return Change(now, typed, before)
 
 
 @dataclass(slots=True)
