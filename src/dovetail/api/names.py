@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -18,17 +19,19 @@ _SUBDOMAIN_WORDS = (
 )
 
 
-def object_name_faults(name: str) -> list[str]:
+@lru_cache(maxsize=16_384)
+def object_name_faults(name: str) -> tuple[str, ...]:
     """What is wrong with the name of an object; empty when it is fine."""
     faults = []
     if len(name) > _MAX_SUBDOMAIN:
         faults.append(f"must be no more than {_MAX_SUBDOMAIN} bytes")
     if not _SUBDOMAIN.fullmatch(name):
         faults.append(f"{_SUBDOMAIN_WORDS} (such as 'example.com')")
-    return faults
+    return tuple(faults)
 
 
-def label_key_faults(key: str) -> list[str]:
+@lru_cache(maxsize=16_384)
+def label_key_faults(key: str) -> tuple[str, ...]:
     """What is wrong with a label key ("qualified name"); empty when it is fine."""
     prefix, slash, part = key.rpartition("/")
     faults = []
@@ -42,13 +45,14 @@ def label_key_faults(key: str) -> list[str]:
         faults.append(f"name part must be no more than {_MAX_PART} bytes")
     elif not _PART.fullmatch(part):
         faults.append(f"name part {_PART_WORDS} (such as 'MyName')")
-    return faults
+    return tuple(faults)
 
 
-def label_value_faults(value: str) -> list[str]:
+@lru_cache(maxsize=16_384)
+def label_value_faults(value: str) -> tuple[str, ...]:
     """What is wrong with a label value; empty when it is fine."""
     if len(value) > _MAX_PART:
-        return [f"must be no more than {_MAX_PART} bytes"]
+        return (f"must be no more than {_MAX_PART} bytes",)
     if value and not _PART.fullmatch(value):
-        return [f"a valid label must be an empty string or {_PART_WORDS} (such as 'MyValue')"]
-    return []
+        return (f"a valid label must be an empty string or {_PART_WORDS} (such as 'MyValue')",)
+    return ()

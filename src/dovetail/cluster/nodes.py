@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dovetail.api.core import Node, Pod, Taint
+from dovetail.api.core import Node, Pod, ResourceList, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
+from dovetail.base.memo import by_identity
 from dovetail.model import labels
 from dovetail.model.problem import ExistingNode
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import amounts
+from dovetail.model.resources import Resources, amounts
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
@@ -95,20 +96,20 @@ def join(
     return sorted(machines, key=lambda machine: machine.name)
 
 
-def capacity(machine: Machine) -> dict[str, int]:
+def capacity(machine: Machine) -> Resources:
     """The node's capacity; what it does not report yet is taken from the claim."""
-    reported = amounts(machine.node.status.capacity) if machine.node else {}
+    reported = _amounts(machine.node.status.capacity) if machine.node else {}
     if machine.initialized or machine.claim is None:
         return reported
-    return _filled(reported, amounts(machine.claim.status.capacity))
+    return _filled(reported, _amounts(machine.claim.status.capacity))
 
 
-def allocatable(machine: Machine) -> dict[str, int]:
+def allocatable(machine: Machine) -> Resources:
     """Likewise for what pods may use."""
-    reported = amounts(machine.node.status.allocatable) if machine.node else {}
+    reported = _amounts(machine.node.status.allocatable) if machine.node else {}
     if machine.initialized or machine.claim is None:
         return reported
-    return _filled(reported, amounts(machine.claim.status.allocatable))
+    return _filled(reported, _amounts(machine.claim.status.allocatable))
 
 
 def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mapping[str, int]) -> ExistingNode:
@@ -127,7 +128,12 @@ def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mappin
     )
 
 
-def _filled(reported: dict[str, int], promised: dict[str, int]) -> dict[str, int]:
+@by_identity(4096)
+def _amounts(quantities: ResourceList) -> Resources:
+    return amounts(quantities)
+
+
+def _filled(reported: Resources, promised: Resources) -> Resources:
     return {**promised, **{name: amount for name, amount in reported.items() if amount}}
 
 

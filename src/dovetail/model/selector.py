@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from dovetail.api.core import NodeSelector, NodeSelectorTerm, Pod
 from dovetail.api.meta import LabelSelector
+from dovetail.base.memo import by_identity
 from dovetail.model.label_values import SelectorLike, integer
 
 _TEXT_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt"}
@@ -65,10 +66,7 @@ class Selector:
     @staticmethod
     def read(selector: LabelSelector | None) -> Selector:
         """The object form; an absent selector selects nothing."""
-        if selector is None:
-            return NOTHING
-        labels = [Expression(key, "In", (value,)) for key, value in selector.match_labels.items()]
-        return Selector.of([*labels, *_expressions(selector.match_expressions)])
+        return NOTHING if selector is None else _read(selector)
 
     @staticmethod
     def of(expressions: Iterable[Expression]) -> Selector:
@@ -102,6 +100,12 @@ class Selector:
 
 EVERYTHING = Selector()
 NOTHING = Selector(None)
+
+
+@by_identity(4096)
+def _read(selector: LabelSelector) -> Selector:
+    labels = [Expression(key, "In", (value,)) for key, value in selector.match_labels.items()]
+    return Selector.of([*labels, *_expressions(selector.match_expressions)])
 
 
 def _expressions(items: Iterable[SelectorLike]) -> list[Expression]:

@@ -8,6 +8,7 @@ import json
 from dovetail.api.codec import encode
 from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES, EC2NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.base.memo import by_identity
 
 # Karpenter's hashes are versioned v3 (pools) and v6 (classes). Ours are computed otherwise, so they carry a
 # version of their own: claims with another version are stamped anew, not replaced.
@@ -30,6 +31,7 @@ def pool_hash(pool: NodePool) -> str:
     return _digest(template)
 
 
+@by_identity(64)
 def class_hash(node_class: EC2NodeClass) -> str:
     """Of the spec without its selectors: what those resolve to is compared with the instance.
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
 from dovetail.cloud import catalog
@@ -135,7 +136,7 @@ def _images(terms: tuple[SelectorTerm, ...], account: Account) -> tuple[Resolved
     chosen: dict[ResolvedImage, None] = {}
     for term in terms:
         if term.alias:
-            chosen |= dict.fromkeys(_published(term.alias, account))
+            chosen |= dict.fromkeys(_published(term.alias, account.region, account.version))
         elif term.id or term.ssm_parameter:
             # Any image that is named outright exists.
             identifier = term.id or _identifier("ami", account.region, term.ssm_parameter)
@@ -149,18 +150,16 @@ def _images(terms: tuple[SelectorTerm, ...], account: Account) -> tuple[Resolved
     return tuple(chosen)
 
 
-def _published(alias: str, account: Account) -> list[ResolvedImage]:
+@lru_cache(maxsize=256)
+def _published(alias: str, region: str, version: str) -> tuple[ResolvedImage, ...]:
     """The images behind an alias, each under the name of its parameter."""
-    known = {
-        _identifier("ami", account.region, item.name): item
-        for item in images.parameters(alias, account.version)
-    }
+    known = {_identifier("ami", region, item.name): item for item in images.parameters(alias, version)}
     found = [images.FoundImage(key, item.name, item.arch, created="") for key, item in known.items()]
     variants = {key: item.variants for key, item in known.items()}
-    return [
+    return tuple(
         ResolvedImage(item.image.id, item.image.name, item.requirements)
         for item in images.newest(found, variants)
-    ]
+    )
 
 
 def _on(arch: str) -> Requirements:

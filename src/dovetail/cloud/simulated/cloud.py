@@ -12,6 +12,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import Clock
 from dovetail.base.errors import InputError, InstanceNotFound, InsufficientCapacity
 from dovetail.base.eventlog import EventLog
+from dovetail.base.memo import by_identity
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.drift import Made, class_stamp, drift
@@ -38,6 +39,11 @@ from dovetail.model.resources import amounts
 
 NO_CAPACITY = "InsufficientInstanceCapacity"
 NO_ADDRESS = "InsufficientFreeAddressesInSubnet"
+
+
+@by_identity(8)
+def _by_name(types: tuple[InstanceType, ...]) -> dict[str, InstanceType]:
+    return {item.name: item for item in types}
 
 
 @dataclass(slots=True)
@@ -203,8 +209,7 @@ class SimulatedCloud(Inert):
         """See the port."""
         machine = self._machine(claim.status.provider_id)
         now = resolve(node_class, self._account, self._addresses)
-        kinds = {item.name: item for item in self.instance_types(node_class)}
-        kind = kinds.get(machine.instance.instance_type)
+        kind = _by_name(self.instance_types(node_class)).get(machine.instance.instance_type)
         image = image_for(kind, now.images) if kind is not None else ""
         return drift(claim, node_class, machine.made, now, image)
 

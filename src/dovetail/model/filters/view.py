@@ -6,10 +6,11 @@ Pods come and go cheaply: counts are kept per group of equal labels and per anti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dovetail.api.core import Node, Pod, Taint
+from dovetail.base.memo import by_identity
 from dovetail.model.affinity import AffinityRule, AffinityRules, NamespaceLabels, affinity_rules
 from dovetail.model.ports import HostPort, host_ports
 from dovetail.model.resources import Resources, add, amounts, pod_requests, subtract
@@ -32,15 +33,8 @@ class PodFacts:
 
     @staticmethod
     def of(pod: Pod, volumes: VolumeIndex) -> PodFacts:
-        return PodFacts(
-            pod,
-            pod_requests(pod),
-            node_rule(pod),
-            host_ports(pod),
-            tuple(rule for rule in spread_rules(pod) if rule.hard),
-            affinity_rules(pod),
-            csi_volumes(pod, volumes) if pod.spec.volumes else {},
-        )
+        alone = _facts(pod)
+        return replace(alone, attachments=csi_volumes(pod, volumes)) if pod.spec.volumes else alone
 
     @property
     def namespace(self) -> str:
@@ -49,6 +43,20 @@ class PodFacts:
     @property
     def labels(self) -> Mapping[str, str]:
         return self.pod.metadata.labels
+
+
+@by_identity(8192)
+def _facts(pod: Pod) -> PodFacts:
+    """What follows from the pod alone."""
+    return PodFacts(
+        pod,
+        pod_requests(pod),
+        node_rule(pod),
+        host_ports(pod),
+        tuple(rule for rule in spread_rules(pod) if rule.hard),
+        affinity_rules(pod),
+        {},
+    )
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import random
 
 from dovetail.api.codec import encode
 from dovetail.api.core import PodTemplateSpec
+from dovetail.base.memo import by_identity
 from dovetail.base.streams import stream
 
 # No vowels and no look-alikes (0, 1, 3), as in apimachinery's util/rand.
@@ -33,6 +34,7 @@ class Names:
         return f"{base[:_LONGEST_BASE]}-{suffix}" if base else suffix
 
 
+@by_identity(1024)
 def template_hash(template: PodTemplateSpec) -> str:
     """The pod-template-hash label: equal for equal templates, in the alphabet of Kubernetes.
 
