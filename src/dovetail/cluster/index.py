@@ -45,9 +45,13 @@ class PodIndex:
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, Pod]] = {}
+        self._told: dict[str, tuple[Pod, ...]] = {}  # what `on` answers, until something changes there
 
     def move(self, old: Pod | None, new: Pod | None) -> None:
         """Take in one change of a pod."""
+        for pod in (old, new):
+            if pod is not None:
+                self._told.pop(pod.spec.node_name, None)
         if old is not None and (new is None or new.spec.node_name != old.spec.node_name):
             group = self._by_node.get(old.spec.node_name, {})
             group.pop(old.key, None)
@@ -58,13 +62,20 @@ class PodIndex:
 
     def on(self, node: str) -> tuple[Pod, ...]:
         """The pods of a node in order of key, ended ones included."""
-        group = self._by_node.get(node, {})
-        return tuple(group[key] for key in sorted(group))
+        told = self._told.get(node)
+        if told is None:
+            group = self._by_node.get(node, {})
+            told = tuple(group[key] for key in sorted(group))
+            if group:
+                self._told[node] = told
+        return told
 
     def check(self, pods: Mapping[str, Pod]) -> None:
         """Every pod is under its node, once, in its newest form."""
         indexed = {key: (node, pod) for node, group in self._by_node.items() for key, pod in group.items()}
         assert sum(len(group) for group in self._by_node.values()) == len(pods), "a pod is indexed twice"
+        for node, told in self._told.items():
+            assert told == tuple(pod for _, pod in sorted(self._by_node[node].items())), f"{node} is stale"
         for key, pod in pods.items():
             assert indexed[key] == (pod.spec.node_name, pod), f"pod {key} is indexed wrongly"
 

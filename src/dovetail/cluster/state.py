@@ -69,6 +69,7 @@ class State:
         self._clock = clock
         self._window = nomination_window
         self._stores: dict[type[Object], Store[Object]] = {kind: Store() for kind in self.kinds}
+        self._machines: tuple[int, tuple[Machine, ...]] = (-1, ())  # at which revision, and they
         self._pods = PodIndex()
         self._providers = ProviderIndex()
         self._callbacks: list[Callback] = []
@@ -115,10 +116,12 @@ class State:
         return self.get(NodeClaim, name) if name else None
 
     def machines(self) -> tuple[Machine, ...]:
-        """Every node and every claim without a node, in order of name; costs a walk over all."""
-        found = [Machine(node, self.claim_of(node)) for node in self.all(Node)]
-        found += [Machine(None, claim) for claim in self.all(NodeClaim) if self.node_of(claim) is None]
-        return tuple(sorted(found, key=lambda machine: machine.name))
+        """Every node and every claim without a node, in order of name; a walk over all after a change."""
+        if self._machines[0] != self.revision:
+            found = [Machine(node, self.claim_of(node)) for node in self.all(Node)]
+            found += [Machine(None, claim) for claim in self.all(NodeClaim) if self.node_of(claim) is None]
+            self._machines = self.revision, tuple(sorted(found, key=lambda machine: machine.name))
+        return self._machines[1]
 
     def synced(self) -> bool:
         """True iff every first list has arrived, and every claim has a provider ID (or is on its way out)."""

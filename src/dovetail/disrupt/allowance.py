@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import is_true
+from dovetail.base.memo import by_identity
 from dovetail.disrupt.budgets import allowed_disruptions
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Note
@@ -14,7 +15,7 @@ from dovetail.disrupt.command import Note
 
 def allowances(pools: Iterable[NodePool], views: Sequence[NodeView], reason: str, now: int) -> dict[str, int]:
     """Pool name -> nodes that may be disrupted for the reason at `now`, on top of those that are."""
-    counted, used = _counts(views)
+    counted, used = _counts(tuple(views))
     answer = {}
     for pool in pools:
         name = pool.metadata.name
@@ -25,15 +26,17 @@ def allowances(pools: Iterable[NodePool], views: Sequence[NodeView], reason: str
 
 def consuming(pools: Iterable[NodePool], views: Sequence[NodeView]) -> dict[str, int]:
     """Pool name -> nodes that use up its budgets: not ready, or on their way out."""
-    _, used = _counts(views)
+    _, used = _counts(tuple(views))
     return {pool.metadata.name: used[pool.metadata.name] for pool in pools}
 
 
-def _counts(views: Sequence[NodeView]) -> tuple[Counter[str], Counter[str]]:
+@by_identity(16)
+def _counts(views: tuple[NodeView, ...]) -> tuple[Counter[str], Counter[str]]:
     """By pool: nodes that budgets count, and those of them that use the budgets up.
 
     Those that another process has begun to disrupt use them up too: it may go on with them. What it left
     behind is undone before each decision (controllers/disruption/execute.py), so none counts for long.
+    Every method asks about the same views.
     """
     counted: Counter[str] = Counter()
     used: Counter[str] = Counter()

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import condition
 from dovetail.api.workloads import PodDisruptionBudget
+from dovetail.base.memo import by_identity
 from dovetail.model import labels
 from dovetail.model.selector import Selector
 from dovetail.model.taints import untolerated
@@ -44,6 +45,7 @@ def unbound(pod: Pod) -> Pod:
     return replace(pod, spec=replace(pod.spec, node_name=""))
 
 
+@by_identity(8192)
 def evictable(pod: Pod) -> bool:
     """True iff draining the node would evict the pod."""
     if pod.terminal or pod.deleting or owned_by(pod, "Node"):
@@ -91,14 +93,20 @@ class Budgets:
 
     def __init__(self, pdbs: Iterable[PodDisruptionBudget]) -> None:
         self._by_namespace: dict[str, list[tuple[Selector, PodDisruptionBudget]]] = {}
+        # By the id of a pod that was asked about; holding the pod keeps its id from others.
+        self._of: dict[int, tuple[Pod, tuple[PodDisruptionBudget, ...]]] = {}
         for budget in pdbs:
             entry = (Selector.read(budget.spec.selector), budget)
             self._by_namespace.setdefault(budget.metadata.namespace, []).append(entry)
 
     def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """Those that select the pod."""
-        entries = self._by_namespace.get(pod.metadata.namespace, ())
-        return tuple(budget for selector, budget in entries if selector.matches(pod.metadata.labels))
+        known = self._of.get(id(pod))
+        if known is None:
+            entries = self._by_namespace.get(pod.metadata.namespace, ())
+            found = tuple(budget for selector, budget in entries if selector.matches(pod.metadata.labels))
+            known = self._of[id(pod)] = (pod, found)
+        return known[1]
 
     def block_fully(self, pod: Pod) -> bool:
         """True iff one of them can never allow the pod's eviction, whatever the pods do."""
@@ -112,6 +120,12 @@ def budget_allows(budget: PodDisruptionBudget, pod: Pod) -> bool:
         if ready is None or ready.status != "True":
             return True
     return budget.status.disruptions_allowed > 0
+
+
+@by_identity(4)
+def budgets_among(pdbs: tuple[PodDisruptionBudget, ...]) -> Budgets:
+    """The budgets of a snapshot: all who look at the same one share what was worked out."""
+    return Budgets(pdbs)
 
 
 def _never(budget: PodDisruptionBudget) -> bool:

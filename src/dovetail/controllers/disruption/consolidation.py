@@ -24,7 +24,7 @@ from dovetail.disrupt.consolidation.price import Refused
 from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import QUICK, Asking, search
-from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.pods import budgets_among
 from dovetail.model.problem import Budget
 from dovetail.solve.work import Work
 
@@ -142,7 +142,7 @@ class Consolidation:
 
     def _movers(self, views: tuple[NodeView, ...]) -> tuple[tuple[Mover, ...], tuple[Note, ...]]:
         """The nodes that may go, and why others stay."""
-        budgets = Budgets(self._context.state.all(PodDisruptionBudget))
+        budgets = budgets_among(self._context.state.all(PodDisruptionBudget))
         now, options = self._context.clock.now(), self._options
         return movers(views, budgets, now, options.minimum, options.surcharge)
 

@@ -15,7 +15,7 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, Command, Decision, Note
 from dovetail.disrupt.drift import drifted_since
 from dovetail.disrupt.expiry import expired_since
-from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.pods import budgets_among
 from dovetail.disrupt.rollout import Due
 from dovetail.disrupt.static import is_static
 
@@ -46,7 +46,10 @@ class Emptiness:
         """See the protocol."""
         state = self._context.state
         return emptiness.decide(
-            views, state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), self._context.clock.now()
+            views,
+            state.all(NodePool),
+            budgets_among(state.all(PodDisruptionBudget)),
+            self._context.clock.now(),
         )
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
@@ -56,7 +59,7 @@ class Emptiness:
             command,
             views,
             state.all(NodePool),
-            Budgets(state.all(PodDisruptionBudget)),
+            budgets_among(state.all(PodDisruptionBudget)),
             self._context.clock.now(),
         )
 

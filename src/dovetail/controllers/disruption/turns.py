@@ -7,7 +7,7 @@ from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.controllers.context import Context
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command
-from dovetail.disrupt.pods import Budgets
+from dovetail.disrupt.pods import budgets_among
 from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
 
 
@@ -29,5 +29,5 @@ class Turns:
 
     def _turn(self, views: tuple[NodeView, ...]) -> Rollout:
         state, now = self._context.state, self._context.clock.now()
-        rules = Rules(state.all(NodePool), Budgets(state.all(PodDisruptionBudget)), now)
+        rules = Rules(state.all(NodePool), budgets_among(state.all(PodDisruptionBudget)), now)
         return rollout(views, self._due, self.reason, rules)

@@ -12,7 +12,7 @@ from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.cluster.problem import build
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
-from dovetail.disrupt.pods import Budgets, unbound
+from dovetail.disrupt.pods import budgets_among, unbound
 from dovetail.model.problem import ExistingNode, Options, Problem
 from dovetail.model.volumes import VolumeIndex
 
@@ -50,7 +50,7 @@ class Intake:
     def moving(self) -> tuple[Pod, ...]:
         """Pods of machines on their way out that need a place elsewhere now."""
         state, now = self._context.state, self._context.clock.now()
-        budgets = Budgets(state.all(PodDisruptionBudget))
+        budgets = budgets_among(state.all(PodDisruptionBudget))
         return tuple(
             unbound(pod)
             for machine in state.machines()
