@@ -37,7 +37,10 @@ def quantities(resources: Resources) -> ResourceList:
 
 def add(a: Resources, b: Resources) -> dict[str, int]:
     """Sum over all names of either."""
-    return total((a, b))
+    found = dict(a)
+    for name, amount in b.items():
+        found[name] = found.get(name, 0) + amount
+    return found
 
 
 def total(amounts: Iterable[Resources]) -> dict[str, int]:

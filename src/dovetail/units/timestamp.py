@@ -8,10 +8,14 @@ from functools import lru_cache
 from dovetail.base.clock import SECOND
 
 
-@lru_cache(maxsize=65_536)
 def to_rfc3339(nanoseconds: int) -> str:
     """The instant with whole seconds, as Kubernetes writes metav1.Time ("2026-03-02T21:00:00Z")."""
-    return datetime.fromtimestamp(nanoseconds // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _written(nanoseconds // SECOND)
+
+
+@lru_cache(maxsize=65_536)
+def _written(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @lru_cache(maxsize=65_536)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from dovetail.base.errors import BadRequest, Cause, Invalid
 from dovetail.kube.memory.texts import REJECTED
 
+_SCALARS = (str, int, float, NoneType)
+
 
 def clone(value: Any) -> Any:
     """A deep copy of a JSON value; tuples become lists, mappings become dicts."""
+    if isinstance(value, _SCALARS):  # most values; to ask about Mapping takes longer
+        return value
     if isinstance(value, Mapping):
         return {key: clone(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from itertools import chain
 
 from dovetail.api.core import Pod
 from dovetail.model.filters.fit import fit
@@ -51,9 +50,13 @@ class Placement:
         """The filters that look at this node only."""
         if self.nowhere:
             return (Reason(self.nowhere),)
-        of_node = (item(self.facts, node) for item in _OF_NODE)
-        of_volumes = (item(self.facts, node, self.view.volumes) for item in _OF_VOLUMES)
-        return next(filter(None, chain(of_node, of_volumes)), ())
+        for of_node in _OF_NODE:
+            if found := of_node(self.facts, node):
+                return found
+        for of_volumes in _OF_VOLUMES:
+            if found := of_volumes(self.facts, node, self.view.volumes):
+                return found
+        return ()
 
     def together(self, node: NodeView) -> Reasons:
         """The filters that look at pods all over the cluster: spread, then affinity."""
