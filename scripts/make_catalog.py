@@ -9,7 +9,8 @@ The same versions of the two packages give the same bytes. What is taken:
 
 - moto: every instance type as DescribeInstanceTypes answers it, and which zones of 30 regions sell it;
 - apache-libcloud: pricing.json, on-demand Linux prices per region. A price of 0 there means unknown, and one
-  in six is that of dedicated tenancy: `plain` puts those right.
+  in six is that of dedicated tenancy. Sizes of most families cost in proportion, which puts those right and
+  tells some of the unknown ones.
 
 Kept are types with hvm virtualization and an x86_64 or arm64 processor: what a Kubernetes node can run on.
 The file's layout is that of `Catalog` in src/dovetail/cloud/catalog/store.py, with the records of records.py.
@@ -25,8 +26,9 @@ import io
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +38,13 @@ from dovetail.cloud.catalog import described as catalog_data
 from dovetail.cloud.catalog.records import TypeRecord
 
 TARGET = Path(__file__).parent.parent / "src/dovetail/cloud/catalog/data/ec2.json.gz"
-FORMAT = 1
+FORMAT = 2
 NANO_DOLLARS = 1_000_000_000
 STEP = NANO_DOLLARS // 100_000  # EC2's prices have five decimals
-# Price per vCPU as a multiple of the least in the family: plain, and with the surcharge of dedicated tenancy.
+Measure = Callable[[TypeRecord], int]
+Listed = Mapping[str, Mapping[str, float]]  # dollars per hour by type and region; 0 is unknown
+MEASURES: tuple[Measure, ...] = (attrgetter("vcpus"), attrgetter("memory"))
+# Price by a measure as a multiple of the least in the family: plain, and with dedicated tenancy's surcharge.
 # The bands are as wide as prices of small types are rounded.
 PLAIN = (1, 1.012)
 SURCHARGED = ((1.05, 1.075), (1.095, 1.105))
@@ -70,6 +75,7 @@ def catalog() -> dict[str, Any]:
     usable = [described[name] for name in sorted(described) if catalog_data.usable(described[name])]
     types = [catalog_data.record(item) for item in usable]
     listed = pricing["compute"]["ec2_linux"]
+    measured = measures(types, listed)
     return {
         "format": FORMAT,
         "sources": {
@@ -78,7 +84,7 @@ def catalog() -> dict[str, Any]:
             "prices": datetime.fromtimestamp(pricing["updated"], UTC).date().isoformat(),
         },
         "types": msgspec.to_builtins(types),
-        "regions": {name: region(name, types, listed) for name in region_names()},
+        "regions": {name: region(name, types, listed, measured) for name in region_names()},
     }
 
 
@@ -89,9 +95,12 @@ def region_names() -> list[str]:
 
 
 def region(
-    name: str, types: Sequence[TypeRecord], listed: Mapping[str, Mapping[str, float]]
+    name: str, types: Sequence[TypeRecord], listed: Listed, measured: Mapping[str, Measure]
 ) -> dict[str, Any]:
-    """Zones as [name, id]; per type, in the order of `types`: zones as a bit mask, price in nano-dollars."""
+    """Zones as [name, id]; per type, in the order of `types`: zones as a bit mask, price in nano-dollars.
+
+    `derived` are the places in that order of the prices that follow from those of other sizes.
+    """
     offered = _read("moto.ec2", f"resources/instance_type_offerings/availability-zone/{name}.json.gz")
     zones = sorted({entry["Location"] for entry in offered})
     masks = {record.name: 0 for record in types}
@@ -99,39 +108,64 @@ def region(
         if entry["InstanceType"] in masks:
             masks[entry["InstanceType"]] |= 1 << zones.index(entry["Location"])
     ids = zone_ids(name, zones)
-    prices = {
-        record: round(listed.get(record.name, {}).get(name, 0) * NANO_DOLLARS) if masks[record.name] else 0
-        for record in types
-    }
-    prices |= plain({record: price for record, price in prices.items() if price and not record.bare_metal})
+    prices = {record: _price(record, name, listed) if masks[record.name] else 0 for record in types}
+    made = dict(prices)
+    for family, measure in measured.items():
+        sizes = [record for record in types if record.family == family and not record.bare_metal]
+        sold = {record: prices[record] for record in sizes if masks[record.name]}
+        made |= proportional(sold, measure)
     return {
         "zones": [[zone, ids[zone]] for zone in zones],
         "masks": list(masks.values()),
-        "prices": list(prices.values()),
+        "prices": list(made.values()),
+        "derived": [place for place, record in enumerate(types) if made[record] and not prices[record]],
     }
 
 
-def plain(prices: Mapping[TypeRecord, int]) -> dict[TypeRecord, int]:
-    """The prices of a region's types, without the surcharge of dedicated tenancy.
+def measures(types: Sequence[TypeRecord], listed: Listed) -> dict[str, Measure]:
+    """By family, what its sizes cost in proportion to: vCPUs, or memory as burstable types do.
 
-    Prices of one family are proportional to vCPUs. Where some are 6 or 10 % above the others, which is what
-    dedicated tenancy costs more, they are made what the others say. A family of which any size costs
-    something else again (accelerators, burstable types) is left as it is.
+    A family of which any size costs something else again in any region, as of those with accelerators, or
+    that has two known prices in no region, is left out.
     """
-    families: dict[str, dict[TypeRecord, int]] = defaultdict(dict)
-    for record, price in prices.items():
-        families[record.family][record] = price
-    found: dict[TypeRecord, int] = {}
-    for family in families.values():
-        least = min(price / record.vcpus for record, price in family.items())
-        times = {record: price / record.vcpus / least for record, price in family.items()}
-        right = [record for record in family if _within(times[record], PLAIN)]
-        dear = [record for record in family if any(_within(times[record], band) for band in SURCHARGED)]
-        if len(right) + len(dear) == len(family):
-            largest = max(right, key=lambda record: record.vcpus)  # its price is rounded least
-            each = family[largest] / largest.vcpus
-            found |= {record: round(each * record.vcpus / STEP) * STEP for record in dear}
+    known: dict[str, dict[str, dict[TypeRecord, int]]] = defaultdict(lambda: defaultdict(dict))
+    for record in types:
+        for name in listed.get(record.name, {}):
+            if (price := _price(record, name, listed)) and not record.bare_metal:
+                known[record.family][name][record] = price
+    found = {}
+    for family, places in known.items():
+        several = [prices for prices in places.values() if len(prices) > 1]
+        for measure in MEASURES if several else ():
+            if all(plain(prices, measure) for prices in several):
+                found[family] = measure
+                break
     return found
+
+
+def proportional(prices: Mapping[TypeRecord, int], measure: Measure) -> dict[TypeRecord, int]:
+    """A family's prices in a region, as those without a surcharge say; as they were if but one is known."""
+    known = {record: price for record, price in prices.items() if price}
+    if len(known) < 2:
+        return dict(prices)
+    right = plain(known, measure)
+    largest = max(right, key=measure)  # its price is rounded least
+    each = known[largest] / measure(largest)
+    said = {record: round(each * measure(record) / STEP) * STEP for record in prices}
+    return said | {record: known[record] for record in right}
+
+
+def plain(known: Mapping[TypeRecord, int], measure: Measure) -> list[TypeRecord]:
+    """The types whose price has no surcharge; none if the prices are not proportional to the measure."""
+    least = min(price / measure(record) for record, price in known.items())
+    times = {record: price / measure(record) / least for record, price in known.items()}
+    right = [record for record in known if _within(times[record], PLAIN)]
+    dear = [record for record in known if any(_within(times[record], band) for band in SURCHARGED)]
+    return right if len(right) + len(dear) == len(known) else []
+
+
+def _price(record: TypeRecord, name: str, listed: Listed) -> int:
+    return round(listed.get(record.name, {}).get(name, 0) * NANO_DOLLARS)
 
 
 def _within(value: float, band: tuple[float, float]) -> bool:

@@ -29,6 +29,18 @@ traffic:
     base: 100
     costPerRequest: 20m
 """
+POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: named}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: any}
+      requirements:
+      - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m8i.large]}
+      - {key: kubernetes.io/arch, operator: NotIn, values: [arm64]}
+"""
 
 
 def _write(folder: Path, text: str) -> Path:
@@ -44,6 +56,21 @@ def test_a_good_scenario(tmp_path: Path) -> None:
     origins = {item.subject: item.origin for item in scenario.assumptions}
     assert origins["latencies.boot"] == "scenario"
     assert origins["latencies.launch"] == "default"
+
+
+def _prices(folder: Path) -> list[str]:
+    return [item.value for item in load(folder).assumptions if item.subject == "on-demand prices"]
+
+
+def test_types_without_a_price_that_somebody_names_are_told(tmp_path: Path) -> None:
+    _write(tmp_path, GOOD)
+    derived, unknown = _prices(tmp_path)
+    assert derived == "derived from those of other sizes of 71 of 754 types in ap-northeast-2"
+    assert unknown == "unknown of 282 of 754 types in ap-northeast-2, which are not bought"
+    (tmp_path / "pool.yaml").write_text(POOL)
+    _write(tmp_path, GOOD + "cluster: {instanceTypes: [m5.large, c6gd.metal]}\n")
+    told = "; among them are types that are asked for by name: c6gd.metal, m8i.large"
+    assert _prices(tmp_path) == [derived, unknown + told]
 
 
 @pytest.mark.parametrize(

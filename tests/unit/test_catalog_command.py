@@ -27,9 +27,21 @@ def _text(capsys: _Text, *arguments: str) -> str:
 
 def test_types_without_a_price_are_counted(capsys: _Text) -> None:
     text = _text(capsys, "--region", "ap-northeast-2")
-    assert "ap-northeast-2 sells 754 types; 353 of them have no known price" in text
+    assert "ap-northeast-2 sells 754 types; 282 of them have no known price" in text
     assert "therefore unavailable" in text
     assert "spot prices (~) are estimates" in text
+
+
+def test_prices_that_are_derived_are_marked(capsys: _Text) -> None:
+    text = _text(capsys, "--name", "m5.*large")
+    assert "=0.1920" in text
+    assert " 0.0960" in text
+    assert "107 on-demand prices (=) are derived from those of other sizes of the family" in text
+    assert "=0.1920" in _text(capsys, "--name", "m5.xlarge")
+    document = _json(capsys, "--name", "m5.xlarge")
+    assert document["withDerivedPrice"] == 107
+    offerings = document["types"][0]["offerings"]
+    assert all(one["derived"] is (one["capacityType"] == "on-demand") for one in offerings)
 
 
 def test_the_assumed_region_is_said(capsys: _Text) -> None:
@@ -56,7 +68,7 @@ def test_nothing_matches(capsys: _Text) -> None:
 
 def test_json_has_labels_room_and_offerings(capsys: _Text) -> None:
     document = _json(capsys, "--name", "m5.large", "--region", "ap-northeast-2")
-    assert (document["typesInRegion"], document["withoutPrice"], document["matching"]) == (754, 353, 1)
+    assert (document["typesInRegion"], document["withoutPrice"], document["matching"]) == (754, 282, 1)
     (item,) = document["types"]
     assert item["labels"]["karpenter.k8s.aws/instance-memory"] == "8192"
     assert item["allocatable"]["cpu"] == "1930m"
@@ -68,6 +80,7 @@ def test_json_has_labels_room_and_offerings(capsys: _Text) -> None:
         "price": 0.118,
         "available": True,
         "estimated": False,
+        "derived": False,
     }
     assert item["offerings"][-1]["estimated"]
 
@@ -83,7 +96,7 @@ def test_json_has_labels_room_and_offerings(capsys: _Text) -> None:
         (["--family", "m5", "--arch", "arm64"], 0),
         (["--family", "m5", "--gpu"], 0),
         (["--family", "m5", "--no-gpu"], 9),
-        (["--family", "m5", "--max-price", "$0.2", "--capacity-type", "on-demand"], 1),
+        (["--family", "m5", "--max-price", "$0.2", "--capacity-type", "on-demand"], 2),
         (["--name", "m5.?large"], 1),
     ],
 )

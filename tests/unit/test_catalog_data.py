@@ -52,7 +52,7 @@ def test_regions_are_consistent(region: str) -> None:
 def test_a_known_region_has_the_prices_that_are_known() -> None:
     types = catalog.instance_types("ap-northeast-2")
     priced = [item for item in types if any(offering.available for offering in item.offerings)]
-    assert (len(types), len(priced)) == (754, 401)
+    assert (len(types), len(priced)) == (754, 472)
     large = next(item for item in types if item.name == "m5.large")
     assert {offering.price for offering in large.offerings if not offering.estimated} == {118_000_000}
 
@@ -67,6 +67,39 @@ def test_sizes_of_a_family_cost_in_proportion_to_their_vcpus(family: str) -> Non
             if record.family == family and price and not record.bare_metal
         ]
         assert max(each, default=1) <= min(each, default=1) * 1.012, region
+
+
+def test_prices_that_are_derived_follow_from_those_that_are_not() -> None:
+    derived = store.derived("us-east-1")
+    prices = {record.name: price for record, _, price in store.sold("us-east-1")}
+    assert len(derived) == 107
+    assert {"m5.xlarge", "r5.xlarge", "c5.9xlarge"} <= derived
+    assert (prices["m5.xlarge"], prices["m5.large"]) == (192_000_000, 96_000_000)
+    assert "m5.large" not in derived
+
+
+def test_sizes_of_burstable_types_cost_in_proportion_to_their_memory() -> None:
+    for region in store.regions():
+        each = {
+            record.name: price / record.memory
+            for record, _, price in store.sold(region)
+            if record.family == "t3" and price
+        }
+        assert max(each.values(), default=1) <= min(each.values(), default=1) * 1.012, region
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("g5.12xlarge", "sizes of the family are not in proportion"),
+        ("c4.8xlarge", "in other regions it is not in proportion"),
+        ("m8i.large", "no size of the family has a price"),
+        ("p5.4xlarge", "only one size of the family has a price"),
+        ("c6g.metal", "bare metal may cost more"),
+    ],
+)
+def test_what_does_not_follow_stays_unknown(name: str, why: str) -> None:
+    assert {record.name: price for record, _, price in store.sold("us-east-1")}[name] == 0, why
 
 
 def test_an_offering_without_a_price_is_unavailable() -> None:

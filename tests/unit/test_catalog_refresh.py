@@ -38,10 +38,10 @@ def _as_packaged() -> Iterator[None]:
     store.use()
 
 
-def asked(denied: str = "") -> LiveRegion:
+def asked(denied: str = "", only: frozenset[str] = FEW) -> LiveRegion:
     async def main(clock: VirtualClock) -> LiveRegion:
         gate = GateOptions(denied=frozenset({denied}))
-        options = Options(gate=gate, market=MarketOptions(only=FEW))
+        options = Options(gate=gate, market=MarketOptions(only=only))
         found, why = await ask(MemoryAws(clock, 7, Account.usual(REGION, "demo"), options), clock)
         assert bool(why) is (denied == PRICES)
         return found
@@ -64,6 +64,15 @@ def test_without_a_price_list_the_packaged_prices_stay() -> None:
     assert asked(denied=PRICES) == asked()
     with pytest.raises(AwsError):
         asked(denied="ec2:DescribeInstanceTypes")
+
+
+def test_prices_that_are_derived_stay_marked_until_aws_tells_them() -> None:
+    few = FEW | {"m6i.large"}
+    assert few & store.derived(REGION) == {"m6i.large"}
+    store.use(asked(denied=PRICES, only=few))
+    assert store.derived(REGION) == {"m6i.large"}
+    store.use(asked(only=few))
+    assert store.derived(REGION) == set()
 
 
 def test_a_file_of_it_is_used_in_place_of_the_packaged_region(tmp_path: Path) -> None:

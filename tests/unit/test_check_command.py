@@ -202,7 +202,7 @@ def test_an_isolated_vpc_is_told_which_types_have_no_price() -> None:
     assert "list prices" not in found()
     finding = found(replace(WANTED, isolated_vpc=True))["list prices"]
     assert finding.verdict is Verdict.UNSURE
-    assert "353 of 754 types in ap-northeast-2, so they are not bought" in finding.detail
+    assert "282 of 754 types in ap-northeast-2, so they are not bought" in finding.detail
     assert "dovetail catalog refresh --region ap-northeast-2" in finding.remedy
 
 

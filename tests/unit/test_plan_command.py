@@ -332,11 +332,11 @@ spec:
     ("types", "told"),
     [
         ("m5.large", ""),
-        ("m5.large, m5.xlarge", "of 1 type that the NodePools allow, so it is not bought: m5.xlarge\n"),
+        ("m5.large, m8i.large", "of 1 type that the NodePools allow, so it is not bought: m8i.large\n"),
         (
-            "m5.xlarge, r5.xlarge, r5.8xlarge, r5.16xlarge",
+            "m8i.xlarge, r8i.xlarge, r8i.8xlarge, r8i.16xlarge",
             "of 4 types that the NodePools allow, so they are not bought: "
-            "m5.xlarge, r5.16xlarge, r5.8xlarge and 1 more",
+            "m8i.xlarge, r8i.16xlarge, r8i.8xlarge and 1 more",
         ),
     ],
 )

@@ -57,8 +57,9 @@ def show(
     """Show EC2 instance types as Dovetail sees them: labels, allocatable, offerings, prices.
 
     What pods get is the allocatable of an AL2023 node with default settings. Prices are dollars per hour.
-    Spot prices are estimates, marked ~. A type that has no price in the region is unavailable there. When a
-    single type matches, all of its labels, resources and offerings are shown.
+    Spot prices are estimates, marked ~; on-demand prices marked = are derived from those of other sizes. A
+    type that has no price in the region is unavailable there. When a single type matches, all of its labels,
+    resources and offerings are shown.
 
     Examples:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from dovetail.units.quantity import Quantity
 _WIDE = 130  # columns from which the table shows more
 _PIPED = 160  # columns when the output is no terminal
 _GIB = 1 << 30
+_ESTIMATED, _DERIVED = "~", "="  # marks before a price that is no published one
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Answer:
     types: tuple[InstanceType, ...]
     chosen: tuple[InstanceType, ...]
     assumed_region: bool
+
+    def derived(self, item: InstanceType) -> bool:
+        """True iff the type's price on demand follows from those of other sizes."""
+        return item.name in store.derived(self.region)
 
     def unpriced(self) -> int:
         """Types of the region without any price."""
@@ -47,9 +52,9 @@ def print_table(answer: Answer, limit: int | None) -> None:
     if not answer.chosen:
         console.print(f"None of the {len(answer.types)} types of {answer.region} matches.")
     elif len(answer.chosen) == 1:
-        _print_one(console, answer.chosen[0])
+        _print_one(console, answer.chosen[0], derived=answer.derived(answer.chosen[0]))
     else:
-        console.print(_table(answer.chosen[:limit], wide=console.width >= _WIDE))
+        console.print(_table(answer, limit, wide=console.width >= _WIDE))
     for line in _notes(answer, limit):
         console.print(line, style="dim")
 
@@ -62,8 +67,9 @@ def print_json(answer: Answer, limit: int | None) -> None:
         "sources": {"aws": told.asked} if told is not None else store.load().sources,
         "typesInRegion": len(answer.types),
         "withoutPrice": answer.unpriced(),
+        "withDerivedPrice": len(store.derived(answer.region)),
         "matching": len(answer.chosen),
-        "types": [_document(item) for item in answer.chosen[:limit]],
+        "types": [_document(item, derived=answer.derived(item)) for item in answer.chosen[:limit]],
     }
     print(json.dumps(document, indent=2))
 
@@ -78,6 +84,8 @@ def _notes(answer: Answer, limit: int | None) -> Iterable[str]:
         f"{answer.region} sells {len(answer.types)} types; {answer.unpriced()} of them have no known price "
         "and are therefore unavailable."
     )
+    if derived := store.derived(answer.region):
+        yield f"{len(derived)} on-demand prices (=) are derived from those of other sizes of the family."
     told = store.live(answer.region)
     if told is not None:
         yield f"Types and prices are as AWS told them on {told.asked}."
@@ -94,14 +102,17 @@ def _grid(*headings: str) -> Table:
     return table
 
 
-def _table(types: Sequence[InstanceType], *, wide: bool) -> Table:
+def _table(answer: Answer, limit: int | None, *, wide: bool) -> Table:
+    types = answer.chosen[:limit]
     gpus = any(_gpus(item) for item in types)
     columns = ["type", "arch", ">vCPU", ">memory", *([">GPU"] if gpus else [])]
     columns += [">pods get\nCPU", ">\nmemory", ">\npods"]
     columns += [">\ndisk", ">network\nMbps", ">local\nNVMe"] if wide else []
     table = _grid(*columns, ">on-demand\n$/h", ">spot from\n$/h", "zones")
     for item in types:
-        table.add_row(*_row(item, wide=wide, gpus=gpus), style="dim" if cheapest(item) is None else "")
+        prices = _prices(item, derived=answer.derived(item))
+        row = [*_row(item, wide=wide, gpus=gpus), *prices, _zones(item.offerings)]
+        table.add_row(*row, style="dim" if cheapest(item) is None else "")
     return table
 
 
@@ -116,15 +127,19 @@ def _row(item: InstanceType, *, wide: bool, gpus: bool) -> list[str]:
         nvme = label(item, labels.AWS + "instance-local-nvme")
         bandwidth = label(item, labels.AWS + "instance-network-bandwidth")
         row += [_gib(room[EPHEMERAL_STORAGE]), bandwidth, f"{nvme}G" if nvme else ""]
-    prices = (_price(cheapest(item, labels.ON_DEMAND)), _price(cheapest(item, labels.SPOT), estimated=True))
-    return [*row, *prices, _zones(item.offerings)]
+    return row
+
+
+def _prices(item: InstanceType, *, derived: bool) -> tuple[str, str]:
+    on_demand, spot = cheapest(item, labels.ON_DEMAND), cheapest(item, labels.SPOT)
+    return _price(on_demand, _DERIVED if derived else ""), _price(spot, _ESTIMATED)
 
 
 def _gpus(item: InstanceType) -> int:
     return sum(item.capacity.get(name, 0) for name in GPUS)
 
 
-def _print_one(console: Console, item: InstanceType) -> None:
+def _print_one(console: Console, item: InstanceType, *, derived: bool) -> None:
     console.print(f"[bold]{item.name}[/]\n")
     facts = _grid("label", "value")
     for key in sorted(item.requirements.by_key):
@@ -146,11 +161,13 @@ def _print_one(console: Console, item: InstanceType) -> None:
     sold = _grid("zone", "capacity type", ">$/h")
     for offering in item.offerings:
         price = offering.price if offering.available else None
-        sold.add_row(offering.zone, offering.capacity_type, _price(price, estimated=offering.estimated))
+        on_demand = offering.capacity_type == labels.ON_DEMAND
+        mark = _ESTIMATED if offering.estimated else _DERIVED if derived and on_demand else ""
+        sold.add_row(offering.zone, offering.capacity_type, _price(price, mark))
     console.print(sold)
 
 
-def _document(item: InstanceType) -> dict[str, Any]:
+def _document(item: InstanceType, *, derived: bool) -> dict[str, Any]:
     named = {key: label(item, key) for key in sorted(item.requirements.by_key)}
     return {
         "name": item.name,
@@ -169,6 +186,7 @@ def _document(item: InstanceType) -> dict[str, Any]:
                 "price": offering.price / NANO_DOLLARS if offering.price else None,
                 "available": offering.available,
                 "estimated": offering.estimated,
+                "derived": derived and offering.capacity_type == labels.ON_DEMAND,
             }
             for offering in item.offerings
         ],
@@ -195,10 +213,8 @@ def _gib(amount: int) -> str:
     return f"{text.rstrip('0').rstrip('.')}Gi"
 
 
-def _price(price: int | None, *, estimated: bool = False) -> str:
-    if price is None:
-        return "–"
-    return f"{'~' if estimated else ''}{price / NANO_DOLLARS:.4f}"
+def _price(price: int | None, mark: str = "") -> str:
+    return "–" if price is None else f"{mark}{price / NANO_DOLLARS:.4f}"
 
 
 def _zones(offerings: Iterable[Offering]) -> str:

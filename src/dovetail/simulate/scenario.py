@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.manifest import Manifest
 from dovetail.api.manifest import load as load_manifests
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
+from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.simulate.changes import Change
 from dovetail.simulate.document import Document, suggest
 from dovetail.simulate.latency import Distribution
@@ -235,9 +237,28 @@ def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ..
         )
     )
     found.append(Assumption("spot prices", "estimated per family and zone, not published ones", "default"))
-    region = scenario.file.region
-    unknown, of = store.unpriced(region) if region in store.regions() else (0, 0)
-    if unknown:
-        text = f"unknown of {unknown} of {of} types in {region}, which are not bought"
-        found.append(Assumption("on-demand prices", text, "default"))
+    if scenario.file.region in store.regions():
+        found.extend(_unpublished(scenario))
     return tuple(found)
+
+
+def _unpublished(scenario: Scenario) -> Iterator[Assumption]:
+    """Prices on demand that are not as AWS published them."""
+    region = scenario.file.region
+    prices = {record.name: price for record, _, price in store.sold(region)}
+    if derived := store.derived(region):
+        text = f"derived from those of other sizes of {len(derived)} of {len(prices)} types in {region}"
+        yield Assumption("on-demand prices", text, "default")
+    if unknown := {name for name, price in prices.items() if not price}:
+        text = f"unknown of {len(unknown)} of {len(prices)} types in {region}, which are not bought"
+        if named := sorted(unknown & _asked_for(scenario)):
+            text += f"; among them are types that are asked for by name: {', '.join(named)}"
+        yield Assumption("on-demand prices", text, "default")
+
+
+def _asked_for(scenario: Scenario) -> set[str]:
+    """The types that the scenario names, or a NodePool of it."""
+    pools = (one.object for one in scenario.manifests if isinstance(one.object, NodePool))
+    requirements = (one for pool in pools for one in pool.spec.template.spec.requirements)
+    wanted = (one.values for one in requirements if one.key == INSTANCE_TYPE and one.operator == "In")
+    return {*scenario.file.cluster.instance_types, *(name for names in wanted for name in names)}

@@ -27,7 +27,7 @@ async def ask(aws: Aws, clock: Clock) -> tuple[LiveRegion, str]:
     )
     prices, why = packaged(aws.region), ""
     try:
-        prices |= await aws.pricing.on_demand()
+        prices |= {name: (price, False) for name, price in (await aws.pricing.on_demand()).items()}
     except AwsError as error:
         why = str(error)
     spot = latest(history)
@@ -40,19 +40,22 @@ async def ask(aws: Aws, clock: Clock) -> tuple[LiveRegion, str]:
         Row(
             record,
             tuple(where),
-            prices.get(record.name, 0),
+            price,
             tuple(spot.get((record.name, zone), 0) for zone in where),
+            derived,
         )
         for record in sorted(records, key=lambda item: item.name)
         if (where := sold.get(record.name))
+        for price, derived in (prices.get(record.name, (0, False)),)
     ]
     ids = {zone.name: zone.id for zone in zones}
     places = tuple((name, ids[name]) for name in names)
     return LiveRegion(FORMAT, aws.region, to_rfc3339(now)[:10], places, tuple(rows)), why
 
 
-def packaged(region: str) -> dict[str, int]:
-    """List prices by type of the packaged catalogue; none of a region that it does not have."""
+def packaged(region: str) -> dict[str, tuple[int, bool]]:
+    """By type the packaged list price, and whether it is derived; none of a region that is not packaged."""
     if region not in store.load().regions:
         return {}
-    return {record.name: price for record, _, price in store.sold(region) if price}
+    derived = store.derived(region)
+    return {record.name: (price, record.name in derived) for record, _, price in store.sold(region) if price}

@@ -23,6 +23,7 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     zones: tuple[str, ...]
     price: int  # on demand, nano-dollars per hour; 0 is unknown
     spot: tuple[int, ...]
+    derived: bool = False  # True iff the price is packaged and follows from those of other sizes
 
 
 class LiveRegion(msgspec.Struct, frozen=True):

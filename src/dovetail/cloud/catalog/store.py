@@ -19,7 +19,7 @@ from dovetail.cloud.catalog.records import Accelerator, Gpu, Neuron, TypeRecord
 
 __all__ = ["Accelerator", "Gpu", "Neuron", "TypeRecord"]
 
-FORMAT = 1
+FORMAT = 2
 
 
 class RegionRecord(msgspec.Struct, frozen=True):
@@ -28,6 +28,7 @@ class RegionRecord(msgspec.Struct, frozen=True):
     zones: tuple[tuple[str, str], ...]  # name and id
     masks: tuple[int, ...]  # bit i: sold in zone i
     prices: tuple[int, ...]  # on demand, nano-dollars per hour; 0 is unknown
+    derived: frozenset[int]  # places of the prices that follow from those of other sizes of the family
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -85,11 +86,16 @@ def region(name: str) -> RegionRecord:
 def sold(name: str) -> Iterator[tuple[TypeRecord, tuple[str, ...], int]]:
     """(type, names of its zones, on-demand price) of every type that the region sells, by name."""
     place = region(name)
-    types = tuple(row.record for row in _LIVE[name].rows) if name in _LIVE else load().types
-    for record, mask, price in zip(types, place.masks, place.prices, strict=True):
+    for record, mask, price in zip(_types(name), place.masks, place.prices, strict=True):
         if mask:
             zones = tuple(zone for bit, (zone, _) in enumerate(place.zones) if mask >> bit & 1)
             yield record, zones, price
+
+
+def derived(name: str) -> frozenset[str]:
+    """Names of the types whose price on demand follows from those of other sizes. Raises as `region` does."""
+    types, places = _types(name), region(name).derived
+    return frozenset(types[place].name for place in places)
 
 
 def unpriced(name: str) -> tuple[int, int]:
@@ -98,7 +104,12 @@ def unpriced(name: str) -> tuple[int, int]:
     return prices.count(0), len(prices)
 
 
+def _types(name: str) -> tuple[TypeRecord, ...]:
+    return tuple(row.record for row in _LIVE[name].rows) if name in _LIVE else load().types
+
+
 def _as_packaged(found: LiveRegion) -> RegionRecord:
     bits = {zone: 1 << bit for bit, (zone, _) in enumerate(found.zones)}
     masks = tuple(sum(bits[zone] for zone in row.zones) for row in found.rows)
-    return RegionRecord(found.zones, masks, tuple(row.price for row in found.rows))
+    places = frozenset(place for place, row in enumerate(found.rows) if row.derived)
+    return RegionRecord(found.zones, masks, tuple(row.price for row in found.rows), places)
