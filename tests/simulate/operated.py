@@ -99,7 +99,7 @@ class Operated:
         self.clock = clock
         self.log = JsonlLog(clock)
         self.server = MemoryServer(clock, admit=admit)
-        self.server.observe(Observer(self.log).observe)
+        self.server.observe(Observer(self.log).changed)
         self.client = self.server.client()
         self.cloud = CLOUDS[CLOUD](clock, self.log, limits)
         self.fleets = Fleets(self.aws) if isinstance(self.cloud, CloudOnAws) else None

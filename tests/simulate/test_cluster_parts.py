@@ -50,7 +50,7 @@ class World:
         self.clock = clock
         self.log = JsonlLog(clock)
         self.server = MemoryServer(clock, admit=admit)
-        self.server.observe(Observer(self.log).observe)
+        self.server.observe(Observer(self.log).changed)
         self.client = self.server.client()
         options = NodeOptions(1, LATENCIES, startup_taints or {})
         self.kubelets = Kubelets(self.client, clock, options)

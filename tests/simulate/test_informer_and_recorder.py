@@ -13,6 +13,7 @@ from dovetail.api.meta import Meta
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
+from dovetail.kube.memory.store import Change
 from dovetail.kube.recorder import Recorder
 from dovetail.simulate.clock import VirtualClock, run_virtual
 
@@ -143,13 +144,12 @@ def test_observers_learn_of_each_others_changes_in_order() -> None:
     async def script(server: MemoryServer, _: VirtualClock) -> None:
         told: list[tuple[str, str]] = []
 
-        def answer(kind: str, document: dict[str, Any], old: dict[str, Any] | None) -> None:
-            name = document["metadata"]["name"]
-            if kind == "ADDED" and name == "a" and old is None:
+        def answer(change: Change[Any]) -> None:
+            if change.type == "ADDED" and change.after.view.key == "a" and change.before is None:
                 label(server, "a", "1")
 
         server.observe(answer)
-        server.observe(lambda kind, document, _: told.append((kind, document["metadata"]["name"])))
+        server.observe(lambda change: told.append((change.type, change.after.view.key)))
         add(server, "a")
         assert told == [("ADDED", "a"), ("MODIFIED", "a")]
 

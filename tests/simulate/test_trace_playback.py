@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 from dovetail.api.core import Pod
 from dovetail.base.clock import SECOND
 from dovetail.kube.memory import MemoryServer
+from dovetail.kube.memory.store import Change
 from dovetail.model.resources import pod_requests
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.trace import GPU, Row, Visit, play
@@ -32,9 +32,10 @@ def test_pods_come_and_go_and_one_that_was_disrupted_is_not_missed() -> None:
         client = server.client()
         found: dict[str, Pod] = {}
 
-        def seen(change: str, document: Mapping[str, Any], _: object) -> None:
-            if document["kind"] == "Pod" and change != "MODIFIED":
-                changes.append(((clock.now() - START) // SECOND, change, document["metadata"]["name"]))
+        def seen(change: Change[Any]) -> None:
+            if change.after.kind is Pod and change.type != "MODIFIED":
+                name = change.after.document["metadata"]["name"]
+                changes.append(((clock.now() - START) // SECOND, change.type, name))
 
         async def disrupt() -> None:
             await clock.sleep(18 * SECOND)

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from dovetail.api.scheme import KINDS
 from dovetail.cloud.provider import Instance
+from dovetail.kube.client import ChangeType
+from dovetail.kube.memory.store import Change, Record
 from dovetail.simulate.violations import Watchdog
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
@@ -24,12 +27,13 @@ class Story:
         self.now = START
         self.watchdog = Watchdog(lambda: self.now)
         self.stored: dict[tuple[str, str], Document] = {}
+        self.version = 0
 
     def put(self, document: Document) -> None:
         key = (document["kind"], document["metadata"]["name"])
         old = self.stored.get(key)
         self.stored[key] = deepcopy(document)
-        self.watchdog.change("MODIFIED" if old else "ADDED", document, old)
+        self._tell("MODIFIED" if old else "ADDED", document, old)
 
     def change(self, kind: str, name: str, edit: Callable[[Document], None]) -> None:
         document = deepcopy(self.stored[kind, name])
@@ -38,7 +42,13 @@ class Story:
 
     def remove(self, kind: str, name: str) -> None:
         old = self.stored.pop((kind, name))
-        self.watchdog.change("DELETED", old, old)
+        self._tell("DELETED", old, old)
+
+    def _tell(self, verb: ChangeType, document: Document, old: Document | None) -> None:
+        kind = next(kind for kind in KINDS if document["kind"] == kind.KIND)
+        self.version += 1
+        before = Record(kind, old, self.version - 1) if old is not None else None
+        self.watchdog.change(Change(verb, self.version, Record(kind, document, self.version), before))
 
     def bind(self, name: str, node: str) -> None:
         self.change("Pod", name, lambda item: item["spec"].update(nodeName=node))

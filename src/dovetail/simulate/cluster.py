@@ -57,9 +57,9 @@ class Cluster:
         short = limits(faults, file.region, seed) if faults is not None else ()
         self.cloud = cloud_of(scenario, clock, log, short)
         self.server = MemoryServer(clock, admit=admit, seed=seed)
-        self.server.observe(Observer(log).observe)
+        self.server.observe(Observer(log).changed)
         self._watchdog = Watchdog(clock.now, quiet_from=faults.over if faults is not None else 0)
-        self.server.observe(lambda *change: self._report(self._watchdog.change(*change)))
+        self.server.observe(lambda change: self._report(self._watchdog.change(change)))
         taints = {taint.key: parse_duration(taint.after) for taint in file.startup_taints}
         self._kubelets = Kubelets(
             self.server.client("kubelet"), clock, NodeOptions(seed, scenario.latencies, taints)

@@ -8,6 +8,7 @@ from typing import Any
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod, ResourceList
 from dovetail.base.eventlog import EventLog
+from dovetail.kube.memory.store import Change
 from dovetail.model import labels, resources
 
 Document = Mapping[str, Any]
@@ -16,12 +17,17 @@ _GROUP_CAPACITY = "eks.amazonaws.com/capacityType"
 
 
 class Observer:
-    """Pass `observe` to the server. It only writes records; it never writes objects."""
+    """It only writes records; it never writes objects."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         # Provider id of a claim's instance -> (claim, pool): a Node names its claim in no other way.
         self._claims: dict[str, tuple[str, str]] = {}
+
+    def changed(self, change: Change[Any]) -> None:
+        """Pass this to the embedded API server."""
+        old = change.before.document if change.before is not None else None
+        self.observe(change.type, change.after.document, old)
 
     def observe(self, change: str, document: Document, old: Document | None) -> None:
         """`change` is ADDED, MODIFIED or DELETED; `old` is the state before it, if there was one."""

@@ -8,8 +8,7 @@ from typing import Any
 
 from dovetail.kube.memory.store import Change
 
-Document = dict[str, Any]
-Observer = Callable[[str, Document, Document | None], None]
+Observer = Callable[[Change[Any]], object]
 
 
 class Journal:
@@ -28,14 +27,11 @@ class Journal:
         self._telling = True
         try:
             while self._untold:
-                self._tell_all(self._untold.popleft())
+                told = self._untold.popleft()
+                for observer in self.observers:
+                    observer(told)
         finally:
             self._telling = False
-
-    def _tell_all(self, change: Change[Any]) -> None:
-        before = change.before.document if change.before is not None else None
-        for observer in self.observers:
-            observer(change.type, change.after.document, before)
 
     def check(self) -> None:
         """Assert that nobody missed anything."""

@@ -68,9 +68,9 @@ class MemoryServer:
         return MemoryClient(self, user)
 
     def observe(self, callback: Observer) -> None:
-        """Call `callback(type, document, old_document)` after every change from now on, in order.
+        """Call `callback(change)` after every change from now on, in order.
 
-        The documents are the stored ones: read them, never change them.
+        Its records are the stored ones, with their documents and views: read them, never change them.
         """
         self._journal.observers.append(callback)
 

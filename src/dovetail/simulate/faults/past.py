@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dovetail.api.meta import Object
 from dovetail.kube.client import Listing
@@ -60,7 +60,7 @@ class Past:
                 records[key] = change.before
         return records
 
-    def _changed(self, _verb: str, _new: Any, _old: Any) -> None:
+    def _changed(self, _: object) -> None:
         now, version = self._server.clock.now(), self._server.store.version
         if self._instants[-1] == now:
             self._versions[-1] = version

@@ -20,6 +20,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.cloud.provider import Instance
+from dovetail.kube.memory import store
 from dovetail.simulate.violations.ending import Ending, left_over
 from dovetail.simulate.violations.machines import (
     Pairing,
@@ -30,7 +31,7 @@ from dovetail.simulate.violations.machines import (
     registered,
     terminated,
 )
-from dovetail.simulate.violations.mirror import Change, Mirror, Reader
+from dovetail.simulate.violations.mirror import Change, Mirror, read_change
 from dovetail.simulate.violations.pods import bound, deleted, evicted, in_turn, lost, overcommitted, tainted
 from dovetail.simulate.violations.pools import within_budget, within_limits
 from dovetail.solve.verify import Violation
@@ -67,7 +68,6 @@ class Watchdog:
         """
         self.checks = 0
         self._mirror = Mirror(clock_now)
-        self._reader = Reader()
         self._pairing = Pairing(pairing)
         self._waiting = waiting
         self._quiet_from = quiet_from
@@ -79,12 +79,10 @@ class Watchdog:
         """What was found so far, in order of time."""
         return tuple(self._found)
 
-    def change(
-        self, verb: str, document: Mapping[str, Any], old: Mapping[str, Any] | None
-    ) -> tuple[Violation, ...]:
-        """One stored change; `verb` is ADDED, MODIFIED or DELETED. Answers what it broke."""
+    def change(self, stored: store.Change[Any]) -> tuple[Violation, ...]:
+        """One stored change. Answers what it broke."""
         mirror = self._mirror
-        change = self._reader.read(verb, document, old, mirror.clock_now())
+        change = read_change(stored, mirror.clock_now())
         known = change.new or change.old if change is not None else None
         if change is None or known is None:
             return ()

@@ -6,28 +6,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from dovetail.api.codec import decode, decode_next
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, is_true
 from dovetail.api.workloads import CSINode, PodDisruptionBudget, StorageClass
+from dovetail.kube.memory import store
 from dovetail.model import labels
 from dovetail.model.filters import ClusterView, NodeView
 
-_KINDS: tuple[type[Object], ...] = (
-    Pod,
-    Node,
-    NodeClaim,
-    NodePool,
-    Namespace,
-    PodDisruptionBudget,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    CSINode,
+_KINDS: frozenset[type[Object]] = frozenset(
+    (
+        Pod,
+        Node,
+        NodeClaim,
+        NodePool,
+        Namespace,
+        PodDisruptionBudget,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        StorageClass,
+        CSINode,
+    )
 )
-READ = {kind.KIND: kind for kind in _KINDS}
 T = TypeVar("T", bound=Object)
 
 
@@ -47,28 +48,14 @@ class Change:
         return new, self.old if isinstance(self.old, kind) else None
 
 
-class Reader:
-    """Types stored changes. What it read last of an object is what the object's next change starts from."""
-
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, str, str], tuple[Mapping[str, Any], Object]] = {}
-
-    def read(
-        self, verb: str, document: Mapping[str, Any], old: Mapping[str, Any] | None, now: int
-    ) -> Change | None:
-        """None for kinds that no rule looks at."""
-        kind = READ.get(str(document.get("kind")))
-        if kind is None:
-            return None
-        meta = document["metadata"]
-        place = (kind.KIND, meta.get("namespace", ""), meta["name"])
-        seen, view = self._last.pop(place, (None, None))
-        before = view if seen is old or old is None else decode(old, kind)
-        if verb == "DELETED":
-            return Change(now, None, before or decode(document, kind))
-        typed = decode(document, kind) if before is None else decode_next(document, old or {}, before)
-        self._last[place] = document, typed
-        return Change(now, typed, before)
+def read_change(stored: store.Change[Any], now: int) -> Change | None:
+    """None for kinds that no rule looks at."""
+    if stored.after.kind not in _KINDS:
+        return None
+    old = stored.before.view if stored.before is not None else None
+    if stored.type == "DELETED":
+        return Change(now, None, old or stored.after.view)
+    return Change(now, stored.after.view, old)
 
 
 @dataclass(slots=True)
