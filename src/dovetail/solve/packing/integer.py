@@ -8,7 +8,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from dovetail.solve.highs import quiet_solver
+from dovetail.solve.highs import asking_solver
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.work import Work
 
@@ -49,7 +49,7 @@ def minimum(
     if work.seconds < _deaf(model):
         return Answer(-float("inf"), None)
     # It does not ask in every phase; a clock, where one ends the solve, it heeds in more of them.
-    solver = quiet_solver(
+    solver = asking_solver(
         mip_rel_gap=0.0,
         mip_abs_gap=1e-9,
         time_limit=work.seconds,
