@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
+from dovetail.api.codec import encode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
@@ -31,13 +34,43 @@ def instance_types(
     price are included, with offerings that are unavailable. The memory overhead 0.075 is 7.5 %.
     Raises InputError for an unknown region or zone, and for kubelet values that cannot be read.
     """
-    settings = NodeSettings.of(
-        node_class, vm_memory_overhead_percent=vm_memory_overhead_percent, reserved_enis=reserved_enis
+    asked = _Asked(
+        region,
+        json.dumps(encode(node_class.spec), sort_keys=True) if node_class is not None else "",
+        tuple(zones.items()) if zones is not None else None,
+        vm_memory_overhead_percent,
+        reserved_enis,
+        node_class,
     )
-    place = _places(region, zones)
-    made = []
     told = store.live(region)
-    spot = told.spot() if told is not None else None
+    return _packaged(asked) if told is None else _assembled(asked, told.spot())
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    region: str
+    spec: str  # of the node class, as JSON; "" without one
+    zones: tuple[tuple[str, str], ...] | None
+    vm_memory_overhead_percent: float
+    reserved_enis: int
+    node_class: EC2NodeClass | None = field(compare=False)  # `spec` is what counts of it
+
+
+@lru_cache(maxsize=8)
+def _packaged(asked: _Asked) -> tuple[InstanceType, ...]:
+    """What is packaged never changes: simulations ask for the same again and again."""
+    return _assembled(asked, None)
+
+
+def _assembled(asked: _Asked, spot: Mapping[tuple[str, str], int] | None) -> tuple[InstanceType, ...]:
+    settings = NodeSettings.of(
+        asked.node_class,
+        vm_memory_overhead_percent=asked.vm_memory_overhead_percent,
+        reserved_enis=asked.reserved_enis,
+    )
+    region = asked.region
+    place = _places(region, dict(asked.zones) if asked.zones is not None else None)
+    made = []
     for record, sold_in, price in store.sold(region):
         where = tuple((name, place[name]) for name in sold_in if name in place)
         if where and runs(record, settings):
