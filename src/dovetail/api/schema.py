@@ -235,7 +235,7 @@ def _rules(schema: Schema, value: Any, old: Any | None, path: str) -> Iterator[C
         before = old if isinstance(old, dict) else {}
         for key, item in value.items():
             child = schema.child(key)
-            if child is not None:
+            if child is not None and child.ruled:
                 yield from _rules(child, item, before.get(key), join(path, key))
     elif isinstance(value, list) and schema.items is not None:
         # Items of a list have no identity across updates, so rules on them see no old value.

@@ -21,8 +21,9 @@ class Store(Generic[T]):
 
     def put(self, obj: T) -> T | None:
         """Keep the object; answers the one it replaces."""
-        old = self.by_key.get(obj.key)
-        self.by_key[obj.key] = obj
+        key = obj.key
+        old = self.by_key.get(key)
+        self.by_key[key] = obj
         self._items = None
         return old
 

@@ -45,7 +45,9 @@ class Machine:
 
     def names(self) -> frozenset[str]:
         """Under which names this machine is known: its node's and its claim's."""
-        return frozenset(item.metadata.name for item in (self.node, self.claim) if item)
+        if self.node is None or self.claim is None:
+            return frozenset((self.name,))
+        return frozenset((self.node.metadata.name, self.claim.metadata.name))
 
     @property
     def pool(self) -> str:

@@ -208,7 +208,9 @@ class State:
 
     def going(self, machine: Machine) -> bool:
         """True iff the machine is being deleted or marked for it."""
-        return machine.deleting or not self._marked.keys().isdisjoint(machine.names())
+        if machine.deleting or not self._marked:
+            return machine.deleting
+        return not self._marked.keys().isdisjoint(machine.names())
 
     # Changing -----------------------------------------------------------------------------------------
 

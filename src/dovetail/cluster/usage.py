@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dovetail.cluster.nodes import Machine, capacity
-from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, add
+from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
 
 NODES = "nodes"
 # What the status of a pool names even where it is 0.
@@ -17,8 +17,10 @@ def usage_by_pool(machines: Iterable[Machine]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for machine in machines:
         if machine.pool:
-            used = found.get(machine.pool, {})
-            found[machine.pool] = add(used, {**capacity(machine), NODES: 1})
+            used = found.setdefault(machine.pool, {})
+            for name, amount in capacity(machine).items():
+                used[name] = used.get(name, 0) + amount
+            used[NODES] = used.get(NODES, 0) + 1
     return found
 
 

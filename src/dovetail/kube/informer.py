@@ -97,11 +97,12 @@ class Informer(Generic[T]):
         return listing.resource_version
 
     def _take(self, item: T) -> None:
-        if self._outdated(item.key, _version(item)):
+        key = item.key
+        if self._outdated(key, _version(item)):
             return
-        old = self.objects.get(item.key)
-        self._gone.pop(item.key, None)
-        self.objects[item.key] = item
+        old = self.objects.get(key)
+        self._gone.pop(key, None)
+        self.objects[key] = item
         self._on_event("MODIFIED" if old is not None else "ADDED", item)
 
     def _forget(self, last: T, version: int) -> None:

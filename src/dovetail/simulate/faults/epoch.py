@@ -17,7 +17,8 @@ class Epoch:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.over = asyncio.Event()  # set iff the process is dead
+        self.dead = False
+        self.over = asyncio.Event()  # set iff it is dead, for who waits for that
         self._left: int | None = None  # steps until the crash; None while none is planned
 
     def crash_after(self, steps: int) -> None:
@@ -26,15 +27,16 @@ class Epoch:
 
     def kill(self) -> None:
         """It is dead from now on."""
+        self.dead = True
         self.over.set()
 
     def step(self) -> None:
         """Raises CancelledError in a dead process, and when it dies just here."""
-        if self._left is not None and not self.over.is_set():
+        if self._left is not None and not self.dead:
             self._left -= 1
             if self._left < 0:
                 self.kill()
-        if self.over.is_set():
+        if self.dead:
             raise asyncio.CancelledError
 
 
@@ -47,7 +49,7 @@ class EpochLog:
 
     def record(self, kind: str, /, **fields: object) -> None:
         """See EventLog."""
-        if not self._epoch.over.is_set():
+        if not self._epoch.dead:
             self._log.record(kind, **fields)
 
 
