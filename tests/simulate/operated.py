@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from aws_cloud import REGION, Fleets, cloud_on_aws
@@ -161,9 +162,10 @@ class Operated:
         self._operating.cancel()
         await self.clock.sleep(SECOND)
 
-    async def restart(self) -> None:
-        """Stop the operator's process, and start another that knows nothing."""
+    async def restart(self, **settings: Any) -> None:
+        """Stop the operator's process, and start another that knows nothing, with these settings changed."""
         await self.stop()
+        self._settings = replace(self._settings, **settings)
         self.operator = self._operator()
         self._operating = asyncio.get_running_loop().create_task(self.operator.run())
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
 from operated import Operated, play, pod, pool, replicas
 from stories import apart, inflate
 
+from dovetail.api.apiextensions import CustomResourceDefinition, definition_name
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object
+from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.controllers.brakes.brakes import BrakeOptions
-from dovetail.controllers.brakes.guard import GUARDED, token
+from dovetail.controllers.brakes.guard import GUARDED
 from dovetail.controllers.brakes.rate import Rate
+from dovetail.disrupt.confirmation import token
 from dovetail.disrupt.pause import read_pause
 from dovetail.model import labels
 from dovetail.testing.manifests import node_class
@@ -170,3 +175,92 @@ def test_a_limit_of_moved_pods_slows_a_rollout_down() -> None:
     assert "the limit of moved pods, 2 per 1h0m0s, is reached" in str(
         world.records("disruption.held")[0]["message"]
     )
+
+
+async def fleet_of(world: Operated, count: int) -> set[str]:
+    """So many nodes with a pod each; answers the ids of their instances."""
+    world.create(
+        node_class(), pool(disruption={"consolidateAfter": "Never"}), inflate(count, affinity=apart())
+    )
+    await world.clock.sleep(3 * MINUTE)
+    found = {instance.provider_id for instance in await world.cloud.list()}
+    assert len(found) == len(world.server.list(Node)) == count
+    return found
+
+
+async def ids(world: Operated) -> set[str]:
+    return {item.provider_id for item in await world.cloud.list() if not item.terminating}
+
+
+def untouched(world: Operated) -> bool:
+    """No node of the cluster is deleted or tainted."""
+    nodes = [record.view for record in world.server.list(Node)]
+    return not any(node.deleting or node.spec.taints for node in nodes)
+
+
+@pytest.mark.parametrize("lost", [NodeClaim, NodePool])
+def test_a_deleted_definition_ends_no_fleet_until_somebody_confirms(lost: type[Object]) -> None:
+    async def script(world: Operated) -> None:
+        old = await fleet_of(world, 8)
+        await world.client.delete(CustomResourceDefinition, definition_name(lost))
+        await world.clock.sleep(20 * MINUTE)
+        assert all(claim.deleting for claim in world.state.all(NodeClaim))
+        assert await ids(world) == old  # nothing ended, and nothing bought for pods that stay
+        assert untouched(world)
+        assert b"\ndovetail_guarded_nodeclaims 8\n" in b"".join(await world.operator.figures.text())
+        await world.restart()
+        await world.clock.sleep(5 * MINUTE)
+        assert await ids(world) == old
+        assert untouched(world)
+
+        given = re.findall(r"--confirm-termination (\w+)", world.messages("MassTerminationGuarded")[-1])
+        await world.restart(brakes=BrakeOptions(confirmed=given[0]))
+        await world.clock.sleep(10 * MINUTE)
+        assert not await ids(world)
+        assert not world.server.list(NodeClaim)
+        assert not world.server.list(
+            CustomResourceDefinition, fields=f"metadata.name={definition_name(lost)}"
+        )
+
+    told = play(script).messages("MassTerminationGuarded")
+    assert f"because the CustomResourceDefinition {definition_name(lost)} is" in told[0]
+
+
+def test_pools_of_a_definition_that_was_made_anew_move_one_node_after_the_other() -> None:
+    """The way back that the guide describes: new nodes for those of the lost pools, at the user's pace."""
+
+    async def script(world: Operated) -> None:
+        old = await fleet_of(world, 8)
+        await world.client.delete(CustomResourceDefinition, definition_name(NodePool))
+        await world.clock.sleep(MINUTE)
+        world.server.definitions.add(NodePool)
+        world.create(pool(disruption={"consolidateAfter": "Never"}))
+        await world.clock.sleep(10 * MINUTE)
+        assert await ids(world) == old
+        for record in world.server.list(Node):
+            await world.client.delete(Node, record.view.metadata.name)
+            await world.clock.sleep(5 * MINUTE)
+        assert not await ids(world) & old
+        assert len(world.state.all(NodeClaim)) == len(world.state.all(Node)) == 8
+        assert not any(claim.deleting for claim in world.state.all(NodeClaim))
+
+    told = play(script).messages("MassTerminationGuarded")
+    assert any("nodepools.karpenter.sh was deleted and made anew" in text for text in told)
+
+
+def test_five_nodes_are_no_fleet_and_a_deleted_pool_is_meant() -> None:
+    async def script(world: Operated) -> None:
+        await fleet_of(world, 5)
+        await world.client.delete(CustomResourceDefinition, definition_name(NodePool))
+        await world.clock.sleep(10 * MINUTE)
+        assert not await ids(world)
+        world.server.definitions.add(NodePool)
+        world.create(pool(disruption={"consolidateAfter": "Never"}))
+        world.server.patch(ReplicaSet, "inflate", "default", merge_patch={"spec": {"replicas": 8}})
+        await world.clock.sleep(5 * MINUTE)
+        assert len(await ids(world)) == 8
+        await world.client.delete(NodePool, "general")
+        await world.clock.sleep(10 * MINUTE)
+        assert not await ids(world)
+
+    assert not play(script).messages("MassTerminationGuarded")

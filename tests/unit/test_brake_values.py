@@ -9,9 +9,9 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.brakes.backoff import LaunchBackoff
-from dovetail.controllers.brakes.guard import token, too_many
 from dovetail.controllers.brakes.rate import Rate, Window
 from dovetail.controllers.nodeclaim.collect import leftover
+from dovetail.disrupt.confirmation import token, too_many
 from dovetail.disrupt.pause import Pause, read_pause
 
 REFERENCE = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}

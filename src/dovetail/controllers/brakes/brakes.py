@@ -11,6 +11,7 @@ from dovetail.cluster.state import State
 from dovetail.controllers.brakes.backoff import LaunchBackoff
 from dovetail.controllers.brakes.rate import Rate, Window
 from dovetail.disrupt.budgets import budget_limit
+from dovetail.disrupt.definitions import Definitions
 from dovetail.disrupt.pause import Pause, pause_of
 from dovetail.model import labels
 from dovetail.units.timestamp import to_rfc3339
@@ -37,6 +38,8 @@ class Brakes:
     def __init__(self, options: BrakeOptions, clock: Clock, state: State) -> None:
         self.options = options
         self.backoff = LaunchBackoff()
+        # Deleted definitions that take more claims than may end unasked, as last looked at.
+        self.lost: Definitions | None = None
         self._clock = clock
         self._state = state
         self._launches = Window(options.launches)
@@ -78,6 +81,17 @@ class Brakes:
     def moved(self, pods: int) -> None:
         """So many pods are moved voluntarily."""
         self._moves.take(pods, self._clock.now())
+
+    def keeps(self, claim: NodeClaim) -> bool:
+        """True iff the claim is deleted and its node stays as it is all the same: its definition was lost."""
+        if not claim.deleting or self.lost is None or not self.lost.take(claim):
+            return False
+        return not self.begun(claim)
+
+    def begun(self, claim: NodeClaim) -> bool:
+        """True iff its node's end is under way already: whoever deletes a Node by hand means that one."""
+        nodes = self._state.nodes_of(claim)
+        return any(node.deleting for node in nodes) or (not nodes and bool(claim.status.node_name))
 
     def force_refused(self, claim: NodeClaim) -> str:
         """Why the claim may not be ended by force now, or "": others of its pool are on their way out."""

@@ -9,6 +9,8 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.base.errors import ApiError, CloudError, CreateFailed, NotFound
 from dovetail.cluster.nodes import managed
+from dovetail.controllers.brakes.definitions import DefinitionGuard
+from dovetail.controllers.brakes.hold import HELD_POLL
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.initialize import initialize
 from dovetail.controllers.nodeclaim.launch import Launcher
@@ -32,6 +34,7 @@ class NodeClaimLifecycle:
     ) -> None:
         self._context = context
         self._launcher = Launcher(context)
+        self._guard = DefinitionGuard(context)
         self._on_outcome = on_outcome
         self._queue = context.queue(
             "nodeclaim.lifecycle",
@@ -155,6 +158,8 @@ class NodeClaimLifecycle:
             self._on_outcome(claim, registered)
 
     async def _end(self, claim: NodeClaim) -> int | None:
+        if await self._guard.holds(claim):
+            return HELD_POLL
         again = await terminate(self._context, claim, await self._launcher.instance_of(claim))
         if again is None:
             self._launcher.forget(claim)

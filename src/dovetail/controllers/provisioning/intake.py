@@ -50,11 +50,13 @@ class Intake:
     def moving(self) -> tuple[Pod, ...]:
         """Pods of machines on their way out that need a place elsewhere now."""
         state, now = self._context.state, self._context.clock.now()
+        keeps = self._context.brakes.keeps
         budgets = budgets_among(state.all(PodDisruptionBudget))
         return tuple(
             unbound(pod)
             for machine in state.machines()
             if machine.node is not None and state.going(machine)
+            if machine.claim is None or not keeps(machine.claim)
             for pod in state.pods_on(machine.node.metadata.name)
             if moves_with_node(pod, budgets, now)
         )

@@ -13,6 +13,7 @@ from dovetail.base.clock import HOUR, SECOND, Clock
 from dovetail.base.errors import ApiError, NotFound
 from dovetail.kube.memory import rules, texts
 from dovetail.kube.memory.client import MemoryClient
+from dovetail.kube.memory.definitions import Definitions
 from dovetail.kube.memory.disruption import DisruptionController
 from dovetail.kube.memory.eviction import check_eviction, evicted
 from dovetail.kube.memory.garbage import FINALIZERS, Collector
@@ -60,6 +61,8 @@ class MemoryServer:
         self._events: deque[tuple[int, Key, int]] = deque()  # (instant, key, version) of each Event written
         self.collector = Collector(self)
         self.disruption = DisruptionController(self)
+        self.definitions = Definitions(self)
+        self.definitions.add_all()
         for name in _NAMESPACES:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
@@ -132,16 +135,19 @@ class MemoryServer:
             raise ApiError("resourceVersion should not be set on objects to be created")
         namespace = self._creation_namespace(kind, meta)
         rules.prepare_creation(kind, new)
-        table = self.store.table(kind)
         if not meta.get("name"):
             if not meta.get("generateName"):
                 raise rules.name_required(kind)
             meta["name"] = self._names.generate(kind, namespace, meta["generateName"])
         key = (namespace, meta["name"])
+        self.definitions.check(kind)
         if kind is Pod:
             resolve_priority(self.store, new)
-        new = self._admit(new, None)
-        if key in table.records:
+        return self.store_new(kind, self._admit(new, None), key)
+
+    def store_new(self, kind: type[T], new: Document, key: Key) -> Record[T]:
+        """Store an admitted document as a new object; the document is the server's from now on."""
+        if key in self.store.table(kind).records:
             raise texts.already_exists(kind, key[1])
         new["metadata"]["uid"] = self._names.uid(kind, key)
         new["metadata"]["creationTimestamp"] = to_rfc3339(self.clock.now())
@@ -268,6 +274,7 @@ class MemoryServer:
         self._journal.tell(change)
         if kind is Event and not gone:
             self._expire_events(key, change.version)
+        self.definitions.notice(change)
         return change.after
 
     def _expire_events(self, key: Key, version: int) -> None:

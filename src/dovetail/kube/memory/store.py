@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from dovetail.api.apiextensions import CustomResourceDefinition
 from dovetail.api.codec import decode, decode_next
 from dovetail.api.meta import Object
 from dovetail.api.scheme import KINDS
@@ -152,7 +153,8 @@ class Store:
 
     def __init__(self, history: int) -> None:
         self.version = 0
-        self.tables: dict[type[Object], Table[Any]] = {kind: Table(kind, history) for kind in KINDS}
+        kinds: tuple[type[Object], ...] = (*KINDS, CustomResourceDefinition)
+        self.tables: dict[type[Object], Table[Any]] = {kind: Table(kind, history) for kind in kinds}
         self.places: dict[str, Place] = {}  # uid -> where it is
         # Owner's uid -> its dependants in order of adoption. Owners may be gone already.
         self.dependants: dict[str, dict[Place, None]] = {}

@@ -37,6 +37,12 @@ SYNCED = Metric("karpenter_cluster_state_synced", "gauge", "1 while the whole cl
 UNSYNCED = Metric(
     "karpenter_cluster_state_unsynced_time_seconds", "gauge", "For how long not all of the cluster is known."
 )
+GUARDED = Metric(
+    "dovetail_guarded_nodeclaims",
+    "gauge",
+    "Deleted NodeClaims that are kept, because their CustomResourceDefinition was deleted, until somebody"
+    " confirms their end.",
+)
 
 
 class PoolFigures:
@@ -67,6 +73,8 @@ class PoolFigures:
         for pool_name, claim in self._priceless.values():
             yield f"{series(COST_ERRORS, (('nodepool', pool_name), ('nodeclaim', claim)))}1\n"
         yield f"{header(NODES)}{series(NODES, ())}{len(state.all(Node))}\n"
+        kept = sum(self._context.brakes.keeps(claim) for claim in state.all(NodeClaim))
+        yield f"{header(GUARDED)}{series(GUARDED, ())}{kept}\n"
         synced, now = state.synced(), self._context.clock.now()
         self._unsynced = None if synced else self._unsynced or now
         yield f"{header(SYNCED)}{series(SYNCED, ())}{int(synced)}\n"

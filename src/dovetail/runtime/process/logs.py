@@ -223,6 +223,21 @@ _LINES: dict[str, Line] = {
         "Reconciler error",
         lambda one: {"controller": one["controller"], "name": one["key"], "error": one["message"]},
     ),
+    "termination.guarded": Line(
+        "error", "guard", "many instances would be ended", lambda one: {"reason": one["message"]}
+    ),
+    "deletion.guarded": Line(
+        "error",
+        "guard",
+        "many nodeclaims would be ended",
+        lambda one: {"reason": one["message"], "nodeclaims": one["claims"], "token": one["token"]},
+    ),
+    "definitions.unreadable": Line(
+        "error",
+        "guard",
+        "cannot tell whether a deleted definition takes nodeclaims along",
+        lambda one: {"error": one["message"]},
+    ),
     "watch.refused": Line(
         "error", "controller", "cannot watch", lambda one: {"resource": one["what"], "error": one["message"]}
     ),
