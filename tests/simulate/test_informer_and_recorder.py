@@ -11,6 +11,7 @@ import pytest
 from dovetail.api.core import Event, Node, Pod
 from dovetail.api.meta import Meta
 from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.kube import recorder as recorder_module
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.store import Change
@@ -106,6 +107,22 @@ def test_events_are_written_once_per_dedupe_time() -> None:
         await recorder.publish(node, "Warning", "FailedDraining", "x", dedupe=("a", "1"))
         await recorder.publish(node, "Warning", "FailedDraining", "y", dedupe=("a", "2"))
         assert len(events(server)) == 3
+
+    run(script)
+
+
+def test_events_of_many_objects_count_up_like_those_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "_MANY", 4)
+
+    async def script(server: MemoryServer, clock: VirtualClock) -> None:
+        recorder = Recorder(server.client(), clock)
+        for index in range(10):
+            add(server, f"n{index}")
+        for _ in range(3):
+            for record in server.list(Node):
+                await recorder.publish(record.view, "Normal", "Unconsolidatable", "it is so")
+            await clock.sleep(2 * MINUTE)
+        assert events(server) == [("Unconsolidatable", "It is so", 3)] * 10
 
     run(script)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from dovetail.api.core import Event, EventSource, ObjectReference
 from dovetail.api.meta import Meta, Object
-from dovetail.base.clock import MINUTE, SECOND, Clock
+from dovetail.base.clock import HOUR, MINUTE, SECOND, Clock
 from dovetail.base.errors import AlreadyExists, ApiError, NotFound
 from dovetail.kube.client import Client
 from dovetail.units.timestamp import to_rfc3339
@@ -15,7 +15,8 @@ DEDUPE_TIME = 2 * MINUTE
 COMPONENT = "karpenter"
 # Reasons that come in crowds: events per second and how many may come at once.
 _LIMITS = {"Nominated": (5, 10)}
-_REMEMBERED = 10_000  # entries after which what ran out is thrown away
+_KEPT = HOUR  # how long the API server keeps an event that nobody counts up
+_MANY = 10_000  # entries from which on what ran out is thrown away
 
 _Same = tuple[str, str, str, str]  # uid of the object, type, reason, message
 
@@ -29,6 +30,7 @@ class Recorder:
         self._component = component
         self._silent: dict[tuple[str, ...], int] = {}  # dedupe key -> until when it is not written again
         self._written: dict[_Same, tuple[str, int, int]] = {}  # -> (name, count, instant)
+        self._full = _MANY  # entries at which they are looked through again
         self._buckets: dict[str, tuple[int, int]] = {}  # reason -> (nano-tokens left, instant)
 
     async def publish(
@@ -113,11 +115,12 @@ class Recorder:
         return allowed
 
     def _forget(self, now: int) -> None:
-        if len(self._silent) > _REMEMBERED:
-            self._silent = {key: until for key, until in self._silent.items() if until > now}
-        if len(self._written) > _REMEMBERED:
-            kept = sorted(self._written.items(), key=lambda item: item[1][2])[_REMEMBERED // 2 :]
-            self._written = dict(kept)
+        if len(self._silent) + len(self._written) < self._full:
+            return
+        self._silent = {key: until for key, until in self._silent.items() if until > now}
+        self._written = {same: one for same, one in self._written.items() if now - one[2] < _KEPT}
+        # Thousands of nodes have as many events, all in use: they are not looked through each time.
+        self._full = max(_MANY, 2 * (len(self._silent) + len(self._written)))
 
 
 def _namespace(obj: Object) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.images import Filter
@@ -20,18 +21,30 @@ def check(action: str, filters: Iterable[Filter], known: Sequence[str]) -> None:
 
 def matches(filters: Iterable[Filter], fields: Mapping[str, str], tags: Mapping[str, str]) -> bool:
     """True iff all filters hold for a resource with these fields, by the names of the filters."""
-    return all(any(_holds(one.name, value, fields, tags) for value in one.values) for one in filters)
+    for one in filters:
+        exact, patterns = _kinds(one.values)
+        texts = _texts(one.name, fields, tags)
+        if exact.isdisjoint(texts) and not any(
+            fnmatchcase(text, pattern) for text in texts for pattern in patterns
+        ):
+            return False
+    return True
 
 
-def _holds(name: str, value: str, fields: Mapping[str, str], tags: Mapping[str, str]) -> bool:
+def _texts(name: str, fields: Mapping[str, str], tags: Mapping[str, str]) -> Collection[str]:
+    """What a filter of that name looks at; any of it may match."""
     if name == "tag-key":
-        return any(_like(key, value) for key in tags)
-    if name.startswith(_TAG):
-        found = tags.get(name.removeprefix(_TAG))
-        return found is not None and _like(found, value)
-    return _like(fields[name], value)
+        return tags.keys()
+    if not name.startswith(_TAG):
+        return (fields[name],)
+    found = tags.get(name.removeprefix(_TAG))
+    return () if found is None else (found,)
 
 
-def _like(text: str, pattern: str) -> bool:
+# One call asks for up to 200 instances by their ids, and each instance there is is held against them.
+@lru_cache(maxsize=1024)
+def _kinds(values: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Plain values, and patterns."""
+    patterns = tuple(value for value in values if "*" in value or "?" in value)
     # fnmatch knows sets in brackets as well, EC2 does not.
-    return fnmatchcase(text, pattern.replace("[", "[[]"))
+    return frozenset(values).difference(patterns), tuple(one.replace("[", "[[]") for one in patterns)

@@ -13,7 +13,6 @@ from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound, Ins
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
 from dovetail.cloud import catalog
-from dovetail.cloud.aws import shapes
 from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.drift import Made, drift
 from dovetail.cloud.aws.errors import AwsError
@@ -22,11 +21,12 @@ from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
 from dovetail.cloud.aws.provider.commons import Commons
 from dovetail.cloud.aws.provider.figures import Figures
 from dovetail.cloud.aws.provider.fleets import Fleets
-from dovetail.cloud.aws.provider.instances import ENDING, FRESH, NODECLASS, Instances, provider_id
+from dovetail.cloud.aws.provider.instances import FRESH, Instances, provider_id
 from dovetail.cloud.aws.provider.launcher import Launcher, Order
 from dovetail.cloud.aws.provider.market import Market, NodeOptions, Wanted
 from dovetail.cloud.aws.provider.orphans import Orphans
-from dovetail.cloud.aws.provider.reading import adopted, made
+from dovetail.cloud.aws.provider.reading import Reader, Terms, made
+from dovetail.cloud.aws.provider.resolved import Resolved
 from dovetail.cloud.aws.provider.shift import Shifts
 from dovetail.cloud.aws.provider.subnets import SubnetBook
 from dovetail.cloud.aws.provider.templates_kept import KeptTemplates
@@ -101,8 +101,7 @@ class AwsCloud:
             figures=figures,
             reserved_capacity=options.reserved_capacity,
         )
-        self._resolved: dict[str, NodeClassResolution] = {}  # by class
-        self._classes: dict[str, EC2NodeClass] = {}
+        self._resolved = Resolved(clock)
         self._launched: dict[str, Instance] = {}  # by id: this process's own, until they show their tags
 
     async def start(self) -> None:
@@ -148,7 +147,7 @@ class AwsCloud:
         avoided = self._unavailable.active(self._clock.now()) | self._shifts.pools(self._market.sold)
         if node_class is None:
             return self._market.types(Wanted(None), avoided)
-        found = self._resolved.get(node_class.metadata.name)
+        found = self._resolved.last(node_class.metadata.name)
         known = wanted(node_class, found, self._market.sold.zone_ids, self._commons.drawn(node_class))
         return self._market.types(known, avoided)
 
@@ -213,7 +212,7 @@ class AwsCloud:
         identifier = instance_id(provider_id)
         found = await self._instances.find(identifier)
         if found is not None:
-            return self._read(found)
+            return self._reader().read(found)
         fresh = self._fresh(identifier)
         if fresh is None:
             raise InstanceNotFound(f"there is no instance {provider_id}")
@@ -225,14 +224,14 @@ class AwsCloud:
         there = {item.id for item in found}
         late = {key: one for key in self._launched if key not in there and (one := self._fresh(key))}
         self._launched = {key: one for key, one in self._launched.items() if key in there or key in late}
-        return [*map(self._read, found), *late.values()]
+        return [*map(self._reader().read, found), *late.values()]
 
     async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
         """See the port."""
         found = await self._instances.find(instance_id(claim.status.provider_id), fresh=FRESH)
         if found is None:
             raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
-        now = await self.resolve(node_class)
+        now = self._resolved.recent(node_class) or await self.resolve(node_class)
         kind = self._kind(found.instance_type, node_class)
         image = image_on(kind, now.images) if kind is not None else None
         was = Made(found.image, found.subnet, found.security_groups, found.reservation, found.placement_group)
@@ -241,8 +240,7 @@ class AwsCloud:
     async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
         """See the port."""
         found = await self._resolver.resolve(node_class)
-        name = node_class.metadata.name
-        self._resolved[name], self._classes[name] = found, node_class
+        self._resolved.note(node_class, found)
         self._commons.resolved(node_class, found, (await self.surroundings()).stage)
         return found
 
@@ -280,15 +278,12 @@ class AwsCloud:
         own = self._launched.get(identifier)
         return own if own is not None and self._clock.now() - own.created < _APPEARS else None
 
-    def _read(self, found: shapes.Instance) -> Instance:
-        """What this process launched itself it knows better than EC2 does, but for what has moved since."""
-        own = self._launched.get(found.id)
-        if own is not None and own.reservation_id == found.reservation:
-            ending = found.state in ENDING
-            return own if own.terminating == ending else replace(own, terminating=ending)
-        node_class = self._classes.get(found.tags.get(NODECLASS, ""))
-        kind = self._kind(found.instance_type, node_class)
-        return adopted(found, kind, node_class, self._aws.region, self.volume_price(node_class))
+    def _reader(self) -> Reader:
+        def terms(class_name: str, instance_type: str) -> Terms:
+            node_class = self._resolved.node_class(class_name)
+            return Terms(node_class, self._kind(instance_type, node_class), self.volume_price(node_class))
+
+        return Reader(self._aws.region, self._launched, terms)
 
     def _kind(self, name: str, node_class: EC2NodeClass | None) -> InstanceType | None:
         return self._market.named(self.instance_types(node_class)).get(name)
