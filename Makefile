@@ -35,8 +35,9 @@ control-plane: $(STAMP) ## Start that control plane and leave it running until C
 
 SEEDS ?= 20
 FIRST ?= 1
-soak: $(STAMP) ## Play SEEDS=20 seeds of examples/faults, from FIRST=1 on; every promise must hold
-	$(BIN)/python -m dovetail.testing.soak --first $(FIRST) --seeds $(SEEDS)
+SCENARIO ?= examples/faults
+soak: $(STAMP) ## Play SEEDS=20 seeds of SCENARIO=examples/faults, from FIRST=1 on; every promise must hold
+	$(BIN)/python -m dovetail.testing.soak --scenario $(SCENARIO) --first $(FIRST) --seeds $(SEEDS)
 
 seeded-bugs: $(STAMP) ## Plant each of twenty bugs; every one must be caught within 50 seeds
 	$(BIN)/python tests/seeded_bugs/run.py --jobs 2
