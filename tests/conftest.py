@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dovetail.base.collector import collect_seldom
+
+# All modules of tests are loaded first: to look through all that again and again took a fifth of the time.
+collect_seldom()
+
 # Suites that several modules of tests share tell what they compared as well.
 pytest.register_assert_rewrite("api_server", "tests.conformance.api_server")
 
