@@ -264,3 +264,28 @@ def test_five_nodes_are_no_fleet_and_a_deleted_pool_is_meant() -> None:
         assert not await ids(world)
 
     assert not play(script).messages("MassTerminationGuarded")
+
+
+def test_nodes_that_lost_their_claims_stay_until_all_of_them_are_confirmed_at_once() -> None:
+    """The other way back of the guide: claims without finalizers, and a new definition."""
+
+    async def script(world: Operated) -> None:
+        old = await fleet_of(world, 8)
+        await world.stop()
+        await world.client.delete(CustomResourceDefinition, definition_name(NodeClaim))
+        for record in world.server.list(NodeClaim):
+            await world.client.patch(
+                NodeClaim, record.view.metadata.name, merge={"metadata": {"finalizers": []}}
+            )
+        world.server.definitions.add(NodeClaim)
+        await world.restart()
+        await world.clock.sleep(10 * MINUTE)
+        assert all(record.view.deleting for record in world.server.list(Node))
+        assert await ids(world) == old  # nothing is ended, and nothing bought for pods that stay
+
+        await annotate(world, labels.CONFIRM_TERMINATION, token(old))
+        await world.clock.sleep(15 * MINUTE)
+        assert not await ids(world) & old
+        assert len(await ids(world)) == len(world.state.all(NodeClaim)) == 8
+
+    assert len(set(play(script).messages("MassTerminationGuarded"))) == 1

@@ -38,6 +38,7 @@ class Brakes:
     def __init__(self, options: BrakeOptions, clock: Clock, state: State) -> None:
         self.options = options
         self.backoff = LaunchBackoff()
+        self.agreed: set[str] = set()  # provider ids of instances without a claim whose end was confirmed
         # Deleted definitions that take more claims than may end unasked, as last looked at.
         self.lost: Definitions | None = None
         self._clock = clock

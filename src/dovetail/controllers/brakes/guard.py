@@ -38,16 +38,22 @@ class TerminationGuard:
         self._context = context
         self._told = ""  # the token that was told last, while it holds
 
-    async def holds(self, found: Sequence[str], fleet: int) -> bool:
-        """True iff none of the machines with these provider ids may be ended now; `fleet` is how many run."""
-        context, wanted = self._context, token(found)
-        held = too_many(len(found), fleet) and wanted not in confirmed(context)
-        context.metrics.set(GUARDED, len(found) if held else 0)
+    async def kept(self, found: Sequence[str], fleet: int) -> frozenset[str]:
+        """Which of the machines with these provider ids may not be ended now; `fleet` is how many run.
+
+        What was confirmed stays so while one after the other goes.
+        """
+        context, agreed = self._context, self._context.brakes.agreed
+        if token(found) in confirmed(context):
+            agreed.update(found)
+        left = [one for one in found if one not in agreed]
+        held, wanted = too_many(len(left), fleet), token(left)
+        context.metrics.set(GUARDED, len(left) if held else 0)
         if not held:
             self._told = ""
-            return False
+            return frozenset()
         message = (
-            f"{len(found)} of {fleet} instances have no NodeClaim and are kept; to end them, "
+            f"{len(left)} of {fleet} instances have no NodeClaim and are kept; to end them, "
             f"set --confirm-termination {wanted} or annotate a NodePool with "
             f"{labels.CONFIRM_TERMINATION}={wanted}"
         )
@@ -56,4 +62,4 @@ class TerminationGuard:
         self._told = wanted
         for pool in context.state.all(NodePool):
             await context.recorder.publish(pool, "Warning", "MassTerminationGuarded", message, ttl=_TTL)
-        return True
+        return frozenset(left)

@@ -90,7 +90,7 @@ class NodeTermination:
         if await self._is_dead(node):
             await self._finish(node)
             return None
-        if claim is None and await self._guarded():
+        if claim is None and node.spec.provider_id in await self._guarded():
             return HELD_POLL
         node = await self._taint(node)
         again, claim = await self._drain(node, claim)
@@ -102,12 +102,12 @@ class NodeTermination:
             await self._finish(node)
         return again
 
-    async def _guarded(self) -> bool:
-        """True iff too many nodes lost their claims at once for any of them to be ended now."""
+    async def _guarded(self) -> frozenset[str]:
+        """Provider ids of the nodes that lost their claims, if those are too many to be ended now."""
         state = self._context.state
         ours = [node for node in state.all(Node) if labels.TERMINATION_FINALIZER in node.metadata.finalizers]
         unclaimed = [node.spec.provider_id for node in ours if state.claim_of(node) is None]
-        return await self._guard.holds(unclaimed, len(ours))
+        return await self._guard.kept(unclaimed, len(ours))
 
     async def _claim(self, node: Node) -> NodeClaim | None:
         """The node's claim as the API server has it now."""

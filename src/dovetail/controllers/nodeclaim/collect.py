@@ -147,9 +147,9 @@ class InstanceCollection:
         found = [item for item in found if item.provider_id not in waiting]
         joined = {node.spec.provider_id for node in context.state.all(Node) if not _untouched(node)}
         doubtful = [item.provider_id for item in found if not leftover(item, claims, joined, now)]
-        held = set(doubtful) if await self._guard.holds(doubtful, len(instances)) else set()
+        kept = await self._guard.kept(doubtful, len(instances))
         for instance in found:
-            if instance.provider_id in held:
+            if instance.provider_id in kept:
                 continue
             try:
                 await context.provider.delete(instance.provider_id)

@@ -9,11 +9,13 @@ from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
+from dovetail.cluster.nodes import Machine
 from dovetail.cluster.problem import build
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
-from dovetail.disrupt.pods import budgets_among, unbound
+from dovetail.disrupt.pods import DISRUPTED, budgets_among, unbound
 from dovetail.model.problem import ExistingNode, Options, Problem
+from dovetail.model.taints import same_taint
 from dovetail.model.volumes import VolumeIndex
 
 
@@ -50,16 +52,21 @@ class Intake:
     def moving(self) -> tuple[Pod, ...]:
         """Pods of machines on their way out that need a place elsewhere now."""
         state, now = self._context.state, self._context.clock.now()
-        keeps = self._context.brakes.keeps
         budgets = budgets_among(state.all(PodDisruptionBudget))
         return tuple(
             unbound(pod)
             for machine in state.machines()
-            if machine.node is not None and state.going(machine)
-            if machine.claim is None or not keeps(machine.claim)
+            if machine.node is not None and state.going(machine) and not self._kept(machine)
             for pod in state.pods_on(machine.node.metadata.name)
             if moves_with_node(pod, budgets, now)
         )
+
+    def _kept(self, machine: Machine) -> bool:
+        """True iff a guard keeps the machine as it is; one that lost its claim goes once it is tainted."""
+        if machine.claim is not None:
+            return self._context.brakes.keeps(machine.claim)
+        taints = machine.node.spec.taints if machine.node is not None else ()
+        return not any(same_taint(taint, DISRUPTED) for taint in taints)
 
     def problem(
         self, pods: tuple[Pod, ...], places: Mapping[str, str], leaving: frozenset[str] = frozenset()
