@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.ports import HostPort
 from dovetail.solve.demand.match import ports_conflict
 from dovetail.solve.demand.topology import ANTI, APART, SPREAD
 from dovetail.solve.supply.encode import Amounts, Mask
@@ -124,28 +125,34 @@ def _conflict(
     matching: Sequence[frozenset[int]],
 ) -> Mask:
     result = np.zeros((len(kinds), len(kinds)), dtype=np.bool_)
-    owners: dict[int, list[int]] = {}
-    for index, mine in enumerate(owned):
-        for number in mine:
-            owners.setdefault(number, []).append(index)
-    for number, group in enumerate(world.topology.groups):
+    owners, counted = _by_group(owned), _by_group(matching)
+    for number, mine in sorted(owners.items()):
+        group = world.topology.groups[number]
         if group.id.kind not in (ANTI, APART) or group.id.key != HOSTNAME:
             continue
-        mates = owners.get(number, [])
-        if group.id.kind == ANTI and mates:
-            mates = list(range(len(kinds)))
-        mates = [index for index in mates if number in matching[index]]
+        mates = counted.get(number, [])
         # Pods that merely prefer to be apart look only at those that came before them.
-        repelling = owners.get(number, []) if group.id.kind == ANTI else mates
+        if group.id.kind == APART:
+            mates = [index for index in mine if number in matching[index]]
+        repelling = mine if group.id.kind == ANTI else mates
         pairs = np.ix_(np.array(repelling, dtype=np.int64), np.array(mates, dtype=np.int64))
         result[pairs] = True
         result.T[pairs] = True
-    ported = [
-        (index, world.shapes[shape].ports)
-        for index, (shape, _) in enumerate(kinds)
-        if world.shapes[shape].ports
-    ]
-    for index, mine_ports in ported:
-        for mate, theirs in ported:
-            result[index, mate] |= ports_conflict(mine_ports, theirs)
+    ported: dict[tuple[HostPort, ...], list[int]] = {}
+    for index, (shape, _) in enumerate(kinds):
+        if world.shapes[shape].ports:
+            ported.setdefault(world.shapes[shape].ports, []).append(index)
+    for mine_ports, ours in ported.items():
+        for ports, theirs in ported.items():
+            if ports_conflict(mine_ports, ports):
+                result[np.ix_(ours, theirs)] = True
     return result
+
+
+def _by_group(groups: Sequence[frozenset[int]]) -> dict[int, list[int]]:
+    """Per group the kinds that have to do with it."""
+    found: dict[int, list[int]] = {}
+    for index, some in enumerate(groups):
+        for number in some:
+            found.setdefault(number, []).append(index)
+    return found

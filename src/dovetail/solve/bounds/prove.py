@@ -164,7 +164,7 @@ class Prover:
         if not bought.any():
             return Proof()
         order = np.argsort(scope.price, kind="stable")
-        cheapest = order[scope.feasible[:, order].argmax(axis=1)]  # every kind has an offering
+        cheapest = order[np.take(scope.feasible, order, axis=1).argmax(axis=1)]  # every kind has an offering
         least = np.where(bought, scope.price[cheapest], 0)
         if not least.any():
             return Proof()

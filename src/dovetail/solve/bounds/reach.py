@@ -54,7 +54,7 @@ def reach_of(world: World, columns: Columns, sites: Sites, kinds: Collection[Kin
 def cut(table: Mask, columns: Amounts) -> Mask:
     """Some columns of a table, which is not copied where that is all of them."""
     every = len(columns) == table.shape[1] and bool((columns == np.arange(len(columns))).all())
-    return table if every else table[:, columns]
+    return table if every else np.take(table, columns, axis=1)
 
 
 def _until(world: World, pool: Amounts, last: Amounts, what: tuple[Mask, Mask]) -> Mask:

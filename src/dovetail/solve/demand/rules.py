@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import (
     NodeSelectorTerm,
@@ -33,6 +33,8 @@ class Rules:
     preferred_spread: tuple[TopologySpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     soft_taints: bool = True  # True: PreferNoSchedule taints keep the pod away unless tolerated
+    # Known once somebody asked.
+    _needed: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def hopeless(self) -> bool:
@@ -51,7 +53,11 @@ class Rules:
 
     def needed(self) -> frozenset[str]:
         """Labels that must be there: "not in" together with "exists" cannot be told by the set of values."""
-        return frozenset(item.key for item in self._demands() if not item.allows_absence())
+        if self._needed is None:
+            needed = frozenset([item.key for item in self._demands() if not item.allows_absence()])
+            object.__setattr__(self, "_needed", needed)
+            return needed
+        return self._needed
 
     @property
     def contradictory(self) -> bool:
@@ -92,7 +98,7 @@ def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
         tolerations=spec.tolerations,
         soft_taints=respect_preferences,
     )
-    if not respect_preferences:
+    if not respect_preferences or not (node or together or apart or anyway):
         return rules
     preferred = sorted(node.preferred, key=lambda item: -item.weight) if node else []
     return replace(

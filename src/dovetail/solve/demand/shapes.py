@@ -118,7 +118,7 @@ class Interner:
         required = tuple(item.add(*way) for item in pod_requirements(pod) for way in ways)
         if first.hopeless:
             return (), required
-        strict = rules_of(pod, respect_preferences=False).required()
+        strict = first.required()
         steps = [
             Level(
                 rules,

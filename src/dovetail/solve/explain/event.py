@@ -29,6 +29,7 @@ class Explainer:
         self._limits = limits
         self._known: dict[int, tuple[str, dict[str, str]]] = {}
         self._offered: dict[tuple[int, Requirements], Mask] = {}
+        self._open: dict[int, bool] = {}  # per pool with limits
 
     def explain(self, shape: Shape, pod: str) -> Unschedulable:
         """The pod's reasons."""
@@ -49,7 +50,7 @@ class Explainer:
         named = f"(NodePool={table.pool.name})"
         if remaining is not None and remaining.get(NODES, 1) < 1:
             return f"node limits have been exhausted for nodepool {named}"
-        if remaining is not None and not self._limits.types(pool).any():
+        if remaining is not None and not self._within(pool):
             return f"all available instance types exceed limits for nodepool {named}"
         if not table.own.any() and (short := self._short(pool, table.base, None)):
             return short
@@ -67,6 +68,12 @@ class Explainer:
         if refusal := self._topology(shape, pool, wanted):
             return refusal
         return self._types(shape, pool, wanted)
+
+    def _within(self, pool: int) -> bool:
+        """True iff the pool's limits allow one more node of some type."""
+        if pool not in self._open:
+            self._open[pool] = bool(self._limits.types(pool).any())
+        return self._open[pool]
 
     def _topology(self, shape: Shape, pool: int, wanted: Requirements) -> str:
         """The topology rule that refuses every domain the pool can offer; '' when one would do."""

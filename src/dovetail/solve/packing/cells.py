@@ -12,6 +12,7 @@ _MOST = 300  # cells; so many lots are not merged
 _STEP = 1.01  # ratio of amounts within a cell, at first
 _WIDER = 1.5  # power by which that ratio grows while there are too many cells
 _NEAR = 1.15  # ratio of amounts that are near-equal; merging what is further apart wastes a lot of room,
+_LARGE = 2**62
 _FAR_APART = 720  # so that it is done only where there are more lots than this
 
 
@@ -68,13 +69,24 @@ def _cells(vectors: Amounts, kind: Amounts) -> Amounts:
     ratio = _STEP
     most = max(_MOST, 2 * len(np.unique(np.column_stack([kind, vectors > 0]), axis=0)))
     while True:
-        grid = np.column_stack([kind, on_grid(vectors, ratio)])
-        different, cell = np.unique(grid, axis=0, return_inverse=True)
+        numbers = _numbers(np.column_stack([kind, on_grid(vectors, ratio)]))
+        different, cell = np.unique(numbers, return_inverse=True)
         if len(different) <= most:
             return cell.reshape(-1).astype(np.int64)
         ratio **= _WIDER
         if ratio > _NEAR and len(kind) <= _FAR_APART:
             return np.arange(len(kind))
+
+
+def _numbers(rows: Amounts) -> Amounts:
+    """A number per row (L, N) in the rows' own order: numbers are sorted sooner than rows."""
+    found: Amounts = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        different, place = np.unique(column, return_inverse=True)
+        found = found * len(different) + place.reshape(-1)
+        if found.max(initial=0) > _LARGE // (len(rows) + 1):  # before the next one: no number overflows
+            found = np.unique(found, return_inverse=True)[1].reshape(-1)
+    return found
 
 
 def on_grid(vectors: Amounts, ratio: float) -> Amounts:

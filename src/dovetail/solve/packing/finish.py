@@ -34,7 +34,8 @@ def finished(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> lis
         if len(bins) == before:
             break
     allowed = limits.allowed()
-    for lot in np.flatnonzero(left).tolist():
+    able = (left > 0) & (stock.feasible & allowed).any(axis=1)
+    for lot in np.flatnonzero(able).tolist():
         for column in stock.ways(lot, allowed):
             alone = stock.bought((column, ((lot, 1),)), int(left[lot]), left, limits)
             if alone:
@@ -55,7 +56,7 @@ class _Nodes:
         self._usable = usable
         self._room = stock.room[usable]
         self._per_room = 1.0 / np.maximum(self._room, 1)
-        self._feasible = stock.feasible[:, usable]
+        self._feasible = np.take(stock.feasible, usable, axis=1)
         self._conflict = stock.lots.conflict
         self._clashing: list[bool] = np.asarray(self._conflict.any(axis=1)).tolist()  # per kind
         self._to_come = left @ stock.vectors  # (R,) what lots ask for that have no place yet
@@ -65,8 +66,9 @@ class _Nodes:
         self._closed: Mask = np.zeros((len(self._conflict), 64), dtype=np.bool_)  # to kinds
         self._taken: list[tuple[Amounts, int, Amounts]] = []  # nodes, lot, numbers
         share = np.max(stock.vectors / np.maximum(self._to_come, 1), axis=1, initial=0.0)
+        wanted = (left > 0) & self._feasible.any(axis=1)
         for lot in np.lexsort((np.arange(len(share)), -share)).tolist():
-            if left[lot]:
+            if wanted[lot]:
                 self._place(lot, int(left[lot]))
 
     def loads(self) -> Iterator[tuple[int, Counts, int]]:

@@ -77,7 +77,7 @@ class Columns:
             for row in range(vectors.shape[1]):
                 need = vectors[:, row][:, None]
                 fits &= (need <= table.room[:, row][None, :]) | (need == 0)
-            parts.append(fits[:, table.column_type])
+            parts.append(np.take(fits, table.column_type, axis=1))  # row by row in memory, as all such tables
         return np.concatenate(parts, axis=1) if parts else np.zeros((len(vectors), 0), dtype=np.bool_)
 
 

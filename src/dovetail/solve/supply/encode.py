@@ -16,6 +16,7 @@ from dovetail.model.resources import Resources
 
 Mask = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 # What a node of ours will carry once it is up; demanded by some pods, never written on a claim.
 STAMPED = (
@@ -92,6 +93,7 @@ class PoolTable:
         self._fits: dict[bytes, Mask] = {}
         self._domains: dict[str, list[str]] = {}
         self._combinations: dict[tuple[str, ...], tuple[Amounts, list[tuple[str, ...]]]] = {}
+        self._grouped: dict[tuple[str, ...], tuple[Amounts, Amounts]] = {}
         self.own = self.mask(self.base)
 
     def reserve(self, taken: Amounts) -> None:
@@ -137,6 +139,17 @@ class PoolTable:
             codes = [numbers.setdefault(values, len(numbers)) for values in columns]
             known = self._combinations[keys] = (np.array(codes, dtype=np.int64), list(numbers))
         return known
+
+    def least(self, keys: tuple[str, ...], cost: Floats) -> Floats:
+        """The least of what the columns cost (C,) per value of these labels together."""
+        known = self._grouped.get(keys)
+        if known is None:
+            codes, values = self.combinations(keys)
+            order = np.argsort(codes, kind="stable")
+            known = self._grouped[keys] = order, np.searchsorted(codes[order], np.arange(len(values)))
+        order, starts = known
+        found: Floats = np.minimum.reduceat(cost[order], starts)
+        return found
 
     def mask(self, requirements: Requirements) -> Mask:
         """Columns that can meet all of them, shape (C,)."""

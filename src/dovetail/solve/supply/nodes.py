@@ -35,11 +35,13 @@ class Nodes:
             for pod in node.occupancy.attached:
                 self._attach(row, csi_volumes(pod, problem.volumes))
         self._before = (self.room.copy(), list(self.ports), _copied(self._volumes))
+        self._most: list[int] = self.room.max(axis=0, initial=0).tolist()  # (R,) no node has more room
 
     def reset(self) -> None:
         """As if nothing had been placed."""
         room, ports, volumes = self._before
         self.room, self.ports, self._volumes = room.copy(), list(ports), _copied(volumes)
+        self._most = room.max(axis=0, initial=0).tolist()
 
     def feasible(self, wanted: Requirements, rules: Rules) -> Mask:
         """Nodes whose labels and taints suit, shape (N,)."""
@@ -63,10 +65,17 @@ class Nodes:
         """Nodes that suit and have room, in order of preference."""
         if not self.nodes:
             return []
+        rows, amounts = vector.nonzero()[0], vector.tolist()
+        asked = rows.tolist()
+        if any(amounts[row] > self._most[row] for row in asked):
+            return []
         fits = self.feasible(wanted, rules).copy()
-        for row in np.flatnonzero(vector).tolist():
-            fits &= self.room[:, row] >= vector[row]
-        return [int(row) for row in np.flatnonzero(fits).tolist()]
+        for row in asked:
+            fits &= self.room[:, row] >= amounts[row]
+        found: list[int] = fits.nonzero()[0].tolist()
+        if not found:
+            self._most = self.room.max(axis=0).tolist()
+        return found
 
     def accepts(self, row: int, shape: Shape) -> bool:
         """True iff the pod's host ports and volumes suit as well."""

@@ -75,9 +75,9 @@ class World:
         self.nodes = Nodes(problem, self.axis, daemons)
         self.present = Present(self.nodes, self.topology)
         # Per pool, which part of each type all pods together fill: a node larger than that is paid for whole.
+        self._rooms = [np.maximum(table.room, 1).astype(np.float64) for table in self.tables]
         self._filled = [
-            np.clip(np.max(self._total / np.maximum(table.room, 1), axis=1, initial=0.0), 1e-12, 1.0)
-            for table in self.tables
+            np.clip(np.max(self._total / room, axis=1, initial=0.0), 1e-12, 1.0) for room in self._rooms
         ]
         self._reached: dict[tuple[object, ...], list[str]] = {}
         self._places: dict[tuple[object, ...], list[Place]] = {}
@@ -144,11 +144,9 @@ class World:
             return {}
         if not keys:
             return {(): 0.0}
-        columns = np.flatnonzero(held)
-        share = np.max(vector / np.maximum(table.room, 1), axis=1, initial=0.0) / self._filled[pool]
-        codes, values = table.combinations(keys)
-        least = np.full(len(values), np.inf)
-        np.minimum.at(least, codes[columns], table.price[columns] * share[table.column_type[columns]])
+        share = np.max(vector / self._rooms[pool], axis=1, initial=0.0) / self._filled[pool]
+        _, values = table.combinations(keys)
+        least = table.least(keys, np.where(held, table.price * share[table.column_type], np.inf))
         combined = table.base.add(*wanted)
         found: dict[Pins, float] = {}
         for code in np.flatnonzero(np.isfinite(least)).tolist():
