@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 
 import pytest
 
@@ -17,6 +18,8 @@ from dovetail.model.problem import Budget, Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
+from dovetail.solve.work import Deadline
+from dovetail.solve.write import OUT_OF_TIME
 from dovetail.testing.crowds import crowd
 from dovetail.units.quantity import parse_quantity
 
@@ -43,6 +46,20 @@ def test_a_plan_without_time_breaks_no_rule(seed: int) -> None:
     plan = solve(problem, Budget(), stop=lambda: 1.0)
     assert verify(problem, plan) == ()
     assert plan.cost.lower_bound <= plan.cost.hourly
+
+
+@pytest.mark.parametrize("step", [10, 20, 30, 40, 100])
+def test_a_plan_with_too_little_time_leaves_pods_over_and_breaks_no_rule(step: int) -> None:
+    """Of some pods nobody has thought, others were to be near those that no node could be bought for."""
+    late = 0
+    for seed in range(12):
+        problem = crowd(seed, 150, 40)
+        stop = Deadline(1_000, partial(next, count(0, step)))
+        plan = solve(problem, Budget(100_000), stop=stop)
+        broken = [each for each in verify(problem, plan) if each.rule != "left over"]
+        assert broken == [], seed
+        late += sum(each.reason == OUT_OF_TIME for each in plan.unschedulable)
+    assert late
 
 
 def test_little_is_lost_where_sizes_complement_each_other() -> None:

@@ -148,3 +148,53 @@ def test_a_deadline_tells_the_seconds_that_are_left() -> None:
     moment = 3_000_000_000
     assert work.seconds == 0.0
     assert Work(Budget(work=1_000)).seconds == float("inf")
+
+
+def test_shapes_have_their_turn_as_long_as_nodes_for_them_can_be_bought_and_written_down_in_time() -> None:
+    moment = 0
+    stop = Deadline(100, lambda: moment)
+    work = Work(Budget(10), stop)
+    moment = 20
+    assert work.left  # asks for the first time: encoding took 20
+    over = work.turns()
+    moment = 30
+    assert not over(0.01)  # so few are heard in any case
+    found = {}
+    for moment in (39, 40, 41):  # as long as encoding half of them and finding domains for them is to come
+        found[moment] = over(0.5)
+    assert found == {39: False, 40: False, 41: False}
+    for moment in (54, 56):
+        found[moment] = over(0.5)
+    assert (found[54], found[56]) == (False, True)
+
+
+def test_another_round_is_as_long_as_the_first_in_the_least_time() -> None:
+    moment = 0
+    work = Work(Budget(10), Deadline(100, lambda: moment))
+    moment = 8
+    assert work.left
+    moment = 12
+    work.begun()
+    moment = 48  # most of it went into a better plan: domains took 4, nodes take as long as all before them
+    work.bought()
+    assert work.rounds == pytest.approx((100 - 48 - 0.75 * 8) / (4 + 12))
+    moment = 100
+    assert work.rounds == 0.0
+
+
+def test_time_is_short_where_encoding_took_much_of_it() -> None:
+    found = {}
+    for first in (18, 19):
+        moment = 0
+        work = Work(Budget(10), Deadline(100, lambda: moment))  # noqa: B023 asked in this round only
+        moment = first
+        assert work.left
+        found[first] = work.short
+    assert found == {18: False, 19: True}
+
+
+def test_without_a_clock_there_is_always_time() -> None:
+    work = Work(Budget(0))
+    assert not work.turns()(1.0)
+    assert not work.short
+    assert work.rounds == float("inf")

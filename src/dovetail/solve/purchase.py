@@ -80,7 +80,7 @@ def seats_of(
     for item, bundles in chain.from_iterable(purchase.parts for purchase in bought):
         if tied.isdisjoint(item.kinds):
             continue
-        domain_of = lookup(item.pins)
+        domain_of = lookup(item.place)
         for unit in chain.from_iterable(map(item.units, bundles)):
             forget = partial(assigner.forget, item, (unit.shape, unit.level), 1)
             seats.append(Seat(unit, domain_of, forget))

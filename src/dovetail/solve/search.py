@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from dovetail.solve.assemble import Assembler
 from dovetail.solve.bounds.between.program import small
 from dovetail.solve.bounds.scope import Placement
 from dovetail.solve.case import Answer, Case, sacrifices
 from dovetail.solve.desk import Desk
-from dovetail.solve.explain.event import Explainer
 from dovetail.solve.latecomers import Latecomers
 from dovetail.solve.move import Move, Moved, Mover, berths_of
 from dovetail.solve.openings import Openings, merged
@@ -22,11 +21,13 @@ from dovetail.solve.placing.assign import Assigner
 from dovetail.solve.placing.even import surplus
 from dovetail.solve.placing.items import Assignment, Item, Unit
 from dovetail.solve.placing.policy import Policy, turns
+from dovetail.solve.placing.rations import Rations
 from dovetail.solve.placing.seen import Opened, restart
-from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
+from dovetail.solve.plan import Proof
 from dovetail.solve.purchase import Part, Purchase, seats_of
 from dovetail.solve.standing import Standing
 from dovetail.solve.supply.limits import Limits
+from dovetail.solve.write import Reasons, claims_of, written
 
 _ROUNDS = 8  # further chances for pods that limits left over
 _FEW = 64  # items; with more, a search for a proof in whole numbers has no chance
@@ -57,6 +58,7 @@ class Search:
         self.taken_back = False  # True iff nodes for some pods could not be bought
         self.emptier: list[int] = []  # positions of bought nodes of which pods were taken back
         self.grown = False  # True iff some pods were put on nodes that were bought for others, or the like
+        self.unheard: list[tuple[int, str]] = []  # that there was no time for
         self.worth: dict[int, float] = {}  # of a pod per shape, where a packing found it out
         # Where rules tie pods together, whole nodes prove little.
         self._tied = any(shape.involved for shape in self.world.shapes)
@@ -65,21 +67,42 @@ class Search:
     def run(self) -> Answer:
         assignment, late = self._first_assignment(), False
         for _ in range(_ROUNDS):
+            self.unheard += assignment.unheard
             for row, units in assignment.existing.items():
                 self.existing.setdefault(row, []).extend(units)
             left = self._pack(assignment.items, short=bool(assignment.left))
             waiting = sorted([*assignment.left, *left])
+            self.world.work.bought()
             if not left or (late and self.world.work.late):
                 break
             late = self.world.work.late  # one more chance, then no more
-            assignment = self.assigner.run(waiting)
+            waiting = self._heard(waiting)
+            assignment = self.assigner.run(waiting, self._rations())
         if self.taken_back:
             waiting = sorted([*waiting, *self._even_out()])
-        if waiting and not self.world.work.late:
-            waiting = self._late(waiting)
+        if (waiting or self.unheard) and not self.world.work.late:
+            waiting, self.unheard = self._late(sorted([*waiting, *self.unheard])), []
         openings = Openings(self.world)
         self.bought = openings.kept_out(self.bought)
-        return self._answer(waiting, openings)
+        return self._answer(sorted([*waiting, *self.unheard]), openings)
+
+    def _rations(self) -> Rations | None:
+        """Of pools with limits, where time is short: else buying nodes tells who is refused."""
+        return Rations(self.world, self.limits.remaining) if self.world.work.short else None
+
+    def _heard(self, waiting: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Those of the pods that there is time for, if it is over: all of some shapes, most pods first."""
+        work = self.world.work
+        if not work.late:
+            return waiting
+        pods = Counter(shape for shape, _ in waiting)
+        before = len(self.world.shapes) - len({shape for shape, _ in self.unheard})
+        most = work.rounds * before
+        if most >= len(pods):
+            return waiting
+        some = {shape for shape, _ in pods.most_common(int(most))}
+        self.unheard += [pair for pair in waiting if pair[0] not in some]
+        return [pair for pair in waiting if pair[0] in some]
 
     def move(self, move: Move) -> Moved:
         """The plan that a move makes; what comes of it is told before it is written."""
@@ -116,7 +139,7 @@ class Search:
     def _first_assignment(self) -> Assignment:
         """Domains for all pods, those that nodes for others will open counted in."""
         pods, held = turns(self.world, self.policy)
-        assignment = self.assigner.run(pods)
+        assignment = self.assigner.run(pods, self._rations())
         for _ in range(_FORESEEN):
             fresh = Openings(self.world).foreseen(assignment.items)
             if not fresh:
@@ -124,7 +147,7 @@ class Search:
             self.opened = merged(self.opened, fresh)
             restart(self.world, self.opened, seen=self.policy.seen)
             self.assigner = Assigner(self.world, self.policy)
-            assignment = self.assigner.run(pods)
+            assignment = self.assigner.run(pods, self._rations())
         self.world.work.begun()
         return replace(assignment, left=[*assignment.left, *held])
 
@@ -133,7 +156,8 @@ class Search:
         if not items:
             return []
         self.items += items
-        if self.world.work.left or self.limits.any:  # limits may need opinions of what to leave over
+        work = self.world.work
+        if work.left or (self.limits.any and not work.late):  # limits may need opinions of what to leave over
             self._desk.appraise()
         share = self._spared(items)
         with self.world.work.sparing(share, of_time=max(share, _OTHER if short else 0.0)):
@@ -216,7 +240,7 @@ class Search:
 
     def _answer(self, left: list[tuple[int, str]], openings: Openings, *, named: bool = False) -> Answer:
         world, case = self.world, self._case()
-        claims = self._claims()
+        claims = claims_of(world, self.bought)
         hourly = sum(item.price for item in claims)
         # What rules about several pods prove takes long; first it must be clear who has a place.
         quick = self._tied and bool(self._desk.stranded(pod for _, pod in left))
@@ -225,57 +249,15 @@ class Search:
         stuck = not left or not (world.nodes.nodes or any(self._desk.feasible[at].any() for at, _ in left))
         if better is not None and stuck:
             self.bought, self.existing, self.limits = better.bought, better.existing, better.limits
-            claims = self._claims()
-        plan = self._plan(claims, left, proof)
+            claims = claims_of(world, self.bought)
+        reasons = Reasons(world, self.limits, frozenset(self.unheard))
+        plan = written(world, (claims, self.existing, self.bought), reasons.of(left), proof)
         pods = sum(len(place.pods) for place in case.placed)
         berths = tuple(berths_of(self.existing, self.bought)) if pods <= _FEW_PODS else ()
         surprises = openings.surprises(self.bought)
         if self.policy.seen:
             surprises = merged(surprises, openings.unseen(self.bought, left, named=named))
         return Answer(plan, surprises, case, not quick, berths, tuple(left))
-
-    def _plan(self, claims: tuple[PlannedClaim, ...], left: list[tuple[int, str]], proof: Proof) -> Plan:
-        world, hourly = self.world, sum(item.price for item in claims)
-        explainer = Explainer(world, self.limits)
-        existing = {
-            world.problem.nodes[row].name: tuple(sorted(unit.pod for unit in units))
-            for row, units in self.existing.items()
-        }
-        missed = [explainer.explain(world.shapes[shape], pod) for shape, pod in left]
-        return Plan(
-            claims=claims,
-            existing=dict(sorted(existing.items())),
-            unschedulable=tuple(sorted(missed, key=by_pod)),
-            cost=Cost(hourly, min(hourly, proof.bound)),
-            relaxed=dict(sorted(self._relaxed())),
-            proof=proof,
-            work=world.work.used,
-        )
-
-    def _claims(self) -> tuple[PlannedClaim, ...]:
-        """A claim per node, counted up within its pool."""
-        assembler = Assembler(self.world)
-        counts: dict[int, int] = {}
-        claims = []
-        for purchase in self.bought:
-            number = counts.get(purchase.made.pool, 0)
-            counts[purchase.made.pool] = number + 1
-            claims.append(assembler.claim(purchase, number))
-        return tuple(sorted(claims, key=lambda item: item.name))
-
-    def _relaxed(self) -> list[tuple[str, tuple[str, ...]]]:
-        shapes = self.world.shapes
-        units = [
-            unit
-            for purchase in self.bought
-            for item, bundles in purchase.parts
-            if any(shapes[shape].levels[level].given_up for shape, level in item.kinds)
-            for bundle in bundles
-            for unit in item.units(bundle)
-        ]
-        units += [unit for placed in self.existing.values() for unit in placed]
-        found = [(unit.pod, shapes[unit.shape].levels[unit.level].given_up) for unit in units]
-        return [(pod, given_up) for pod, given_up in found if given_up]
 
     def _case(self) -> Case:
         placements = [
@@ -294,7 +276,3 @@ class Search:
             same=not self.grown and len(self.worth) == len(self.items),
             tied=self._tied or len(self.bought) > MANY_NODES,
         )
-
-
-def by_pod(item: Unschedulable) -> str:
-    return item.pod

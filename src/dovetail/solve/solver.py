@@ -13,9 +13,10 @@ from dovetail.solve.placing.items import Item
 from dovetail.solve.placing.policy import Policy, fuller, others
 from dovetail.solve.plan import Plan, Unschedulable
 from dovetail.solve.rearrange import followed, rearranged
-from dovetail.solve.search import Search, by_pod
+from dovetail.solve.search import Search
 from dovetail.solve.supply.commons import overdrawn
 from dovetail.solve.work import Stop, Work, never
+from dovetail.solve.write import by_pod
 
 _NEAR = 0.001  # gap that is not worth another way to pick domains
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried

@@ -25,6 +25,12 @@ def never() -> bool:
 _END = 3.0
 _AGAIN = 1.5
 _MOST = 0.55  # of the whole time: more is never kept back
+# Where there is no time for all pods, the rest is left over. In the least time, nodes for some and all that
+# comes after them take about so many times as long as encoding and finding domains for them, and writing a
+# plan down so many times as long as encoding.
+_NODES = 1.0
+_WRITING = 0.75
+_SOME = 0.05  # of the shapes: so many get their turn in any case
 
 
 class Deadline:
@@ -40,6 +46,7 @@ class Deadline:
         self._whole = max(0, instant - self._begun)
         self._kept = 0.0
         self._first = self._placing = 0.0  # what encoding took, and finding domains for all pods
+        self._round = 0.0  # what it took to find domains and nodes
         self._asked = self._judged = False
 
     def __call__(self) -> float:
@@ -57,6 +64,37 @@ class Deadline:
             self()
             self._placing = self._now() - self._begun - self._first
             self._keep(self._kept + _AGAIN * self._placing)
+
+    def turns(self) -> Callable[[float], bool]:
+        """For one go at finding domains: asked with the share of the shapes that had their turn, whether
+        another one's would make the plan late."""
+        begun = self._now()
+
+        def over(done: float) -> bool:
+            if done < _SOME:
+                return False
+            now = self._now()
+            rest = _NODES * (done * self._first + now - begun)
+            return now - self._begun + rest > self._whole
+
+        return over
+
+    def bought(self) -> None:
+        """Nodes for the first time: what it took tells how long another round takes in the least time."""
+        if not self._round:
+            least = self._placing + _NODES * (self._first + self._placing)
+            self._round = min(self._now() - self._begun - self._first, least)
+
+    @property
+    def short(self) -> bool:
+        """True iff no more than the least that a plan takes will be done, as far as encoding tells."""
+        return _END * self._first >= _MOST * self._whole
+
+    @property
+    def rounds(self) -> float:
+        """How many rounds as long as the first there is time for."""
+        rest = self._whole - _WRITING * self._first - (self._now() - self._begun)
+        return max(0.0, rest / self._round) if self._round else 0.0
 
     def _keep(self, much: float) -> None:
         self._kept = min(much, _MOST * self._whole)
@@ -132,6 +170,25 @@ class Work:
         """To be told once the pods have their domains: a clock learns from it how long the end will take."""
         if isinstance(self._stop, Deadline):
             self._stop.judge()
+
+    def turns(self) -> Callable[[float], bool]:
+        """See Deadline; without a clock there is always time."""
+        return self._stop.turns() if isinstance(self._stop, Deadline) else lambda _: False
+
+    def bought(self) -> None:
+        """To be told once nodes were bought."""
+        if isinstance(self._stop, Deadline):
+            self._stop.bought()
+
+    @property
+    def short(self) -> bool:
+        """True iff a clock leaves no time for more than a plan needs, whether or not it is over yet."""
+        return self.late or (isinstance(self._stop, Deadline) and self._stop.short)
+
+    @property
+    def rounds(self) -> float:
+        """How many further rounds as long as the first there is time for, infinite without a clock."""
+        return self._stop.rounds if isinstance(self._stop, Deadline) else float("inf")
 
     @property
     def rest(self) -> int:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import AFFINITY, DomainOf
@@ -19,10 +18,12 @@ from dovetail.solve.placing.hosts import Hosts
 from dovetail.solve.placing.items import Assignment, Item, Unit
 from dovetail.solve.placing.judge import Judge, Stance
 from dovetail.solve.placing.policy import Policy
+from dovetail.solve.placing.rations import Rations
 from dovetail.solve.placing.slots import Slot, share_out
 from dovetail.solve.placing.survey import Stage, Survey
 from dovetail.solve.supply.world import Pins, World, lookup
 
+_Waiting = tuple[Shape, list[str]]
 _ItemKey = tuple[int, int, Requirements, Pins, tuple[int, ...]]
 
 
@@ -38,27 +39,38 @@ class Assigner:
         self._hosts = Hosts(world, self.judge, policy)
         self._items: dict[_ItemKey, Item] = {}
         self._existing: dict[int, list[Unit]] = {}
+        self._rations: Rations | None = None
 
-    def run(self, pods: Iterable[tuple[int, str]]) -> Assignment:
+    def run(self, pods: Iterable[tuple[int, str]], rations: Rations | None = None) -> Assignment:
         """Place (shape, pod) pairs; those that fail are tried again while others make progress."""
         self._items, self._existing = {}, {}
+        self._rations, self.judge.full = rations, rations.full if rations else set()
         waiting = self._in_order(pods)
-        while waiting:
+        unheard: list[_Waiting] = []
+        while waiting and not unheard:
             before = sum(len(names) for _, names in waiting)
-            failed = [(shape, names) for shape, names in waiting if not self._place_all(shape, names)]
-            stuck = sum(len(names) for _, names in failed) == before
-            waiting = failed
-            if stuck or not self.world.work.left or all(not shape.involved for shape, _ in failed):
+            waiting, unheard = self._in_turn(waiting)
+            stuck = sum(len(names) for _, names in waiting) == before
+            if stuck or not self.world.work.left or all(not shape.involved for shape, _ in waiting):
                 break
         items = [*self._items.values(), *self._hosts.items()]
-        left = [(shape.index, name) for shape, names in waiting for name in names]
-        return Assignment(self._existing, items, left)
+        return Assignment(self._existing, items, _pairs(waiting), _pairs(unheard))
+
+    def _in_turn(self, waiting: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
+        """Place what can be; those with pods that fail, and those that there is no time for."""
+        over = self.world.work.turns()
+        failed: list[_Waiting] = []
+        for number, (shape, names) in enumerate(waiting):
+            if over(number / len(waiting)):
+                return failed, waiting[number:]
+            if not self._place_all(shape, names):
+                failed.append((shape, names))
+        return failed, []
 
     def forget(self, item: Item, kind: tuple[int, int], number: int) -> None:
         """Take so many pods of one kind out of the counters: no node could be bought for them."""
         ground = self.judge.ground(item.pools, item.wanted, item.pins)
-        host = ((HOSTNAME, item.host),) if item.host else ()
-        domain_of = lookup((*item.pins, *host))
+        domain_of = lookup(item.place)
         self.judge.count(self.world.shapes[kind[0]], kind[1], domain_of, -number, ground)
 
     def seat(self, row: int, unit: Unit) -> Seat:
@@ -67,7 +79,7 @@ class Assigner:
         shape = self.world.shapes[unit.shape]
         return Seat(unit, domain_of, lambda: self.judge.count(shape, unit.level, domain_of, -1, ground))
 
-    def _in_order(self, pods: Iterable[tuple[int, str]]) -> list[tuple[Shape, list[str]]]:
+    def _in_order(self, pods: Iterable[tuple[int, str]]) -> list[_Waiting]:
         """Shapes that others want to be near first, then those with rules, then the rest; large first."""
         by_shape: dict[int, list[str]] = {}
         for shape, name in pods:
@@ -194,9 +206,15 @@ class Assigner:
             self._items[key] = item
             self._used.add(slot.pins)
         item.bundles += zip(names)
+        if self._rations:
+            self._rations.take(slot.pools, shape.vector, len(names))
         if shape.involved:
             ground = self.judge.ground(slot.pools, slot.wanted, slot.pins)
             self.judge.count(shape, slot.level, lookup(slot.pins), len(names), ground)
 
     def _node_domain(self, row: int) -> DomainOf:
         return lambda key: self.world.nodes.domain(row, key)
+
+
+def _pairs(waiting: list[_Waiting]) -> list[tuple[int, str]]:
+    return [(shape.index, name) for shape, names in waiting for name in names]

@@ -57,14 +57,15 @@ def _broken(group: Group, domain: str) -> bool:
 def binding(groups: Sequence[Group], shape: Shape, level: int) -> tuple[int, ...]:
     """The rules that may take pods of a shape back: those that they own; of spreads, those that count them.
 
-    On one host, pods that are to be near each other are bought for together, or not at all. There is a host
-    without pods while one more node may be bought.
+    There is a host without pods while one more node may be bought, so that spreads over hosts hold.
     """
     return tuple(
         index
         for index in shape.levels[level].owned
-        if (groups[index].id.key != HOSTNAME or groups[index].closed)
-        and (
-            groups[index].id.kind == AFFINITY or (groups[index].id.kind == SPREAD and index in shape.matching)
+        if groups[index].id.kind == AFFINITY
+        or (
+            groups[index].id.kind == SPREAD
+            and index in shape.matching
+            and (groups[index].id.key != HOSTNAME or groups[index].closed)
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.supply.encode import Amounts
@@ -35,6 +36,11 @@ class Item:
     ports: tuple[HostPort, ...] = ()
     host: str = ""  # the name by which its pods are counted on a host of their own; '' if they are not
 
+    @property
+    def place(self) -> Pins:
+        """By which labels its pods are counted: its pins, and the host's name if they are on one."""
+        return (*self.pins, (HOSTNAME, self.host)) if self.host else self.pins
+
     def units(self, bundle: tuple[str, ...]) -> list[Unit]:
         """The pods of one of the bundles."""
         return [Unit(shape, level, pod) for (shape, level), pod in zip(self.kinds, bundle, strict=True)]
@@ -47,3 +53,4 @@ class Assignment:
     existing: dict[int, list[Unit]] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
     left: list[tuple[int, str]] = field(default_factory=list)  # (shape, pod)
+    unheard: list[tuple[int, str]] = field(default_factory=list)  # those that there was no time for

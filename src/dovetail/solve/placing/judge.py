@@ -42,6 +42,7 @@ class Judge:
 
     def __init__(self, world: World) -> None:
         self.closed: set[tuple[int, int]] = set()  # (shape, pool) that turned out not to work
+        self.full: set[int] = set()  # pools that are asked for more than they may buy
         self._world = world
         self._groups = world.topology.groups
         self._near = frozenset(
@@ -68,9 +69,12 @@ class Judge:
         tiers = self._open.get(memo)
         if tiers is None:
             tiers = self._open[memo] = self._suiting(shape, shape.levels[number].rules, wanted)
-        if not self.closed:
+        if not self.closed and not self.full:
             return tiers
-        left = [tuple([pool for pool in tier if (shape.index, pool) not in self.closed]) for tier in tiers]
+        left = [
+            tuple([pool for pool in tier if pool not in self.full and (shape.index, pool) not in self.closed])
+            for tier in tiers
+        ]
         return [tier for tier in left if tier]
 
     def _suiting(self, shape: Shape, rules: Rules, wanted: Requirements) -> list[tuple[int, ...]]:

@@ -1,0 +1,56 @@
+"""What pools' limits leave room for, told before nodes are bought."""
+
+from __future__ import annotations
+
+import pytest
+
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.placing.rations import Rations
+from dovetail.solve.solver import solve
+from dovetail.solve.supply.world import World
+from dovetail.solve.verify import verify
+from dovetail.solve.work import Work
+from dovetail.testing.problems import Document, instance_types, pod, pool, scenario
+from dovetail.testing.scenarios import to_problem
+
+
+def _problem(limits: Document) -> Problem:
+    """Thirty pods of one core; the better pool comes first and is limited."""
+    pods = [pod(f"p{number:02}", "web", (1000, 512), {}) for number in range(30)]
+    pools = [pool("better", weight=20, limits=limits), pool("general")]
+    return to_problem(scenario(pods, pools, instance_types()))
+
+
+@pytest.mark.parametrize(
+    ("limits", "pods"),
+    [
+        ({"cpu": "10"}, 10),
+        ({"nodes": "2"}, 14),  # the largest node keeps a little of its eight cores
+        ({"nodes": "2", "cpu": "10"}, 10),
+        ({"memory": "2Gi"}, 4),
+    ],
+)
+def test_a_pool_is_full_with_more_than_its_limits_can_hold(limits: Document, pods: int) -> None:
+    world = World(_problem(limits), Work(Budget(0)))
+    rations = Rations(world, {0: dict(world.tables[0].pool.limits or {})})
+    vector = world.shapes[0].vector
+    rations.take((0,), vector, pods)
+    assert not rations.full
+    rations.take((0,), vector, 2)
+    assert rations.full == {0}
+
+
+def test_pools_of_which_one_has_no_limits_are_never_full() -> None:
+    world = World(_problem({"cpu": "10"}), Work(Budget(0)))
+    rations = Rations(world, {0: {"cpu": 10_000}})
+    rations.take((0, 1), world.shapes[0].vector, 1_000)
+    assert not rations.full
+
+
+@pytest.mark.parametrize("limits", [{"cpu": "10"}, {"nodes": "2"}, {"memory": "20Gi"}])
+def test_without_time_the_better_pool_is_used_and_nobody_left_out(limits: Document) -> None:
+    problem = _problem(limits)
+    plan = solve(problem, Budget(), stop=lambda: 1.0)
+    assert not plan.unschedulable
+    assert {claim.pool for claim in plan.claims} == {"better", "general"}
+    assert verify(problem, plan) == ()

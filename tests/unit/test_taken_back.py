@@ -1,0 +1,33 @@
+"""Pods that are taken back because others, whom a rule of theirs is about, turned out to have no place."""
+
+from __future__ import annotations
+
+import pytest
+
+from dovetail.model.problem import Budget
+from dovetail.solve.packing.bins import Bin
+from dovetail.solve.placing.assign import Assigner
+from dovetail.solve.placing.even import surplus
+from dovetail.solve.placing.policy import Policy
+from dovetail.solve.purchase import Purchase, seats_of
+from dovetail.solve.supply.world import World
+from dovetail.solve.work import Work
+from dovetail.testing.problems import instance_types, pod, pool, rules, scenario
+from dovetail.testing.scenarios import to_problem
+
+
+@pytest.mark.parametrize("rule", ["on the host of another app", "in the zone of another app"])
+@pytest.mark.parametrize("gone", [True, False])
+def test_nobody_stays_without_the_pod_that_it_has_to_be_near(rule: str, gone: bool) -> None:
+    near = rules("db", "web")[rule]
+    pods = [pod("web", "web", (1000, 512), {}), pod("db", "db", (500, 512), near)]
+    world = World(to_problem(scenario(pods, [pool("general")], instance_types())), Work(Budget(0)))
+    assigner = Assigner(world, Policy())
+    items = assigner.run((shape.index, key) for shape in world.shapes for key in shape.pods).items
+    made = Bin(0, (), items[0].wanted, items[0].vector, (), 0, 0)
+    seats = seats_of(assigner, {}, [Purchase(made, tuple((item, item.bundles) for item in items))])
+    if gone:
+        web = next(item for item in items if (0, 0) in item.kinds)
+        assigner.forget(web, (0, 0), 1)
+    taken = surplus(world.topology.groups, world.shapes, seats)
+    assert taken == ({"default/db"} if gone else set())
