@@ -18,6 +18,7 @@ from dovetail.controllers.provisioning.repeat import Leftover, same_question
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Options, Problem
+from dovetail.solve.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.solve.solver import solve
 
 REFERENCE = {"group": "example.com", "kind": "NodeClass", "name": "default"}
@@ -191,3 +192,11 @@ def test_a_plan_that_finds_room_on_nodes_that_are_there_is_recalled() -> None:
     memory.keep(asked, placing)
     assert memory.recall(asked) is placing
     assert memory.recall(ask()) is None
+
+
+def test_a_plan_that_there_was_no_time_for_is_made_again() -> None:
+    problem = ask()
+    leftover = Leftover()
+    left = Unschedulable("default/waiting", OUT_OF_TIME, {"default": OUT_OF_TIME})
+    leftover.keep(problem, Plan(unschedulable=(left,)))
+    assert leftover.recall(problem) is None

@@ -38,6 +38,10 @@ class PlannedClaim:
         return self.price - self.volumes - self.surcharge
 
 
+# The reason of a pod that nobody has looked at: one more plan may well have a place for it.
+OUT_OF_TIME = "the time for the plan was over before it was this pod's turn"
+
+
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
     """A pod that is left over, and the first rule that fails per pool."""

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dovetail.solve.assemble import Assembler
 from dovetail.solve.explain.event import Explainer
 from dovetail.solve.placing.items import Unit
-from dovetail.solve.plan import Cost, Plan, PlannedClaim, Proof, Unschedulable
+from dovetail.solve.plan import OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.purchase import Purchase
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import World
-
-OUT_OF_TIME = "the time for the plan was over before it was this pod's turn"
 
 
 class Reasons:
@@ -22,6 +20,7 @@ class Reasons:
         self._shapes = world.shapes
         self._explainer = Explainer(world, limits)
         self._unheard = unheard
+        self._pools = {table.pool.name: OUT_OF_TIME for table in world.tables}
 
     def of(self, left: Iterable[tuple[int, str]]) -> tuple[Unschedulable, ...]:
         """The pods of these pairs with their reasons."""
@@ -29,7 +28,7 @@ class Reasons:
 
     def _one(self, pair: tuple[int, str]) -> Unschedulable:
         if pair in self._unheard:
-            return Unschedulable(pair[1], OUT_OF_TIME)
+            return Unschedulable(pair[1], OUT_OF_TIME, self._pools)
         return self._explainer.explain(self._shapes[pair[0]], pair[1])
 
 

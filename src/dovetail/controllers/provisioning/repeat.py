@@ -17,7 +17,7 @@ from dovetail.api.core import Pod
 from dovetail.api.meta import Meta
 from dovetail.api.workloads import DaemonSet
 from dovetail.model.problem import ExistingNode, Problem
-from dovetail.solve.plan import Plan
+from dovetail.solve.plan import OUT_OF_TIME, Plan
 
 _Templated = TypeVar("_Templated", Pod, DaemonSet)
 
@@ -35,8 +35,12 @@ class Leftover:
         return None
 
     def keep(self, problem: Problem, plan: Plan) -> None:
-        """Remember a plan that was made; one that buys changes the cluster and is forgotten."""
-        self._last = None if plan.claims else (problem, plan)
+        """Remember a plan that was made; one that buys changes the cluster and is forgotten.
+
+        So is one that there was no time for: the next may have a place for pods that nobody has looked at.
+        """
+        hurried = any(item.reason == OUT_OF_TIME for item in plan.unschedulable)
+        self._last = None if plan.claims or hurried else (problem, plan)
 
 
 def same_question(one: Problem, other: Problem) -> bool:

@@ -11,17 +11,20 @@ from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import add, fits
 from dovetail.model.taints import untolerated
 from dovetail.model.volumes import ignored_reason
-from dovetail.solve.plan import Plan
+from dovetail.solve.plan import OUT_OF_TIME, Plan
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue, runs_on
 
 
 def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:
-    """Cases beyond doubt only: pods without ties or volumes, pools without limits or minValues."""
+    """Cases beyond doubt only: pods without ties or volumes, pools without limits or minValues.
+
+    That there was no time for a pod is a reason.
+    """
     known = catalogue.problem.commons
     free = [pool for pool in catalogue.problem.pools if _unbounded(pool) and not _drawing(pool, known)]
     for item in plan.unschedulable:
-        for pool in free:
+        for pool in free if item.reason != OUT_OF_TIME else ():
             name = _possible_alone(catalogue, item.pod, pool)
             if name:
                 yield Violation("left over", item.pod, f"would run alone on {name} of pool {pool.name}")
