@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -148,3 +149,26 @@ def test_a_subnet_with_few_addresses_gets_few_nodes(
     assert refused(world) == []
     assert zones(world).count(SCARCE) == nodes
     assert len(zones(world)) == 8
+
+
+def test_what_is_left_of_each_subnet_is_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a zone has two: whoever adds addresses wants to know where."""
+    first = USUAL.subnets[0]
+    second = replace(first, id="subnet-second", free_addresses=7)
+    on(monkeypatch, replace(USUAL, subnets=(*few_addresses(40).subnets, second)))
+
+    async def script(world: Operated) -> None:
+        wanted = rather_in(SCARCE)
+        await bought(
+            world, node_class(), pool(), *(pod(f"web-{number}", "3", **wanted) for number in range(8))
+        )
+        told = b"".join(await world.operator.figures.text()).decode()
+        room = dict(re.findall(r'^dovetail_launch_room\{of="(addresses[^"]+)"\} (\d+)$', told, re.MULTILINE))
+        assert zones(world).count(SCARCE) == 8
+        pair = (first.id, second.id)
+        free = world.aws.ec2.free_addresses
+        assert all(room[f"addresses of {one}"] == str(free(one)) for one in pair)
+        assert room[f"addresses in {SCARCE} ({', '.join(sorted(pair))})"] == str(sum(map(free, pair))) == "39"
+        assert all(f'dovetail_launch_room_lasts_seconds{{of="addresses of {one}"}}' in told for one in pair)
+
+    play(script)

@@ -106,6 +106,9 @@ class Commons:
             known = [max(0, each) // one.each * one.each for each in free if each is not None]
             if len(known) == len(free):
                 found[one.name] = sum(known)
+            # No launch draws on one subnet of several, but whoever adds addresses wants to know where.
+            rests = zip(one.subnets, free, strict=True)
+            found |= {f"addresses of {subnet}": max(0, rest) for subnet, rest in rests if rest is not None}
         return found
 
     def reachable(self, types: Iterable[InstanceType], claim: NodeClaim) -> tuple[InstanceType, ...]:
