@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from operated import START, Operated, play, pod, pool
@@ -11,8 +12,13 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.cloud.twin import Limit
+from dovetail.model.problem import Problem
+from dovetail.runtime.operator import Ports
+from dovetail.runtime.planning.inline import InlinePlanner
+from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.solve.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.testing.manifests import node_class
 
 
@@ -163,3 +169,40 @@ def test_a_mistyped_tag_is_named() -> None:
     assert ready is not None
     assert ready.status == "False"
     assert world.records("claim.created") == []
+
+
+class Hurried(InlinePlanner):
+    """Has time for one pod and one more with every plan."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.asked: list[int] = []
+
+    async def plan(self, problem: Problem, deadline: int) -> Plan:
+        self.asked.append(len(problem.pods))
+        some, rest = problem.pods[: len(self.asked)], problem.pods[len(self.asked) :]
+        plan = await super().plan(replace(problem, pods=some), deadline)
+        unheard = tuple(Unschedulable(pod.key, OUT_OF_TIME, {}) for pod in rest)
+        return replace(plan, unschedulable=(*plan.unschedulable, *unheard))
+
+
+def test_pods_that_a_plan_had_no_time_for_are_planned_at_once_and_not_told() -> None:
+    planners: list[Hurried] = []
+
+    class InAHurry(Operated):
+        def ports(self) -> Ports:
+            planners.append(Hurried(self.clock))
+            return replace(super().ports(), planner=planners[0])
+
+    async def main(clock: VirtualClock) -> Operated:
+        world = InAHurry(clock)
+        world.start()
+        world.create(node_class(), pool(), *(pod(f"web-{number}") for number in range(6)))
+        await clock.sleep(9 * SECOND)
+        assert planners[0].asked == [6, 5, 3]
+        await clock.sleep(2 * MINUTE)
+        return world
+
+    world = run_virtual(main, start=START)
+    assert len({record["pod"] for record in world.records("pod.bound")}) == 6
+    assert not [text for text in world.messages("FailedScheduling") if OUT_OF_TIME in text]

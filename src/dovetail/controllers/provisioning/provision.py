@@ -24,7 +24,7 @@ from dovetail.controllers.provisioning.remarks import Remarks
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.tell import failed, nominate
 from dovetail.model.problem import Options, Pool, Problem
-from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.plan import OUT_OF_TIME, Plan, PlannedClaim
 
 NO_TYPES_TTL = MINUTE
 # Conditions of a node class that tell what its selectors did not find.
@@ -166,7 +166,11 @@ class Provisioner:
         finally:
             if bought:
                 self._remember(problem, plan, snapshot, bought)
+        uids = {pod.key: pod.metadata.uid for pod in problem.pods}
         for left in plan.unschedulable:
+            if left.reason == OUT_OF_TIME:
+                self._batcher.trigger(uids[left.pod])  # nobody has looked at it yet: plan again
+                continue
             # Without any pool that took part, what keeps the pools from it is the reason.
             reason = left.reason if left.pools else left.reason + self._unready()
             await failed(self._context, left.pod, reason)

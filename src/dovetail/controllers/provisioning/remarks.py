@@ -8,7 +8,7 @@ from dovetail.api.core import Pod
 from dovetail.base.eventlog import EventLog
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.resources import Resources
-from dovetail.solve.plan import Plan
+from dovetail.solve.plan import OUT_OF_TIME, Plan
 
 _NODES = "nodes"
 
@@ -53,8 +53,9 @@ class Remarks:
         waited = {name: pods for name, pods in sorted(plan.existing.items()) if name in coming and pods}
         if waited:
             self._log.record("pods.awaited", nodes=list(waited), pods=sum(map(len, waited.values())))
-        # Without any pool that is the whole story.
-        left = {item.pod: item.reason for item in plan.unschedulable} if problem.pools else {}
+        # Without any pool that is the whole story; what there was no time for comes with the next plan.
+        judged = [item for item in plan.unschedulable if item.reason != OUT_OF_TIME]
+        left = {item.pod: item.reason for item in judged} if problem.pools else {}
         for pod, reason in self._news("pod.unplaced", left):
             self._log.record("pod.unplaced", pod=pod, message=reason)
 
