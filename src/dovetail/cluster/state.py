@@ -63,6 +63,7 @@ class State:
         self.watch_synced = watch_synced
         self.kinds = watched(node_class_kinds, spreading=bool(default_constraints))
         self._constraints = default_constraints
+        self._spreads: tuple[int, DefaultSpreads] | None = None  # as of a revision
         self.node_class_kinds = node_class_kinds
         self.revision = 0
         self._client = client
@@ -149,12 +150,15 @@ class State:
         """What the cluster's scheduler gives to pods without spread constraints."""
         if not self._constraints:
             return DefaultSpreads()
+        if self._spreads is not None and self._spreads[0] == self.revision:
+            return self._spreads[1]
         owners: tuple[Owner, ...] = (
             *self.all(ReplicationController),
             *self.all(workloads.ReplicaSet),
             *self.all(workloads.StatefulSet),
         )
-        return DefaultSpreads(self._constraints, self.all(Service), owners)
+        self._spreads = self.revision, DefaultSpreads(self._constraints, self.all(Service), owners)
+        return self._spreads[1]
 
     # Nominations and marks ----------------------------------------------------------------------------
 

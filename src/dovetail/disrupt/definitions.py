@@ -13,7 +13,6 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.disrupt.confirmation import token
-from dovetail.units.timestamp import parse_rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +29,9 @@ class Definitions:
         """
         if _ending(self.claims):
             return True
-        if not any(owner.kind == NodePool.KIND for owner in claim.metadata.owner_references):
+        if not _ending(self.pools) and _made(self.pools) <= _made(claim):
             return False
-        return _ending(self.pools) or _made(self.pools) > _made(claim)
+        return any(owner.kind == NodePool.KIND for owner in claim.metadata.owner_references)
 
     def told(self) -> str:
         """What became of which definition, where one takes claims."""
@@ -52,5 +51,6 @@ def _ending(found: CustomResourceDefinition | None) -> bool:
     return found is None or found.deleting
 
 
-def _made(found: Object | None) -> int:
-    return parse_rfc3339(found.metadata.creation_timestamp) if found is not None else 0
+def _made(found: Object | None) -> str:
+    """API servers write all instants alike, so that their texts are in order of time."""
+    return found.metadata.creation_timestamp if found is not None else ""
