@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dovetail.model.problem import Problem
 from dovetail.solve.explain.cost import CostStory, comparison, cost_story
 from dovetail.solve.explain.node import node_story
+from dovetail.solve.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import to_problem
 
@@ -58,7 +61,7 @@ def apart(app: str) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def story(pending: list[dict[str, Any]], *requirements: dict[str, Any], **more: Any) -> CostStory:
+def asked(pending: list[dict[str, Any]], *requirements: dict[str, Any], **more: Any) -> Problem:
     reference = {"group": "example.com", "kind": "Class", "name": "any"}
     spec: dict[str, Any] = {"nodeClassRef": reference, "requirements": list(requirements)}
     scenario = {
@@ -72,7 +75,11 @@ def story(pending: list[dict[str, Any]], *requirements: dict[str, Any], **more: 
         "pods": pending,
         **more,
     }
-    problem = to_problem(scenario)
+    return to_problem(scenario)
+
+
+def story(pending: list[dict[str, Any]], *requirements: dict[str, Any], **more: Any) -> CostStory:
+    problem = asked(pending, *requirements, **more)
     return cost_story(comparison(problem, solve(problem), solve), 20, solve, lambda _: None)
 
 
@@ -123,6 +130,24 @@ def test_pods_that_are_left_over_are_not_part_of_the_comparison() -> None:
     found = story(pods("web", 2, nodeSelector={"no": "such"}) + pods("api", 4), ON_DEMAND, AMD64)
     assert found.base.plan.cost.hourly == 160_000_000
     assert {item.rule.who for item in found.prices} == {"NodePool np"}
+
+
+def test_a_hurried_plan_may_leave_over_others_than_the_one_before() -> None:
+    """All plans that are compared place the same pods, whichever these are in the end."""
+    hurried = iter((3,))  # the next plan has time for three pods of four
+
+    def in_a_hurry(problem: Problem) -> Plan:
+        most = next(hurried, len(problem.pods))
+        plan = solve(replace(problem, pods=problem.pods[:most]))
+        late = tuple(Unschedulable(pod.key, OUT_OF_TIME, {}) for pod in problem.pods[most:])
+        return replace(plan, unschedulable=(*plan.unschedulable, *late))
+
+    problem = asked(pods("web", 5), ON_DEMAND, AMD64)
+    left = tuple(Unschedulable(pod.key, OUT_OF_TIME, {}) for pod in problem.pods[4:])
+    found = comparison(problem, Plan(unschedulable=left), in_a_hurry)
+    assert not found.plan.unschedulable
+    assert len(found.problem.pods) == 3
+    assert all(0 <= item.least <= item.most for item in cost_story(found, 20, solve, lambda _: None).prices)
 
 
 def test_rules_that_keep_nothing_out_are_not_tried() -> None:

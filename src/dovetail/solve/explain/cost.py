@@ -34,9 +34,11 @@ class Comparison:
 
 
 def comparison(problem: Problem, plan: Plan, solve: Solve) -> Comparison:
-    """Pods that are left over are taken out, so that all plans place the same pods."""
-    left = {item.pod for item in plan.unschedulable}
-    if left:
+    """Pods that are left over are taken out, so that all plans place the same pods.
+
+    A plan in a hurry may leave others over than the one before did.
+    """
+    while left := {item.pod for item in plan.unschedulable}:
         problem = replace(problem, pods=tuple(pod for pod in problem.pods if pod.key not in left))
         plan = solve(problem)
     return Comparison(problem, plan, rules_of(problem, plan))
