@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from dovetail.cli import question
 from dovetail.cli.main import run
+from dovetail.solve.work import never
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
 BASE = ["-f", str(EXAMPLE), "--region", "ap-northeast-2", "--deadline", "50ms"]
@@ -88,6 +90,12 @@ metadata: {name: done}
 spec: {nodeName: old, containers: [{name: c}]}
 status: {phase: Succeeded}
 """
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline is counted work alone: a busy machine changes no plan."""
+    monkeypatch.setattr(question, "Deadline", lambda *_: never)
 
 
 def explained(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
