@@ -93,20 +93,19 @@ class Budgets:
 
     def __init__(self, pdbs: Iterable[PodDisruptionBudget]) -> None:
         self._by_namespace: dict[str, list[tuple[Selector, PodDisruptionBudget]]] = {}
-        # By the id of a pod that was asked about; holding the pod keeps its id from others.
-        self._of: dict[int, tuple[Pod, tuple[PodDisruptionBudget, ...]]] = {}
         for budget in pdbs:
             entry = (Selector.read(budget.spec.selector), budget)
             self._by_namespace.setdefault(budget.metadata.namespace, []).append(entry)
+        # A cluster's budgets may stay the same for days: what is remembered of its pods has to have an end.
+        self._known = by_identity(8192)(self._selecting)
 
     def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """Those that select the pod."""
-        known = self._of.get(id(pod))
-        if known is None:
-            entries = self._by_namespace.get(pod.metadata.namespace, ())
-            found = tuple(budget for selector, budget in entries if selector.matches(pod.metadata.labels))
-            known = self._of[id(pod)] = (pod, found)
-        return known[1]
+        return self._known(pod)
+
+    def _selecting(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        entries = self._by_namespace.get(pod.metadata.namespace, ())
+        return tuple(budget for selector, budget in entries if selector.matches(pod.metadata.labels))
 
     def block_fully(self, pod: Pod) -> bool:
         """True iff one of them can never allow the pod's eviction, whatever the pods do."""
