@@ -13,9 +13,9 @@ from dovetail.cluster.nodes import Machine
 from dovetail.cluster.problem import build
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
-from dovetail.disrupt.pods import DISRUPTED, budgets_among, unbound
+from dovetail.controllers.provisioning.trigger import disrupted
+from dovetail.disrupt.pods import budgets_among, unbound
 from dovetail.model.problem import ExistingNode, Options, Problem
-from dovetail.model.taints import same_taint
 from dovetail.model.volumes import VolumeIndex
 
 
@@ -65,8 +65,7 @@ class Intake:
         """True iff a guard keeps the machine as it is; one that lost its claim goes once it is tainted."""
         if machine.claim is not None:
             return self._context.brakes.keeps(machine.claim)
-        taints = machine.node.spec.taints if machine.node is not None else ()
-        return not any(same_taint(taint, DISRUPTED) for taint in taints)
+        return machine.node is not None and not disrupted(machine.node)
 
     def problem(
         self, pods: tuple[Pod, ...], places: Mapping[str, str], leaving: frozenset[str] = frozenset()

@@ -12,8 +12,8 @@ _MOST = 300  # cells; so many lots are not merged
 _STEP = 1.01  # ratio of amounts within a cell, at first
 _WIDER = 1.5  # power by which that ratio grows while there are too many cells
 _NEAR = 1.15  # ratio of amounts that are near-equal; merging what is further apart wastes a lot of room,
-_LARGE = 2**62
 _FAR_APART = 720  # so that it is done only where there are more lots than this
+_LARGE = 2**62  # numbers of rows stay below it
 
 
 class Cells:
