@@ -1,8 +1,9 @@
 """Offerings of a type: one per zone and capacity type, with a price.
 
-On-demand prices are published ones. Spot prices are not part of the catalogue's sources, so they are
-estimated: the on-demand price less a discount that depends on the family and the zone alone. The discount is
-drawn once, from a stream keyed by the two, within the range in which discounts of that category usually lie;
+On-demand prices are published ones or derived from them. Spot prices are not part of the catalogue's
+sources, so they are estimated: the on-demand price less a discount that depends on the family and the zone
+alone. The discount is drawn once, from a stream keyed by the two, within the range in which discounts of
+that category usually lie;
 it is the same in every process and changes only with the table below.
 """
 

@@ -126,10 +126,10 @@ def _cost_note(summary: Summary) -> str:
     cost = summary.cost
     volumes = f" ${cost.volumes:.2f} of ${cost.total:.2f} are for volumes." if cost.volumes else ""
     if not cost.estimated:
-        return f"All prices are published on-demand prices.{volumes}"
+        return f"All prices are published on-demand prices or derived from them.{volumes}"
     return (
         f"${cost.estimated:.2f} of ${cost.total:.2f} rest on spot prices, which are estimates; "
-        f"on-demand prices are published ones.{volumes}"
+        f"on-demand prices are published ones, or derived from them.{volumes}"
     )
 
 
