@@ -13,6 +13,7 @@ from dovetail.solve.packing.join import joined
 from dovetail.solve.packing.lots import Lots, lots
 from dovetail.solve.packing.pack import Packer, Packing, rank
 from dovetail.solve.packing.refine import Refined, refine
+from dovetail.solve.packing.regroup import regrouped
 from dovetail.solve.packing.settle import settled
 from dovetail.solve.placing.items import Item
 from dovetail.solve.supply.columns import Columns, Floats
@@ -50,7 +51,7 @@ def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> 
         refinable = world.work.left and len(packer.items) <= _MANY
         if refinable and seeds[0].price > least * _GOOD:
             refined = refine(packer, seeds[0], start)
-            bound = 0.0 if packer.visitors else max(least, refined.cost)
+            bound = refined.cost if packer.visitors else max(least, refined.cost)
         packing, limits = _improved(packer, start, (refined, seeds), bound)
     worth = _worth(merged, items, refined.worth) if refined.worth.any() else {}
     return Choice(_split(merged, packing), limits, worth, refined.told)
@@ -90,12 +91,12 @@ def _improved(
         tastes = [refined.worth if refined.worth.any() else by_duals, by_duals]
         improver, enough = Improver(packer, start), work.after(_SHARE)
         for number, each in enumerate((best, *seeds)):
-            # Column generation knows neither limits nor visitors.
-            near = best.price <= bound * _GOOD and not (packer.visitors or best.left.any())
+            near = best.price <= bound * _GOOD and not best.left.any()  # column generation knows no limits
             if near or not work.left or (number and work.used > enough):
                 break
             better, _ = improver.run(each, tastes[number % len(tastes)], bound)
             best = min(best, settled(packer, better, start), key=rank)
+        best = regrouped(packer, best, start, tastes[0], bound)
     best = joined(packer, best, start)
     return best, _left(start, best)
 

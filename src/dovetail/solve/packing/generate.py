@@ -198,7 +198,7 @@ class Generator:
 
     def _buy(self, counts: Amounts, number: int, rest: Amounts, bought: list[Purchase]) -> Amounts:
         held = counts > 0
-        column = int(self._goods.cheapest(counts[None])[0])
+        column = int(self._goods.cheapest(counts[None], owned=True)[0])
         if column < 0 or not held.any():
             return rest
         number = min(number, int(np.min(rest[held] // counts[held])))

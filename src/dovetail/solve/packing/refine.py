@@ -39,21 +39,13 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     Reserved capacity is not looked at, so where there is some, `start` may well be the better one. `limits`
     are those before anything was bought, and are not changed.
     """
-    columns = packer.columns
-    goods = market(
-        packer.feasible & ~columns.reserved,
-        packer.room,
-        columns.price,
-        packer.vectors,
-        packer.conflict,
-        packer.demand,
-    )
+    goods = unreserved(packer)
     if not len(goods.price):
         return Refined(start, np.zeros(len(packer.items)), 0.0)
     # Where rules tie pods together, whole nodes prove little: they are looked at last.
     tied = packer.visitors or any(shape.involved for shape in packer.world.shapes)
     idle = tied or len(start.bins) > MANY_NODES
-    assembler = _Assembler(packer, goods, limits)
+    assembler = Assembler(packer, goods, limits, packer.demand)
     told = Told(goods)
     if not idle:
         enough = start.price if not start.left.any() else float("inf")
@@ -79,6 +71,14 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     return Refined(packing, generator.worth, least, told)
 
 
+def unreserved(packer: Packer) -> Market:
+    """All that is for sale to the packer's lots but reserved capacity."""
+    columns = packer.columns
+    guests, own = packer.guests & ~columns.reserved, packer.feasible & ~columns.reserved
+    what = packer.room, columns.price, packer.vectors, packer.conflict, packer.demand
+    return market(guests, *what, own=own)
+
+
 def _patterns(packing: Packing, packer: Packer) -> Amounts:
     """The different loads of a packing's nodes, (M, I)."""
     loads = list(dict.fromkeys(made.counts for made in packing.bins))
@@ -89,13 +89,14 @@ def _patterns(packing: Packing, packer: Packer) -> Amounts:
     return counts
 
 
-class _Assembler:
-    """Makes nodes of patterns, each checked against every rule."""
+class Assembler:
+    """Makes nodes of patterns for a demand (I,), each checked against every rule."""
 
-    def __init__(self, packer: Packer, goods: Market, limits: Limits) -> None:
+    def __init__(self, packer: Packer, goods: Market, limits: Limits, demand: Amounts) -> None:
         self._packer = packer
         self._goods = goods
         self._limits = limits
+        self._demand = demand
 
     def run(self, bought: list[Purchase], worth: Floats) -> Packing:
         """The nodes; what a rule or a limit forbids is packed in the plain way, at worths (I,).
@@ -105,7 +106,7 @@ class _Assembler:
         packer = self._packer
         packing, limits = self._made(bought)
         rest = packing.left
-        much = rest.sum() > _LITTLE * packer.demand.sum()
+        much = rest.sum() > _LITTLE * self._demand.sum()
         if rest.any() and not (much and packer.world.work.late):
             others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)
             return Packing([*packing.bins, *others.bins], others.left)
@@ -119,7 +120,7 @@ class _Assembler:
     def _made(self, bought: list[Purchase]) -> tuple[Packing, Limits]:
         """The nodes that no rule and no limit forbids, with what they leave."""
         packer, limits = self._packer, self._limits.copy()
-        rest = packer.demand.copy()
+        rest = self._demand.copy()
         packing = Packing([], rest)
         for purchase in bought:
             column = int(self._goods.column[purchase.column])

@@ -1,0 +1,54 @@
+"""A few nodes at a time are packed anew: the plan costs less, keeps its pods and obeys limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dovetail.model.problem import Budget, Problem
+from dovetail.model.resources import pod_requests
+from dovetail.solve.packing import choose
+from dovetail.solve.packing.refine import Refined
+from dovetail.solve.plan import Plan
+from dovetail.solve.solver import solve
+from dovetail.solve.verify import verify
+from dovetail.testing.scenarios import read_scenarios
+
+VECTORS = Path(__file__).parent.parent / "conformance" / "vectors" / "scheduling"
+WORK = Budget(work=10_000_000)
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    """187 pods of 17 sizes that need about 22 large nodes."""
+    every = read_scenarios(VECTORS / "packing-mixed.jsonl.gz")
+    return next(each.problem for each in every if each.name == "packing-mixed-006")
+
+
+def without(monkeypatch: pytest.MonkeyPatch, problem: Problem) -> Plan:
+    with monkeypatch.context() as patch:
+        patch.setattr(choose, "regrouped", lambda _packer, packing, *_: packing)
+        return solve(problem, WORK)
+
+
+def test_the_plan_costs_less(monkeypatch: pytest.MonkeyPatch, problem: Problem) -> None:
+    plan, before = solve(problem, WORK), without(monkeypatch, problem)
+    assert verify(problem, plan) == ()
+    assert not plan.unschedulable
+    assert plan.cost.hourly < 0.98 * before.cost.hourly
+    assert plan.cost.lower_bound <= plan.cost.hourly <= 1.03 * plan.cost.lower_bound
+
+
+def test_limits_hold(monkeypatch: pytest.MonkeyPatch, problem: Problem) -> None:
+    cpus = sum(pod_requests(pod)["cpu"] for pod in problem.pods)
+    limited = replace(problem, pools=(replace(problem.pools[0], limits={"cpu": int(1.1 * cpus)}),))
+    # From a packing that nothing but greed made, groups have the more to gain.
+    nothing = np.zeros(0)
+    monkeypatch.setattr(choose, "refine", lambda _packer, start, _limits: Refined(start, nothing, 0.0))
+    plan, before = solve(limited, WORK), without(monkeypatch, limited)
+    assert verify(limited, plan) == ()
+    assert not plan.unschedulable and not before.unschedulable
+    assert plan.cost.hourly < before.cost.hourly
