@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.desk import Desk
+from dovetail.solve.placing.policy import Policy
 from dovetail.solve.plan import Plan
+from dovetail.solve.search import Search
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
+from dovetail.solve.work import Work
 from dovetail.testing.scenarios import to_problem
 
 ZONE = "topology.kubernetes.io/zone"
@@ -47,7 +52,7 @@ def spread(app: str, most: int) -> dict[str, Any]:
     return {"topologySpreadConstraints": [rule]}
 
 
-def planned(types: list[dict[str, Any]], pods: list[dict[str, Any]]) -> Plan:
+def problem_of(types: list[dict[str, Any]], pods: list[dict[str, Any]]) -> Problem:
     reference = {"group": "example.com", "kind": "Class", "name": "any"}
     template = {"spec": {"nodeClassRef": reference, "requirements": []}}
     scenario = {
@@ -56,7 +61,11 @@ def planned(types: list[dict[str, Any]], pods: list[dict[str, Any]]) -> Plan:
         "pods": pods,
         "wellKnownLabels": [ZONE, "karpenter.sh/capacity-type", "kubernetes.io/arch"],
     }
-    problem = to_problem(scenario)
+    return to_problem(scenario)
+
+
+def planned(types: list[dict[str, Any]], pods: list[dict[str, Any]]) -> Plan:
+    problem = problem_of(types, pods)
     plan = solve(problem)
     assert verify(problem, plan) == ()
     assert not plan.unschedulable
@@ -92,3 +101,24 @@ def test_a_single_pod_goes_where_a_whole_node_is_cheapest() -> None:
     apart = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
     plan = planned(types, [pod("web", "web", {"cpu": "1", "memory": "1Gi"}, apart)])
     assert [claim.price for claim in plan.claims] == [200_000_000]
+
+
+def test_pods_that_others_follow_show_where_and_the_rest_are_free() -> None:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "lead"}}}
+    near = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    size = {"cpu": "3", "memory": "3Gi"}
+    pods = [pod(f"lead-{number}", "lead", size, {}) for number in range(6)]
+    pods += [pod("follower", "follower", {"cpu": "1", "memory": "20Gi"}, near)]
+    types = [
+        instance_type("lean", (8, 8), {"zone-a": 1.0}),
+        instance_type("rich", (8, 64), {"zone-b": 1.6}),
+    ]
+    problem = problem_of(types, pods)
+    places = {}
+    for anchors in (False, True):
+        search = Search(Desk(problem, Work(Budget())), {}, Policy(favoured="zone-b", anchors=anchors))
+        answer = search.run()
+        assert verify(problem, answer.plan) == ()
+        leads = [item for item in search.items if item.bundles[0][0].startswith("default/lead")]
+        places[anchors] = {item.pins: len(item.bundles) for item in leads}
+    assert places == {False: {((ZONE, "zone-b"),): 6}, True: {((ZONE, "zone-b"),): 1, (): 5}}

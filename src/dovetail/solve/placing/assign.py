@@ -32,7 +32,7 @@ class Assigner:
 
     def __init__(self, world: World, policy: Policy) -> None:
         self.world = world
-        self.judge = Judge(world)
+        self.judge = Judge(world, anchors=policy.anchors)
         self._policy = policy
         self._survey = Survey(world, self.judge, policy)
         self._used: set[Pins] = set()  # of items

@@ -33,14 +33,16 @@ class Stance:
     steady: tuple[int, ...] = ()  # the other owned groups: judged once for any number of pods
     watched: tuple[int, ...] = ()  # spreads of other pods that count these
     lonely: bool = False  # the pods keep away from each other's zones or the like
-    boots: tuple[int, ...] = ()  # affinities to the pods themselves: the first pod decides for the others
+    boots: tuple[int, ...] = ()  # affinities of which the first of these pods decides where others go
     near: bool = False  # it matters which pods share a new node
 
 
 class Judge:
     """Judges and counts pods against the groups of a world; knows which pools let a pod in."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, anchors: bool = False) -> None:
+        """`anchors`: see Policy."""
+        self._anchors = anchors
         self.closed: set[tuple[int, int]] = set()  # (shape, pool) that turned out not to work
         self.full: set[int] = set()  # pools that are asked for more than they may buy
         self._world = world
@@ -57,11 +59,22 @@ class Judge:
 
     def stance(self, shape: Shape, number: int) -> Stance:
         """What the rules mean for the shape at that level."""
-        memo = (shape.matching, shape.levels[number].owned)
+        matching, owned = shape.matching, shape.levels[number].owned
+        if self._anchors:
+            matching = tuple([index for index in matching if index in owned or not self._anchored(index)])
+        memo = (matching, owned)
         known = self._stances.get(memo)
         if known is None:
             known = self._stances[memo] = self._stance(*memo)
         return known
+
+    def _anchored(self, index: int) -> bool:
+        """True iff pods of the group are looked for in a zone or the like, and one shows already where."""
+        return self._leads(index) and any(self._groups[index].matched.values())
+
+    def _leads(self, index: int) -> bool:
+        """True iff others want to be in the same zone or the like as pods of the group."""
+        return self._groups[index].id.kind == AFFINITY and self._groups[index].id.key != HOSTNAME
 
     def pools(self, shape: Shape, number: int, wanted: Requirements) -> list[tuple[int, ...]]:
         """Per tier, the pools that let the pod in."""
@@ -174,6 +187,7 @@ class Judge:
             keys.update(key for key in groups[index].id.node_filter.labels() if key in _FILTERED)
         own = [index for index in owned if index in matching]
         wide = [index for index in own if groups[index].id.key != HOSTNAME or groups[index].closed]
+        led = [index for index in matching if self._anchors and index not in owned and self._leads(index)]
         watched = [index for index in matching if index not in owned and groups[index].id.kind == SPREAD]
         spreads = tuple(index for index in wide if groups[index].id.kind == SPREAD)
         hosts = any(groups[index].id.key == HOSTNAME for index in spreads)
@@ -184,6 +198,6 @@ class Judge:
             steady=tuple(index for index in owned if index not in spreads),
             watched=tuple(index for index in watched if groups[index].id.key != HOSTNAME),
             lonely=any(groups[index].id.kind in (ANTI, APART) for index in wide),
-            boots=tuple(index for index in own if groups[index].id.kind == AFFINITY),
+            boots=(*(index for index in own if groups[index].id.kind == AFFINITY), *led),
             near=not self._near.isdisjoint(matching) or not self._near.isdisjoint(owned),
         )

@@ -37,6 +37,7 @@ class Policy:
     seen: bool = False  # spreads look at nodes that are there, and not at those that could be bought
     first: tuple[int, ...] = ()  # shapes whose turn comes before all others but those that they must be near
     ahead: bool = False  # before those as well
+    anchors: bool = False  # of pods that others want in their zone the first show where, the rest are free
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape; followed if legal
 
 
@@ -86,6 +87,9 @@ def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:
     if matters(world):
         yield Policy(seen=True)
     keys = sorted({key for item in items for key, _ in item.pins})
+    led = _led(world)
+    if led:
+        yield Policy(anchors=True)
     if keys:
         yield Policy(even=True)
     for key in keys:
@@ -99,4 +103,13 @@ def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:
         weight.pop("", None)
         if len(weight) > 1:
             for value in sorted(weight, key=lambda value: (-weight[value], value))[:_FAVOURED]:
+                if led:
+                    yield Policy(favoured=value, anchors=True)
                 yield Policy(favoured=value)
+
+
+def _led(world: World) -> bool:
+    """True iff there are pods that others want in their zone or the like."""
+    groups = world.topology.groups
+    wide = {n for n, group in enumerate(groups) if group.id.kind == AFFINITY and group.id.key != HOSTNAME}
+    return any(not wide.isdisjoint(shape.matching) for shape in world.shapes if shape.involved)
