@@ -56,7 +56,7 @@ MORE_WORK = {
     "basic-010": 1_000_000,
     "basic-large-001": 1_000_000,
     "basic-large-003": 1_000_000,
-    "mixed-000": 1_000_000,
+    "mixed-012": 1_000_000,
     "mixed-022": 1_000_000,
     "mixed-024": 3_000_000,
     "mixed-036": 1_000_000,
@@ -65,6 +65,7 @@ MORE_WORK = {
     "node-affinity-required-004": 3_000_000,
     "node-selector-006": 1_000_000,
     "nodepool-limits-009": 3_000_000,
+    "packing-mixed-006": 10_000_000,
     "pod-affinity-mixed-004": 10_000_000,
     "spread-min-domains-004": 1_000_000,
     "spread-zone-000": 20_000_000,
@@ -75,13 +76,10 @@ MORE_WORK = {
 FAR = _each(
     {
         "several rules, taints, weights and limits at once: too many sets of pods for whole loads": """
-            mixed-009 mixed-012 mixed-019 mixed-025 mixed-027 mixed-033
+            mixed-009 mixed-019 mixed-025 mixed-027 mixed-033
         """,
         "two pods have no node in the answer with the least cost; with nodes one by one it is too large": """
             pod-anti-affinity-preferred-007
-        """,
-        "too many loads to choose from": """
-            packing-mixed-006
         """,
     }
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.solve.bounds.between.program import Berth
 from dovetail.solve.bounds.prove import Prover, prove
-from dovetail.solve.bounds.scope import Kinds, Placement, kinds_placed, scope_of
+from dovetail.solve.bounds.scope import Kinds, Placement, Scope, kinds_placed, scope_of
 from dovetail.solve.demand.relax_preferences import OTHER_TERM
 from dovetail.solve.desk import Desk
 from dovetail.solve.packing.generate import Told
@@ -43,9 +43,10 @@ class Case:
         promised, key = self._promised()
         if key in self.desk.proofs:
             return self.desk.proofs[key], None
-        proof, better = self._proof(promised, hourly, quick=quick)
-        if not quick:
-            self.desk.proofs[key] = proof
+        if quick:
+            return self._prover(promised)[1].quick(), None
+        proof, better = self._proof(promised, hourly)
+        self.desk.proofs[key] = proof
         return proof, better
 
     def deeper(self, hourly: int, proof: Proof) -> Proof:
@@ -57,22 +58,34 @@ class Case:
         self.desk.proofs[key] = better = replace(proof, bound=bound, method=BETWEEN_PODS)
         return better
 
+    def apart(self, hourly: int, proof: Proof) -> Proof:
+        """A better proof than that one, if rules between pods are best left out of it."""
+        if proof.method != BETWEEN_PODS and not self.desk.between.spent:
+            return proof
+        promised, key = self._promised()
+        found, _ = self._proof(promised, hourly, ruled=False)
+        if found.bound <= proof.bound:
+            return proof
+        self.desk.proofs[key] = found
+        return found
+
     def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
         """What the plan promises to whom, also as a key."""
         promised = kinds_placed(self.desk.world, self.placed, binding=self.binding)
         return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 
-    def _proof(self, promised: Kinds, hourly: int, *, quick: bool) -> tuple[Proof, Recast | None]:
+    def _prover(self, promised: Kinds) -> tuple[Scope, Prover]:
+        scope = scope_of(self.desk.world, self.desk.columns, self.free, promised)
+        return scope, Prover(scope, self.desk.world.work, self.desk.early, self.told)
+
+    def _proof(self, promised: Kinds, hourly: int, *, ruled: bool = True) -> tuple[Proof, Recast | None]:
         world, columns = self.desk.world, self.desk.columns
-        scope = scope_of(world, columns, self.free, promised)
+        scope, prover = self._prover(promised)
         worth = np.array([self.worth.get(index, world.shapes[index].value) for index in scope.shapes])
         same = self.same and len(self.worth) == len(scope.shapes)
-        prover = Prover(scope, world.work, self.desk.early, self.told)
-        if quick:
-            return max(prover.relaxation(), prover.dearest(), key=lambda proof: proof.bound), None
         known = worth if self.worth else None
-        ruled = partial(self.desk.between.bound, self.free, promised, hourly)
-        proof = prove(prover, known, hourly, same=same, tied=self.tied, ruled=ruled)
+        rules = partial(self.desk.between.bound, self.free, promised, hourly) if ruled else None
+        proof = prove(prover, known, hourly, same=same, tied=self.tied, ruled=rules)
         if not prover.better:
             return proof, None
         return proof, recast((world, columns, Limits(world, columns)), scope, prover.better, hourly)
@@ -104,6 +117,12 @@ class Answer:
     def proved_deeper(self) -> Answer:
         """The same with a still better proof, as far as there is more to be told."""
         return self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof))
+
+    def proved_apart(self) -> Answer:
+        """The same with a better proof that knows no rules between pods, if there is one."""
+        if not self.proven or not self.plan.cost.hourly or not self.case.desk.world.work.left:
+            return self
+        return self._with(self.case.apart(self.plan.cost.hourly, self.plan.proof))
 
     def _with(self, proof: Proof) -> Answer:
         cost = replace(self.plan.cost, lower_bound=min(self.plan.cost.hourly, proof.bound))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from dovetail.model.left_out import left_out
@@ -21,6 +22,7 @@ from dovetail.solve.write import by_pod
 _NEAR = 0.001  # gap that is not worth another way to pick domains
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried
 _CHEAP = 100_000  # units: so much is spent in any case before pods are left out that had a place alone
+_LAST = 0.2  # of the work that is left before the last ways: for a last proof
 _DEEPER = 4  # times that the program with rules between pods is made larger
 _PASSES = 3  # a plan is made anew where its nodes open domains that break a spread
 
@@ -74,11 +76,19 @@ def _best(desk: Desk) -> Plan:
     if desk.hurried and best.plan.cost.gap >= _NEAR and work.left:
         best = _better(best, _settled(desk, policy)[0])
     best = _deepened(desk, best)
-    for policy in others(desk.world, items):
+    with work.sparing(_LAST):
+        best = _varied(desk, best, others(desk.world, items), each)
+    return (best.proved_apart() if best.plan.cost.gap >= _NEAR else best).plan
+
+
+def _varied(desk: Desk, best: Answer, ways: Iterator[Policy], each: int) -> Answer:
+    """The best of plans that pick domains in other ways, and of moves; a way takes about so much work."""
+    work = desk.world.work
+    for policy in ways:
         if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
             break
         best = _better(best, _settled(desk, policy)[0])
-    return rearranged(desk, best).plan
+    return rearranged(desk, best)
 
 
 def _deepened(desk: Desk, best: Answer) -> Answer:

@@ -72,6 +72,10 @@ class Prover:
         self.duals = known or self._relaxed()
         self._told = told if told and told.goods.alike(self.goods) else None
 
+    def quick(self) -> Proof:
+        """The best that takes next to no time."""
+        return max(self.relaxation(), self.dearest(), key=_bound)
+
     @property
     def small(self) -> bool:
         """True iff there are so few kinds that another column generation takes no time."""
