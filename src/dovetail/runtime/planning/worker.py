@@ -23,6 +23,8 @@ from dovetail.solve.solver import solve
 from dovetail.solve.work import Deadline
 
 LENGTH = 8
+# Nanoseconds for each pod, until who asks has read the plan: measured, 1.4 to 7 microseconds.
+_WAY_BACK = 3_000
 
 
 def main() -> None:
@@ -43,7 +45,8 @@ def main() -> None:
 
 def _answer(problem: Problem, question: wire.Question) -> Iterable[bytes]:
     try:
-        stop = Deadline(question.until, time.monotonic_ns)
+        until = question.until - _WAY_BACK * len(problem.pods)
+        stop = Deadline(until, time.monotonic_ns)
         return wire.answer(solve(problem, Budget.within(question.deadline), stop=stop))
     except Exception:
         return [wire.pack(wire.Fault(f"the solver failed:\n{traceback.format_exc()}"))]
