@@ -64,9 +64,10 @@ def _until(world: World, pool: Amounts, last: Amounts, what: tuple[Mask, Mask]) 
         return anywhere.copy()
     still = np.ones(len(own), dtype=np.bool_)
     for index, pools in enumerate(world.tiers):
-        mine = np.isin(pool, pools)
-        own |= anywhere & mine & still[:, None]
-        still &= (last != index) & ((last >= 0) | ~(own & mine).any(axis=1))
+        mine = np.flatnonzero(np.isin(pool, pools))
+        of_tier = own[:, mine] | (anywhere[:, mine] & still[:, None])
+        own[:, mine] = of_tier
+        still &= (last != index) & ((last >= 0) | ~of_tier.any(axis=1))
         if not still.any():
             break
     return own
