@@ -122,3 +122,15 @@ def test_pods_that_others_follow_show_where_and_the_rest_are_free() -> None:
         leads = [item for item in search.items if item.bundles[0][0].startswith("default/lead")]
         places[anchors] = {item.pins: len(item.bundles) for item in leads}
     assert places == {False: {((ZONE, "zone-b"),): 6}, True: {((ZONE, "zone-b"),): 1, (): 5}}
+
+
+def test_a_zone_where_a_spread_counts_no_node_is_open_to_the_nodes_of_others() -> None:
+    """By nodeAffinityPolicy Honor, the default, nodes that the pods' own selector rules out do not count."""
+    size = {"cpu": "6", "memory": "6Gi"}
+    bound = {"nodeSelector": {ZONE: "zone-b"}, **spread("bound", 1)}
+    pods = [pod(f"bound-{number}", "bound", size, bound) for number in range(3)]
+    pods += [pod(f"free-{number}", "free", size, {}) for number in range(3)]
+    plan = planned([instance_type("lean", (8, 8), {"zone-a": 1.0, "zone-b": 1.3})], pods)
+    zones = {pod.split("/")[1].split("-")[0]: claim.zone for claim in plan.claims for pod in claim.pods}
+    assert zones == {"bound": "zone-b", "free": "zone-a"}
+    assert plan.cost.hourly == pytest.approx(6.9e9)

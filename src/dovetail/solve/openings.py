@@ -132,7 +132,12 @@ class Openings:
         values = table.domains(group.id.key)
         mask = world.columns(pool, requirements, vector)
         every = frozenset(values[column] for column in np.flatnonzero(mask).tolist()) - {""}
-        return every & outside, every
+        fresh = every & outside
+        if group.id.key in group.id.node_filter.labels():  # there it does not count, wherever else it would
+            seats = {value: seat.add(Requirement.new(group.id.key, "In", (value,))) for value in fresh}
+            taints, known = table.pool.taints, world.well_known
+            fresh = frozenset(each for each in fresh if group.id.node_filter.accepts(seats[each], taints, known))
+        return fresh, every
 
 
 def _alike(bought: Sequence[Purchase]) -> list[tuple[Purchase, list[int]]]:
