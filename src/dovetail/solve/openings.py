@@ -136,7 +136,9 @@ class Openings:
         if group.id.key in group.id.node_filter.labels():  # there it does not count, wherever else it would
             seats = {value: seat.add(Requirement.new(group.id.key, "In", (value,))) for value in fresh}
             taints, known = table.pool.taints, world.well_known
-            fresh = frozenset(each for each in fresh if group.id.node_filter.accepts(seats[each], taints, known))
+            fresh = frozenset(
+                each for each in fresh if group.id.node_filter.accepts(seats[each], taints, known)
+            )
         return fresh, every
 
 

@@ -146,6 +146,9 @@ class Rows:
             if site < terrain.bought:
                 self._bought(site, there)
                 self._single += range(before, len(self._rows))
+        for site in np.flatnonzero(terrain.before >= 0).tolist():
+            most = min(int(terrain.most[site]), int(terrain.demand.sum()))
+            self.at_most({self.nodes[site]: 1.0, self.nodes[int(terrain.before[site])]: -float(most)}, 0)
 
     def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
         """A node holds whole pods, and one at least of those that it may be bought for."""

@@ -35,6 +35,10 @@ def split(terrain: Terrain, some: Mapping[int, int]) -> Terrain:
     parts[list(some)] += list(some.values())
     order = np.repeat(np.arange(len(parts)), parts)
     single = np.append(order[1:] == order[:-1], False)  # the last one of each stands for all the others
+    last = np.flatnonzero(~single)
+    # All are alike: whatever a plan buys there, the single ones come first.
+    before = np.where(terrain.before[order] < 0, -1, last[terrain.before[order]])
+    before[1:] = np.where(single[:-1], np.arange(len(order) - 1), before[1:])
     return replace(
         terrain,
         feasible=terrain.feasible[:, order],
@@ -42,6 +46,7 @@ def split(terrain: Terrain, some: Mapping[int, int]) -> Terrain:
         room=terrain.room[order],
         price=terrain.price[order],
         most=np.where(single, 1, terrain.most[order] - (parts[order] - 1)),
+        before=before,
         column=terrain.column[order],
         domains={
             key: tuple(values[site] for site in order.tolist()) for key, values in terrain.domains.items()

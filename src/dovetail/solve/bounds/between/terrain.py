@@ -71,6 +71,7 @@ class Terrain:
     room: Amounts  # (K, R)
     price: Amounts  # (K,) nano-dollars per hour
     most: Amounts  # (K,) nodes that there are
+    before: Amounts  # (K,) the alike site of which there is a node before there is one here; -1 for none
     column: Amounts  # (K,) where an offering stands among all columns; -1 for nodes that exist
     domains: Mapping[str, tuple[str, ...]]  # per label, hostname apart: the value at each site; '' for none
     counting: Mapping[int, Counting]  # per spread
@@ -133,6 +134,7 @@ def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> T
         room=np.concatenate([room, np.tile(rules.most, (len(room), 1))], axis=1),
         price=np.concatenate([columns.price[column], none]),
         most=np.concatenate([np.array(left, dtype=np.int64), none + 1]),
+        before=np.full(len(room), -1),
         column=np.concatenate([column, none - 1]),
         domains={
             key: (*(values[site] for site in kept.tolist()), *land.of_nodes(key))
