@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dovetail.api.karpenter.definitions import DEFINITIONS
+from tests.cluster.controlplane.definitions import wait_until_served
 from tests.cluster.controlplane.start import ControlPlane
 from tests.conformance.admission_cases import Case, places, read_cases, rule_texts
 
@@ -49,8 +50,7 @@ def plane(api_server: ControlPlane) -> ControlPlane:
     )
     said = api_server.run("kubectl", "apply", "--server-side", "-f", "-", stdin=printed.stdout)
     assert len(said.splitlines()) == len(DEFINITIONS)
-    names = [f"crd/{kind.name}" for kind in DEFINITIONS]
-    api_server.run("kubectl", "wait", "--for=condition=Established", "--timeout=60s", *names)
+    wait_until_served(api_server)
     return api_server
 
 
