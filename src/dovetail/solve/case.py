@@ -60,7 +60,7 @@ class Case:
 
     def apart(self, hourly: int, proof: Proof) -> Proof:
         """A better proof than that one, if rules between pods are best left out of it."""
-        if proof.method != BETWEEN_PODS and not self.desk.between.spent:
+        if not self.desk.between.spent:
             return proof
         promised, key = self._promised()
         found, _ = self._proof(promised, hourly, ruled=False)

@@ -127,19 +127,18 @@ class Openings:
             return _NONE, _NONE
         world, table = self._world, self._world.tables[pool]
         seat = table.base.add(*requirements)
-        if not group.id.node_filter.accepts(seat, table.pool.taints, world.well_known):
+
+        def counts(labels: Requirements) -> bool:
+            return group.id.node_filter.accepts(labels, table.pool.taints, world.well_known)
+
+        if not counts(seat):
             return _NONE, _NONE
         values = table.domains(group.id.key)
         mask = world.columns(pool, requirements, vector)
         every = frozenset(values[column] for column in np.flatnonzero(mask).tolist()) - {""}
-        fresh = every & outside
-        if group.id.key in group.id.node_filter.labels():  # there it does not count, wherever else it would
-            seats = {value: seat.add(Requirement.new(group.id.key, "In", (value,))) for value in fresh}
-            taints, known = table.pool.taints, world.well_known
-            fresh = frozenset(
-                each for each in fresh if group.id.node_filter.accepts(seats[each], taints, known)
-            )
-        return fresh, every
+        # A node that would count elsewhere may not count in one of these.
+        there = {value: seat.add(*pinned(((group.id.key, value),))) for value in every & outside}
+        return frozenset(value for value, labels in there.items() if counts(labels)), every
 
 
 def _alike(bought: Sequence[Purchase]) -> list[tuple[Purchase, list[int]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +43,15 @@ class Bin:
             and (self.column, self.reservation) == (other.column, other.reservation)
             and bool(np.array_equal(self.vector, other.vector))
         )
+
+
+def loads_of(counts: Sequence[tuple[tuple[int, int], ...]], items: int) -> Amounts:
+    """A row per node, (N, I): how many bundles of each item it takes."""
+    loads = np.zeros((len(counts), items), dtype=np.int64)
+    for row, load in enumerate(counts):
+        for item, number in load:
+            loads[row, item] = number
+    return loads
 
 
 def make_bin(

@@ -51,7 +51,7 @@ def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> 
         refinable = world.work.left and len(packer.items) <= _MANY
         if refinable and seeds[0].price > least * _GOOD:
             refined = refine(packer, seeds[0], start)
-            bound = refined.cost if packer.visitors else max(least, refined.cost)
+            bound = max(bound, refined.cost)
         packing, limits = _improved(packer, start, (refined, seeds), bound)
     worth = _worth(merged, items, refined.worth) if refined.worth.any() else {}
     return Choice(_split(merged, packing), limits, worth, refined.told)
@@ -98,14 +98,7 @@ def _improved(
             best = min(best, settled(packer, better, start), key=rank)
         best = regrouped(packer, best, start, tastes[0], bound)
     best = joined(packer, best, start)
-    return best, _left(start, best)
-
-
-def _left(start: Limits, packing: Packing) -> Limits:
-    limits = start.copy()
-    for made in packing.bins:
-        limits.take(made)
-    return limits
+    return best, start.after(best.bins)
 
 
 def _split(merged: Lots, packing: Packing) -> Packing:

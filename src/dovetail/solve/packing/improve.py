@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from dovetail.base.streams import stream
-from dovetail.solve.packing.bins import Bin, make_bin
+from dovetail.solve.packing.bins import Bin, loads_of, make_bin
 from dovetail.solve.packing.pack import Packer, Packing
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
@@ -45,13 +45,13 @@ class Improver:
             kept = [made for index, made in enumerate(best.bins) if index not in chosen]
             group = [made for index, made in enumerate(best.bins) if index in chosen]
             noise = np.array([draw.uniform(0.7, 1.4) for _ in range(len(values))])
-            limits = self._limits(kept)
-            trial = self._packer.pack(values * noise, price, limits, self._demand(group))
+            limits = self._start.after(kept)
+            trial = self._packer.pack(values * noise, price, limits, self._loads(group).sum(axis=0))
             if trial.left.any() or trial.price > sum(made.price for made in group):
                 continue
             best = self._emptied(replace(best, bins=[*kept, *trial.bins]))
         best = self._merged(best, draw)
-        return best, self._limits(best.bins)
+        return best, self._start.after(best.bins)
 
     def _merged(self, packing: Packing, draw: Random) -> Packing:
         """Groups of nodes that one node can replace for no more money are replaced: fewer nodes win ties."""
@@ -63,7 +63,7 @@ class Improver:
                 break
             size = min(len(bins), draw.choice((2, 2, 3, 4, 5)))
             chosen = sorted(draw.sample(range(len(bins)), size))
-            demand = self._demand([bins[index] for index in chosen])
+            demand = self._loads([bins[index] for index in chosen]).sum(axis=0)
             items = np.flatnonzero(demand)
             packer.world.work.spend(1)
             if packer.conflict[np.ix_(items, items)].any():
@@ -77,23 +77,15 @@ class Improver:
                 continue
             kept = [made for index, made in enumerate(bins) if index not in chosen]
             counts = tuple((index, int(demand[index])) for index in items.tolist())
-            made = make_bin(packer.world, packer.columns, self._limits(kept), packer.items, (column, counts))
+            made = make_bin(
+                packer.world, packer.columns, self._start.after(kept), packer.items, (column, counts)
+            )
             if made is not None and made.price <= sum(bins[index].price for index in chosen):
                 bins = [*kept, made]
         return replace(packing, bins=bins)
 
-    def _limits(self, bins: list[Bin]) -> Limits:
-        limits = self._start.copy()
-        for made in bins:
-            limits.take(made)
-        return limits
-
-    def _demand(self, bins: list[Bin]) -> Amounts:
-        demand = np.zeros(len(self._packer.items), dtype=np.int64)
-        for made in bins:
-            for index, number in made.counts:
-                demand[index] += number
-        return demand
+    def _loads(self, bins: list[Bin]) -> Amounts:
+        return loads_of([made.counts for made in bins], len(self._packer.items))
 
     def _emptied(self, packing: Packing) -> Packing:
         """Nodes whose pods all fit into the room of others are not bought; the dearest are tried first."""
@@ -102,7 +94,7 @@ class Improver:
             return packing
         packer = self._packer
         columns = np.array([self._offset[made.pool] + made.column for made in bins], dtype=np.int64)
-        counts = np.array([self._demand([made]) for made in bins], dtype=np.int64)
+        counts = self._loads(bins)
         room = packer.room[columns] - counts @ packer.vectors
         alive = np.ones(len(bins), dtype=np.bool_)
         order = sorted(range(len(bins)), key=lambda index: -bins[index].price)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dovetail.solve.packing.bins import make_bin
+from dovetail.solve.packing.bins import loads_of, make_bin
 from dovetail.solve.packing.compact import whole_nodes
 from dovetail.solve.packing.generate import Generator, Purchase, Told
-from dovetail.solve.packing.market import Market, market
+from dovetail.solve.packing.market import Market
 from dovetail.solve.packing.pack import Packer, Packing, rank
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
@@ -39,7 +39,7 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     Reserved capacity is not looked at, so where there is some, `start` may well be the better one. `limits`
     are those before anything was bought, and are not changed.
     """
-    goods = unreserved(packer)
+    goods = packer.unreserved
     if not len(goods.price):
         return Refined(start, np.zeros(len(packer.items)), 0.0)
     # Where rules tie pods together, whole nodes prove little: they are looked at last.
@@ -71,22 +71,9 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     return Refined(packing, generator.worth, least, told)
 
 
-def unreserved(packer: Packer) -> Market:
-    """All that is for sale to the packer's lots but reserved capacity."""
-    columns = packer.columns
-    guests, own = packer.guests & ~columns.reserved, packer.feasible & ~columns.reserved
-    what = packer.room, columns.price, packer.vectors, packer.conflict, packer.demand
-    return market(guests, *what, own=own)
-
-
 def _patterns(packing: Packing, packer: Packer) -> Amounts:
     """The different loads of a packing's nodes, (M, I)."""
-    loads = list(dict.fromkeys(made.counts for made in packing.bins))
-    counts = np.zeros((len(loads), len(packer.items)), dtype=np.int64)
-    for row, load in enumerate(loads):
-        for item, number in load:
-            counts[row, item] = number
-    return counts
+    return loads_of(list(dict.fromkeys(made.counts for made in packing.bins)), len(packer.items))
 
 
 class Assembler:

@@ -8,10 +8,10 @@ from random import Random
 import numpy as np
 
 from dovetail.base.streams import stream
-from dovetail.solve.packing.bins import Bin
+from dovetail.solve.packing.bins import Bin, loads_of
 from dovetail.solve.packing.generate import Generator
-from dovetail.solve.packing.pack import Packer, Packing, rank
-from dovetail.solve.packing.refine import MANY_NODES, Assembler, unreserved
+from dovetail.solve.packing.pack import Packer, Packing
+from dovetail.solve.packing.refine import MANY_NODES, Assembler
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits
@@ -32,8 +32,8 @@ def regrouped(packer: Packer, packing: Packing, start: Limits, worth: Floats, bo
     `bound` is a price that cannot be beaten. Reserved nodes stay as they are.
     """
     work = packer.world.work
-    many = len(packing.bins) > MANY_NODES or len(packer.items) > _FEW
-    if many or packing.left.any() or packing.price <= bound * _ENOUGH or not work.left:
+    suited = 1 < len(packing.bins) <= MANY_NODES and len(packer.items) <= _FEW and not packing.left.any()
+    if not suited or packing.price <= bound * _ENOUGH or not work.left:
         return packing
     regrouping = _Regrouping(packer, start, worth)
     draw, part = stream(0, "solve", "regroup"), work.part(_SHARE)
@@ -41,10 +41,8 @@ def regrouped(packer: Packer, packing: Packing, start: Limits, worth: Floats, bo
     while part.left and packing.price > bound * _ENOUGH and idle < _PATIENCE * len(packing.bins):
         with work.sparing(1 - min(1.0, _GROUP / max(1, work.rest)), of_time=0.0):
             better = regrouping.tried(packing, draw)
-        if better is None:
-            break
-        idle = 0 if rank(better) < rank(packing) else idle + 1
-        packing = min(packing, better, key=rank)
+        idle = 0 if better else idle + 1
+        packing = better or packing
     return packing
 
 
@@ -53,20 +51,14 @@ class _Regrouping:
 
     def __init__(self, packer: Packer, start: Limits, worth: Floats) -> None:
         self._packer, self._start, self._worth = packer, start, worth
-        self._goods = unreserved(packer)
 
     def tried(self, packing: Packing, draw: Random) -> Packing | None:
-        """The packing with one group packed anew if that pays; None if there are no two nodes to choose."""
+        """The packing with one group packed anew, for less; None if that was not found."""
         chosen = self._chosen(packing.bins, draw)
-        if len(chosen) < 2:
-            return None
         kept = [made for index, made in enumerate(packing.bins) if index not in chosen]
         group = [packing.bins[index] for index in sorted(chosen)]
-        limits = self._start.copy()
-        for made in kept:
-            limits.take(made)
-        anew = self._anew(group, limits)
-        return packing if anew is None else replace(packing, bins=[*kept, *anew.bins])
+        anew = self._anew(group, self._start.after(kept)) if len(group) > 1 else None
+        return replace(packing, bins=[*kept, *anew.bins]) if anew else None
 
     def _chosen(self, bins: list[Bin], draw: Random) -> set[int]:
         """Positions, those of wasteful nodes more likely."""
@@ -84,8 +76,8 @@ class _Regrouping:
         """Nodes for all that the group holds, for less; None if none were found."""
         packer, loads = self._packer, self._loads(group)
         demand, price = loads.sum(axis=0), sum(made.price for made in group)
-        usable = np.flatnonzero(self._goods.price < price)
-        goods = replace(self._goods.only(usable), demand=demand)
+        every = packer.unreserved
+        goods = replace(every.only(np.flatnonzero(every.price < price)), demand=demand)
         generator = Generator(goods, packer.world.work)
         generator.search(loads)
         if not packer.world.work.left or generator.bound > price * _OPTIMAL:
@@ -97,9 +89,4 @@ class _Regrouping:
         return None if packing.left.any() or packing.price >= price else packing
 
     def _loads(self, bins: list[Bin]) -> Amounts:
-        """What each node holds, (N, I)."""
-        loads = np.zeros((len(bins), len(self._packer.items)), dtype=np.int64)
-        for row, made in enumerate(bins):
-            for item, number in made.counts:
-                loads[row, item] = number
-        return loads
+        return loads_of([made.counts for made in bins], len(self._packer.items))

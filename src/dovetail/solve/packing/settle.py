@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.solve.packing.bins import Bin
+from dovetail.solve.packing.bins import Bin, loads_of
 from dovetail.solve.packing.pack import Packer, Packing
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
@@ -33,10 +33,7 @@ class _Steps:
         self._packer, self._packing, self._start = packer, packing, start
         self._bins: list[Bin | None] = list(packing.bins)
         size = len(packing.bins)
-        self._counts: Amounts = np.zeros((size, len(packer.items)), dtype=np.int64)
-        for row, made in enumerate(packing.bins):
-            for item, number in made.counts:
-                self._counts[row, item] = number
+        self._counts = loads_of([made.counts for made in packing.bins], len(packer.items))
         # Per node what one step may take out of it, (N, I), and what the node costs without that, (N,).
         self._moves = [self._taken_out(row) for row in range(size)]
         self._gain: Floats = np.full((size, size), -np.inf)
@@ -56,10 +53,8 @@ class _Steps:
     def _step(self, giver: int, taker: int) -> bool:
         """Do it if the rules of both nodes allow it and it saves what it seemed to."""
         moved = self._moves[giver][0][self._best[giver, taker]]
-        limits = self._start.copy()
-        for row, other in enumerate(self._bins):
-            if other is not None and row not in (giver, taker):
-                limits.take(other)
+        others = [made for row, made in enumerate(self._bins) if row not in (giver, taker)]
+        limits = self._start.after([made for made in others if made is not None])
         loads = (self._counts[taker] + moved, self._counts[giver] - moved)
         larger = self._made(loads[0], limits)
         smaller = self._made(loads[1], limits) if loads[1].any() else None

@@ -10,6 +10,7 @@ import numpy as np
 from dovetail.solve.packing.bins import Bin, make_bin
 from dovetail.solve.packing.cells import Cells
 from dovetail.solve.packing.lots import Kind, Lots
+from dovetail.solve.packing.market import Market, market
 from dovetail.solve.supply.columns import Columns, Floats, thinned, undominated
 from dovetail.solve.supply.diversity import diverse_room
 from dovetail.solve.supply.encode import Amounts, Mask
@@ -69,6 +70,13 @@ class Stock:
         """Which items cannot share a node, (I, I); the diagonal: at most one bundle per node."""
         kind = self.lots.kind
         return self.lots.conflict[np.ix_(kind, kind)]
+
+    @cached_property
+    def unreserved(self) -> Market:
+        """All that is for sale but reserved capacity; a node is bought only for whom `feasible` lets in."""
+        guests, own = self.guests & ~self.columns.reserved, self.feasible & ~self.columns.reserved
+        what = self.room, self.columns.price, self.vectors, self.conflict, self.demand
+        return market(guests, *what, own=own)
 
     def least_costs(self) -> Floats:
         """What a bundle costs on its best column, by its share of the scarcest resource there, (I,)."""

@@ -69,12 +69,8 @@ class Judge:
         return known
 
     def _anchored(self, index: int) -> bool:
-        """True iff pods of the group are looked for in a zone or the like, and one shows already where."""
-        return self._leads(index) and any(self._groups[index].matched.values())
-
-    def _leads(self, index: int) -> bool:
-        """True iff others want to be in the same zone or the like as pods of the group."""
-        return self._groups[index].id.kind == AFFINITY and self._groups[index].id.key != HOSTNAME
+        """True iff others want to be where pods of the group are, and one shows already where."""
+        return self._groups[index].leads and any(self._groups[index].matched.values())
 
     def pools(self, shape: Shape, number: int, wanted: Requirements) -> list[tuple[int, ...]]:
         """Per tier, the pools that let the pod in."""
@@ -187,7 +183,7 @@ class Judge:
             keys.update(key for key in groups[index].id.node_filter.labels() if key in _FILTERED)
         own = [index for index in owned if index in matching]
         wide = [index for index in own if groups[index].id.key != HOSTNAME or groups[index].closed]
-        led = [index for index in matching if self._anchors and index not in owned and self._leads(index)]
+        led = [index for index in matching if self._anchors and index not in owned and groups[index].leads]
         watched = [index for index in matching if index not in owned and groups[index].id.kind == SPREAD]
         spreads = tuple(index for index in wide if groups[index].id.kind == SPREAD)
         hosts = any(groups[index].id.key == HOSTNAME for index in spreads)

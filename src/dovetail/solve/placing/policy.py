@@ -110,6 +110,5 @@ def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:
 
 def _led(world: World) -> bool:
     """True iff there are pods that others want in their zone or the like."""
-    groups = world.topology.groups
-    wide = {n for n, group in enumerate(groups) if group.id.kind == AFFINITY and group.id.key != HOSTNAME}
-    return any(not wide.isdisjoint(shape.matching) for shape in world.shapes if shape.involved)
+    leading = {index for index, group in enumerate(world.topology.groups) if group.leads}
+    return any(not leading.isdisjoint(shape.matching) for shape in world.shapes if shape.involved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Protocol
 
@@ -154,6 +154,13 @@ class Limits:
             self.reservations[made.reservation] -= number
         if self._world.commons.any:
             self.commons -= number * self._drawn(made)
+
+    def after(self, bought: Iterable[Bought]) -> Limits:
+        """What such nodes leave, one of each."""
+        left = self.copy()
+        for made in bought:
+            left.take(made)
+        return left
 
     def give_back(self, made: Bought) -> None:
         """Undo the purchase of one."""
