@@ -54,8 +54,15 @@ class Follower(Latecomers):
         super().__init__(standing, columns, {})
         self._end = self._world.work.used + most
         self._berths = berths
+        self._pools = {
+            pod: pools
+            for berth in berths
+            for (*_, pods), pools in zip(berth.pods, berth.owned, strict=False)
+            for pod in pods
+        }
         self._sites: dict[int, Site] = {}  # per berth, once it is bought
         self._aim: dict[str, str] | None = None  # labels that the next place must not contradict
+        self._patient = True  # nodes are bought for pods of their pool: visitors wait for those
 
     @property
     def over(self) -> bool:
@@ -78,17 +85,23 @@ class Follower(Latecomers):
         # Spreads that look at nodes alone must see the new ones before they let more pods onto the others.
         seen = self._standing.seen
         waiting.sort(key=lambda each: (seen and self._berths[each[0]].row >= 0, place.get(each[1], 0)))
-        before = len(waiting) + 1
-        while 0 < len(waiting) < before and not self.over:
-            before = len(waiting)
-            waiting = [each for each in waiting if self.over or not self._seat(*each)]
+        self._patient = True
+        while waiting and not self.over:
+            before, waiting = (
+                len(waiting),
+                [each for each in waiting if self.over or not self._seat(*each)],
+            )
+            if len(waiting) == before:
+                if not self._patient:
+                    break
+                self._patient = False
         self._aim = None
         return waiting
 
     def _seat(self, number: int, index: int, level: int, pod: str) -> bool:
         berth, shape = self._berths[number], self._world.shapes[index]
         for wanted in shape.levels[level].alternatives:
-            attempt = Attempt(shape, level, wanted, pod)
+            attempt = Attempt(shape, level, wanted, pod, self._pools.get(pod, ()))
             if self._at_row(attempt, berth.row) if berth.row >= 0 else self._at_site(attempt, number):
                 return True
         return False
@@ -106,6 +119,8 @@ class Follower(Latecomers):
             if offer is not None:
                 self._grow(attempt, site, offer)
             return offer is not None
+        if self._patient and berth.pool not in self._owned(attempt):
+            return False
         offer = self._cheapest(attempt, (berth.pool,), (attempt.wanted, None))
         if offer is not None:
             self._sites[number] = self._buy(attempt, offer)

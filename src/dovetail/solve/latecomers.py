@@ -36,6 +36,7 @@ class Attempt:
     number: int
     wanted: Requirements
     pod: str
+    pools: tuple[int, ...] = ()  # where a node may be bought for it, the lightest first, if that is promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +209,20 @@ class Latecomers:
             for column in self._columns_of(place_pools):
                 made = make_bin(self._world, self._columns, self._standing.limits, items, (column, counts))
                 if made is not None and (best is None or made.price - price < best.dearer):
-                    best = Offer(made, pins, replace(item, pools=(made.pool,)), made.price - price)
+                    # To a node that is there for others, pods of heavier pools may come.
+                    mine = self._owned(attempt) if site else attempt.pools
+                    mine = mine or (made.pool,)
+                    best = Offer(made, pins, replace(item, pools=mine), made.price - price)
         return best
+
+    def _owned(self, attempt: Attempt) -> tuple[int, ...]:
+        """Where a node may be bought for the pod: if nothing is promised, from the heaviest that have one."""
+        if attempt.pools:
+            return attempt.pools
+        for pools in self._standing.judge.pools(attempt.shape, attempt.number, attempt.wanted):
+            if any(self._world.columns(pool, attempt.wanted, attempt.shape.vector).any() for pool in pools):
+                return pools
+        return ()
 
     def _places(
         self, attempt: Attempt, pools: tuple[int, ...], both: Requirements, site: Site | None

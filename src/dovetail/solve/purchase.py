@@ -39,9 +39,12 @@ class Purchase:
 
     def placements(self) -> Iterator[Placement]:
         """The same with pods of one shape and level that were bought for together."""
+        lonely = all(self.made.pool not in item.pools for item, _ in self.parts)
         for item, bundles in self.parts:
+            # Where nobody is left for whom the pool was right, it has to be for all.
+            pools = (self.made.pool,) if lonely else item.pools
             for (shape, level), pods in zip(item.kinds, zip(*bundles, strict=True), strict=True):
-                yield Placement(shape, level, item.pools, pods)
+                yield Placement(shape, level, pools, pods)
 
     def without(self, gone: Collection[str], shapes: Sequence[Shape]) -> Purchase | None:
         """The same node without some pods; None if it is empty then."""

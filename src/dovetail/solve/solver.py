@@ -69,8 +69,7 @@ def _best(desk: Desk) -> Plan:
     if desk.stranded(best.plan.left):
         best = rearranged(desk, best)
     best = best.proved()
-    if desk.between.berths and best.plan.cost.gap >= _NEAR and work.left:
-        best = _better(best, followed(desk, desk.between.berths, best))
+    best = _as_answered(desk, best)
     if desk.between.targets and best.plan.cost.gap >= _NEAR and work.left:
         best = _better(best, _settled(desk, replace(policy, targets=desk.between.targets))[0])
     if desk.hurried and best.plan.cost.gap >= _NEAR and work.left:
@@ -96,11 +95,20 @@ def _deepened(desk: Desk, best: Answer) -> Answer:
     for _ in range(_DEEPER):
         if best.plan.cost.gap < _NEAR or not desk.world.work.left:
             break
-        known = desk.between.berths
+        known = desk.between.answers
         best = best.proved_deeper()
-        if desk.between.berths == known:
+        if desk.between.answers == known:
             break
-        best = _better(best, followed(desk, desk.between.berths, best))
+        best = _as_answered(desk, best)
+    return best
+
+
+def _as_answered(desk: Desk, best: Answer) -> Answer:
+    """The best of plans that follow what programs with rules between pods answered last."""
+    for berths in desk.between.answers:
+        if best.plan.cost.gap < _NEAR or not desk.world.work.left:
+            break
+        best = _better(best, followed(desk, berths, best))
     return best
 
 

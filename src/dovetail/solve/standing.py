@@ -112,15 +112,17 @@ class Standing:
         self._allowed = allowed
         for index, group in self._spreads:
             there = self._there[index]
-            if not fresh:
-                group.universe.update(there)
-                continue
-            found = self._beyond(index, group)
-            if group.id.key == HOSTNAME:
-                group.closed = bool(there) and not found
+            host = group.id.key == HOSTNAME
+            if host:
                 group.universe = dict(there)
-            else:
-                group.universe = {**there, **{domain: None for domain in found if domain}}
+            if fresh:
+                found = self._beyond(index, group)
+                if host:
+                    group.closed = bool(there) and not found
+                else:
+                    group.universe = {**there, **{domain: None for domain in found if domain}}
+            elif not host:
+                group.universe.update(there)
         self.judge = Judge(self.world)
 
     def _beyond(self, index: int, group: Group) -> list[str]:
@@ -171,9 +173,13 @@ class Standing:
                 held = codes[columns]
                 domain = values[int(held[0])][0] if len(held) and (held == held[0]).all() else ""
             for node_filter, spreads in filters.items() if domain else ():
-                if node_filter.accepts(*ground, world.well_known):
-                    for index in spreads:
+                counts = node_filter.accepts(*ground, world.well_known)
+                for index in spreads:
+                    if counts:
                         self._there[index].setdefault(domain)
+                    elif key == HOSTNAME:
+                        # A site that may be anywhere counts until it turns out to be where it does not.
+                        self._there[index].pop(domain, None)
 
     def _open(self, shape: Shape, key: str) -> Iterator[str]:
         """Domains that the limits still allow a node in for such a pod; '' where the value is not known."""

@@ -29,7 +29,7 @@ class Placement(NamedTuple):
 
     shape: int
     level: int
-    pools: tuple[int, ...]  # that a node could be bought from for them; none on a node that exists
+    pools: tuple[int, ...]  # that a node could be bought from for them; none on one that is there already
     pods: Sequence[str]
 
 
@@ -140,7 +140,8 @@ def scope_of(world: World, columns: Columns, free: Amounts, kinds: Kinds) -> Sco
 
 
 def kinds_placed(world: World, placed: Iterable[Placement], *, binding: bool) -> Kinds:
-    """(shape, level, tier) -> pods. The tier is the last whose pools count, -1 where that is not known yet.
+    """(shape, level, tier) -> pods. The tier is the last whose pools count: of pods on nodes that are there
+    the first that has a node for them, -1 if none has.
 
     `binding`: whether pools' limits refuse what they allowed before the plan.
     Where limits refuse something, who gets the better pool is anybody's guess, and so is who gives up
@@ -151,16 +152,39 @@ def kinds_placed(world: World, placed: Iterable[Placement], *, binding: bool) ->
     lossless = not any(shapes[each.shape].levels[each.level].lost for each in placed)
     tier_of = {pool: index for index, tier in enumerate(world.tiers) for pool in tier}
     found: dict[tuple[int, int, int], list[str]] = {}
-    unknown = 0 if len(world.tiers) == 1 else -1
     alike: dict[tuple[int, int], int] = {}  # (shape, level) -> the level that counts
+    first: dict[tuple[int, int], int] = {}  # (shape, level) -> the first tier of use
     for each in placed:
         if (level := alike.get(each[:2], -1)) < 0:
             shape = shapes[each.shape]
             level = _last_alike(shape, each.level) if lossless or not binding else len(shape.levels) - 1
             alike[each[:2]] = level
-        tier = len(world.tiers) if binding else tier_of[each.pools[0]] if each.pools else unknown
+        if binding:
+            tier = len(world.tiers)
+        elif each.pools:
+            tier = tier_of[each.pools[0]]
+        else:
+            if (each.shape, level) not in first:
+                first[each.shape, level] = _first_of_use(world, shapes[each.shape], level)
+            tier = first[each.shape, level]
         found.setdefault((each.shape, level, tier), []).extend(each.pods)
     return {kind: sorted(found[kind]) for kind in sorted(found)}
+
+
+def _first_of_use(world: World, shape: Shape, level: int) -> int:
+    """The first tier with a node for such pods if they give up no more than there; -1 if none has one."""
+    if len(world.tiers) == 1:
+        return 0
+    for index, pools in enumerate(world.tiers):
+        for number in range(level + 1):
+            step = shape.levels[number]
+            for pool in pools:
+                if world.free_of_ports(pool, shape.ports) and any(
+                    world.suits(pool, wanted, step.rules) and world.columns(pool, wanted, shape.vector).any()
+                    for wanted in step.alternatives
+                ):
+                    return index
+    return -1
 
 
 def _last_alike(shape: Shape, level: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,9 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bounds.between.affinities import apart, together
 from dovetail.solve.bounds.between.berths import shared_out
-from dovetail.solve.bounds.between.loads import Enumeration, Loads, Program
+from dovetail.solve.bounds.between.loads import Enumeration, Loads, joined
+from dovetail.solve.bounds.between.master import Master
+from dovetail.solve.bounds.between.pricing import Pricing
 from dovetail.solve.bounds.between.rows import Rows
 from dovetail.solve.bounds.between.singles import cramped, split
 from dovetail.solve.bounds.between.spreads import Spreads
@@ -41,6 +43,9 @@ _UNITS = 4  # of work per factor of a program, to write it down
 _FEWEST, _PER_FACTOR = 400, 0.6
 _SHARE = 0.7  # of the work left, for solving one
 _SHARE_AGAIN = 0.5  # the same where some sites have been split into single nodes
+_SHARE_FEW = 0.5  # the same where not all loads can be chosen from
+_SMALL = 6_000  # factors: nodes per site come before loads where there are no more
+_ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Berth:
     row: int = -1
     pool: int = -1
     domains: Pins = ()
+    # Per entry of `pods`, if promised: where a node may be bought for them, the lightest pools first.
+    owned: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,9 @@ class Ruled:
 
     bound: int = 0
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape
-    berths: tuple[Berth, ...] = ()  # the nodes of that answer
-    settled: bool = False  # True iff loads were chosen from
+    answers: tuple[tuple[Berth, ...], ...] = ()  # the nodes of that answer, then those of another one
+    cost: int = _ENDLESS  # of that answer, if each of its nodes holds its pods
+    settled: bool = False  # True iff it was chosen from all loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class Between:
         self.spent = 0  # units of work
         # Per shape, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
-        self.berths: tuple[Berth, ...] = ()  # the nodes of the best answer
+        self.answers: tuple[tuple[Berth, ...], ...] = ()  # the nodes of the best, then those of others
 
     def bound(self, free: Amounts, found: Kinds, price: int) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
@@ -141,7 +149,7 @@ class Between:
         known = self._known.get(key, Ruled())
         self._known[key] = replace(ruled, bound=max(ruled.bound, known.bound))
         self.targets = ruled.targets or self.targets
-        self.berths = ruled.berths or self.berths
+        self.answers = ruled.answers or self.answers
         if following is not None:
             self._next[key] = following
 
@@ -155,11 +163,24 @@ class Between:
         if not work.left:
             return Ruled(), None
         loads = Enumeration(rows, price, work, int(_LOOKED * times)).run()
-        known = Ruled() if loads is None else self._by_loads(rows, loads, price)
-        if known.bound >= price * _CLOSE or known.settled or not work.left:
-            return known, None
-        ruled, following = self._by_sites(rows, price, _SHARE)
-        return replace(ruled, bound=max(ruled.bound, known.bound)), following
+        ways: list[Callable[[int], tuple[Ruled, _Next | None]]] = [
+            lambda most: (
+                self._by_few(rows, most) if loads is None else self._by_loads(rows, loads, most),
+                None,
+            ),
+            lambda most: self._by_sites(rows, most, _SHARE),
+        ]
+        if loads is None and rows.size <= _SMALL:
+            ways.reverse()
+        best, following = Ruled(), None
+        for way in ways:
+            price = min(price, best.cost)
+            if best.bound >= price * _CLOSE or best.settled or not work.left:
+                break
+            found, deeper = way(price)
+            following = deeper or following
+            best = _both(best, found)
+        return best, following
 
     def _by_sites(self, rows: Rows, price: int, share: float) -> tuple[Ruled, _Next | None]:
         """By nodes per site; and what to tell apart if an answer has too much on several nodes of one."""
@@ -169,52 +190,95 @@ class Between:
         if values is None:
             return Ruled(bound), None
         singles = cramped(rows, values) if answer.bound >= rows.cost(values) * _CLOSE else {}
-        berths = tuple(self._berths(rows, shared_out(rows, values)))
-        return Ruled(bound, _targets(rows, values), berths), _Next(rows.terrain, singles) if singles else None
+        nodes = list(shared_out(rows, values))
+        berths = tuple(self._berths(rows, nodes))
+        whole = sum(sum(load) for _, load in nodes) == rows.terrain.demand.sum()
+        ruled = Ruled(bound, _targets(rows, values), (berths,), _cost(rows, values) if whole else _ENDLESS)
+        return ruled, _Next(rows.terrain, singles) if singles else None
 
     def _by_loads(self, rows: Rows, loads: Loads, price: int) -> Ruled:
         """By all loads that a plan for less than `price` could use."""
-        work, whole = self._world.work, Program(self._world, rows, loads)
-        least, kept = whole.useful(price / NANO_DOLLARS, work)
-        bound = min(price, _in_nano(least))
-        many = int(np.count_nonzero(kept))
-        if bound >= price * _CLOSE or many > _MOST_LOADS * _times(work) or not work.left:
-            return Ruled(max(0, bound))
-        model = whole.model(kept)
+        work, master = self._world.work, Master(self._world, rows, loads)
+        least, value, kept = master.useful(price / NANO_DOLLARS, work)
+        bound = max(0, min(price, _in_nano(least)))
+        if bound >= price * _CLOSE or not work.left:
+            return Ruled(bound)
+        few = self._few(value, kept)
+        every = bool(np.array_equal(few, kept))
+        if not every and rows.size <= _SMALL:
+            return Ruled(bound)
+        ruled = self._chosen(rows, master, few, price, _SHARE if every else _SHARE_FEW)
+        return replace(ruled, bound=max(bound, ruled.bound) if every else bound, settled=every)
+
+    def _by_few(self, rows: Rows, price: int) -> Ruled:
+        """By loads that pay, found one after another; a plan may need others as well."""
+        work, master = self._world.work, Master(self._world, rows, joined((), len(rows.pods)))
+        pricing = Pricing(rows, work)
+        linear = pricing.run(master)
+        bound = max(0, min(price, _in_nano(pricing.bound)))
+        if linear is None or bound >= price * _CLOSE or not work.left:
+            return Ruled(bound)
+        value = master.reduced(linear)
+        few = self._few(value, value <= price / NANO_DOLLARS - linear.least)
+        return replace(self._chosen(rows, master, few, price, _SHARE_FEW), bound=bound)
+
+    def _few(self, value: Floats, kept: Mask) -> Mask:
+        """As many of the loads that are kept as can be chosen from, by reduced price (N,)."""
+        order = np.argsort(np.where(kept, value, np.inf), kind="stable")
+        few = np.zeros_like(kept)
+        few[order[: int(_MOST_LOADS * _times(self._world.work))]] = True
+        return few & kept
+
+    def _chosen(self, rows: Rows, master: Master, kept: Mask, price: int, share: float) -> Ruled:
+        """The best choice of these loads (N,) that costs less than `price`; its bound is about no others."""
+        model, work = master.model(kept), self._world.work
         check, below = _check(len(model.a_matrix_.value_)), price / NANO_DOLLARS * _LESS
-        answer = minimum(model, work, check=check, share=_SHARE, below=below)
-        bound = max(bound, min(price, _in_nano(answer.bound)))
+        answer = minimum(model, work, check=check, share=share, below=below)
+        bound = min(price, _in_nano(answer.bound))
         if answer.values is None:
-            return Ruled(bound, settled=True)
-        values = whole.values(kept, answer.values)
+            return Ruled(bound)
+        values = master.values(kept, answer.values)
         there = range(rows.terrain.bought, len(rows.terrain.price))
         held = (
             (site, [round(values[row[site]]) if site in row else 0 for row in rows.pods]) for site in there
         )
-        nodes = [*held, *whole.nodes(kept, answer.values)]
+        nodes = [*master.nodes(kept, answer.values), *held]
         berths = tuple(self._berths(rows, nodes))
-        return Ruled(bound, _targets(rows, values), berths, settled=True)
+        return Ruled(bound, _targets(rows, values), (berths,), _cost(rows, values))
 
     def _berths(self, rows: Rows, nodes: Iterable[tuple[int, Sequence[int]]]) -> Iterator[Berth]:
         """The nodes of an answer, by site, and which pods are on each."""
         terrain = rows.terrain
         names = [list(kind.pods) for kind in terrain.kinds]
-
-        def taken(counts: Sequence[int]) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
-            found = []
-            for kind, rest, count in zip(terrain.kinds, names, counts, strict=True):
-                if count:
-                    found.append((kind.shape, kind.level, tuple(rest[:count])))
-                    del rest[:count]
-            return tuple(found)
-
+        lightest = [self._pools(kind.tier) for kind in terrain.kinds]
         for site, load in nodes:
-            if site >= terrain.bought and any(load):
-                yield Berth(taken(load), row=site - terrain.bought)
-            elif any(load):
+            pods, owned = [], []
+            for kind, rest, pools, count in zip(terrain.kinds, names, lightest, load, strict=True):
+                if count:
+                    pods.append((kind.shape, kind.level, tuple(rest[:count])))
+                    owned.append(pools)
+                    del rest[:count]
+            if site >= terrain.bought and pods:
+                yield Berth(tuple(pods), row=site - terrain.bought)
+            elif pods:
                 domains = tuple((key, some[site]) for key, some in terrain.domains.items() if some[site])
                 pool = int(self._columns.pool[terrain.column[site]])
-                yield Berth(taken(load), pool=pool, domains=domains)
+                yield Berth(tuple(pods), pool=pool, domains=domains, owned=tuple(owned))
+
+    def _pools(self, tier: int) -> tuple[int, ...]:
+        """All pools up to the tier, the lightest first; none where it is not known or nothing is promised."""
+        tiers = self._world.tiers
+        return (
+            tuple(pool for each in reversed(tiers[: tier + 1]) for pool in each) if tier < len(tiers) else ()
+        )
+
+
+def _both(one: Ruled, other: Ruled) -> Ruled:
+    """What is known from either; the answer of nodes that hold their pods, or else the first, counts."""
+    first, second = sorted((one, other), key=lambda each: (each.cost, not each.answers))
+    answers = (*first.answers, *second.answers)
+    bound, settled = max(one.bound, other.bound), one.settled or other.settled
+    return replace(first, bound=bound, answers=answers, settled=settled)
 
 
 def _check(factors: int) -> int:
@@ -244,6 +308,10 @@ def program(world: World, terrain: Terrain) -> Rows:
             spreads.add(index)
     add_ways(world, rows)
     return rows
+
+
+def _cost(rows: Rows, values: Floats) -> int:
+    return round(rows.cost(values) * NANO_DOLLARS)
 
 
 def _targets(rows: Rows, values: Floats) -> dict[int, tuple[Target, ...]]:

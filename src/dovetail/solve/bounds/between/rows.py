@@ -82,16 +82,18 @@ class Rows:
         return result
 
     def factors(self) -> tuple[Amounts, Amounts, Floats]:
-        """(row, variable, factor), but for rows about what single nodes hold that can be bought."""
-        single = set(self._single)
+        """(row, variable, factor) of the rows that last where whole loads are chosen from."""
         listed = [
             (number, variable, factor)
-            for number, (terms, _, _) in enumerate(self._rows)
-            if number not in single
-            for variable, factor in terms.items()
+            for number in self.lasting().tolist()
+            for variable, factor in self._rows[number][0].items()
         ]
         row, variable, factor = zip(*listed, strict=True) if listed else ((), (), ())
         return np.array(row, np.int64), np.array(variable, np.int64), np.array(factor, np.float64)
+
+    def lasting(self) -> Amounts:
+        """The numbers of the rows that are not about what single nodes hold that can be bought."""
+        return np.setdiff1d(np.arange(len(self._rows)), self._single)
 
     def flag(self) -> int:
         """A new yes or no."""

@@ -43,6 +43,7 @@ def split(terrain: Terrain, some: Mapping[int, int]) -> Terrain:
         terrain,
         feasible=terrain.feasible[:, order],
         own=terrain.own[:, order],
+        could=terrain.could[:, order],
         room=terrain.room[order],
         price=terrain.price[order],
         most=np.where(single, 1, terrain.most[order] - (parts[order] - 1)),

@@ -191,12 +191,12 @@ class Spreads:
         return flag
 
     def _reached(self, at: dict[str, list[int]], owners: Sequence[int]) -> set[str]:
-        """Domains where one more node can be bought for any of the owners."""
+        """Domains where one more node can be bought for any of the owners, if they give up what they can."""
         terrain = self._rows.terrain
         return {
             domain
             for domain, sites in at.items()
-            if all((terrain.feasible[number, sites] & terrain.unlimited[sites]).any() for number in owners)
+            if all((terrain.could[number, sites] & terrain.unlimited[sites]).any() for number in owners)
         }
 
     def _seen(self, index: int, keys: Sequence[str], sites: Sequence[int]) -> bool:

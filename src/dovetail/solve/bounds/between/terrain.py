@@ -66,6 +66,7 @@ class Terrain:
     kinds: tuple[Kind, ...]
     feasible: Mask  # (S, K)
     own: Mask  # (S, K): a node may be bought there for the kind's own sake
+    could: Mask  # (S, K): feasible if every preference were given up
     vectors: Amounts  # (S, R)
     conflict: Mask  # (S, S): cannot share a node
     room: Amounts  # (K, R)
@@ -115,6 +116,8 @@ def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> T
     land = _Land(world, columns, found, concerned)
     reach = reach_of(world, columns, land.sites, found)
     anywhere, own, nodes = reach.anywhere, reach.own, reach.nodes
+    last = [(kind.shape, len(world.shapes[kind.shape].levels) - 1, kind.tier) for kind in kinds]
+    could = reach if last == list(found) else reach_of(world, columns, land.sites, last)
     useful = np.flatnonzero(own.any(axis=0))
     domains = land.domains(useful)
     counting = {index: land.counting(index, useful) for index in land.spreads}
@@ -129,6 +132,7 @@ def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> T
         kinds=kinds,
         feasible=np.concatenate([anywhere[:, some], nodes], axis=1),
         own=np.concatenate([own[:, some], nodes], axis=1),
+        could=np.concatenate([could.anywhere[:, some], could.nodes], axis=1),
         vectors=rules.vectors,
         conflict=rules.conflict,
         room=np.concatenate([room, np.tile(rules.most, (len(room), 1))], axis=1),
