@@ -186,15 +186,17 @@ class Master:
 
 
 def _linear(model: highspy.HighsLp, work: Work) -> Linear | None:
-    """Its optimum in fractions; None if there is no solution."""
+    """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over."""
     model.integrality_ = []
-    solver = quiet_solver(solver="simplex")
+    solver = quiet_solver(solver="simplex", time_limit=work.seconds)
     solver.passModel(model)
     solver.run()
     info = solver.getInfo()
     work.spend(_MODEL * model.num_row_ + _ITERATION * max(0, info.simplex_iteration_count))
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return None
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return Linear(0.0, np.zeros(model.num_row_))
     return Linear(float(info.objective_function_value), np.array(solver.getSolution().row_dual))
 
 

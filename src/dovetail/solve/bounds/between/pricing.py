@@ -89,10 +89,14 @@ class Pricing:
 
     def _found(self, worths: Floats, share: float) -> tuple[Loads, float]:
         """Loads worth more than that share of their price, by worths in dollars per site (K, S + 1), the last
-        one of the node itself; and the largest multiple of its price, at least 1, that a load is worth."""
-        found, highest = [], 1.0
+        one of the node itself; and the largest multiple of its price, at least 1, that a load is worth:
+        infinite where that takes more work than there is."""
+        found: list[Loads] = []
+        highest = 1.0
         for fleet in self._fleets:
             for column, price in enumerate(fleet.goods.price.tolist()):
+                if not self._work.left:
+                    return joined(found, len(self._rows.pods)), float("inf")
                 site = int(fleet.goods.column[column])
                 # Negative worths: such pods are left out, as if that cost nothing.
                 worth, extra = worths[site, :-1] * NANO_DOLLARS, float(worths[site, -1]) * NANO_DOLLARS

@@ -1,0 +1,130 @@
+"""Column generation under rules between pods proves what all loads at once do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dovetail.model import labels
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.bounds.between.loads import Enumeration, Loads, joined
+from dovetail.solve.bounds.between.master import Master
+from dovetail.solve.bounds.between.pricing import Pricing
+from dovetail.solve.bounds.between.program import program
+from dovetail.solve.bounds.between.rows import Rows
+from dovetail.solve.bounds.between.terrain import terrain_of
+from dovetail.solve.supply.columns import Columns
+from dovetail.solve.supply.world import World
+from dovetail.solve.work import Work
+from dovetail.testing.problems import Document, both, instance_types, node, pod, pool, rules, scenario
+from dovetail.testing.scenarios import to_problem
+
+ANY_PRICE = 1 << 40  # nano-dollars per hour
+MANY = 200_000  # loads
+
+
+def workload(app: str, number: int, size: tuple[int, int], *wanted: Document) -> list[Document]:
+    rule: dict[str, Any] = {}
+    for one in wanted:
+        rule = both(rule, one)
+    return [pod(f"{app}-{index}", app, (size[0] + 50 * index, size[1]), rule) for index in range(number)]
+
+
+SPREAD = rules("web", "")["spread over zones"]
+SPOT = {"nodeSelector": {labels.CAPACITY_TYPE: "spot"}}
+ON_DEMAND = [{"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}]
+
+
+def on_demand_first() -> list[Document]:
+    heavy = pool("heavy", weight=10)
+    heavy["spec"]["template"]["spec"]["requirements"] = ON_DEMAND
+    return [heavy, pool("light")]
+
+
+CASES: dict[str, tuple[list[Document], list[Document], list[Document]]] = {
+    "zones": (workload("web", 8, (500, 512), SPREAD), [pool("general")], []),
+    "zones and hosts": (
+        [
+            *workload("web", 5, (500, 512), SPREAD),
+            *workload("api", 4, (700, 1024), rules("api", "web")["not on the host of another app"]),
+        ],
+        [pool("general")],
+        [],
+    ),
+    "visitors of a lighter pool": (
+        [
+            *workload("web", 4, (900, 512), SPREAD, SPOT),
+            *workload("api", 5, (600, 900)),
+        ],
+        on_demand_first(),
+        [],
+    ),
+    "a node that is there": (
+        workload("web", 7, (500, 512), rules("web", "")["spread over hosts"]),
+        [pool("general")],
+        [node("old", "zone-a", 2)],
+    ),
+}
+
+
+def rows_of(problem: Problem) -> tuple[World, Rows]:
+    """The program of a plan that promises each pod the first tier that has a node for it."""
+    world = World(problem, Work(Budget()))
+    columns = Columns(world)
+    kinds = {}
+    for shape in world.shapes:
+        tiers = [
+            index
+            for index, pools in enumerate(world.tiers)
+            if any(
+                world.columns(each, wanted, shape.vector).any()
+                for each in pools
+                for wanted in shape.levels[0].alternatives
+            )
+        ]
+        kinds[shape.index, 0, tiers[0]] = list(shape.pods)
+    return world, program(world, terrain_of(world, columns, world.nodes.room.copy(), kinds))
+
+
+def least(master: Master) -> float:
+    found = master.linear(np.ones(len(master.loads), dtype=np.bool_), Work(Budget()))
+    assert found is not None
+    return found.least
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loads_that_pay_cost_in_fractions_what_all_loads_do(name: str) -> None:
+    pods, pools, nodes = CASES[name]
+    world, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
+    every: Loads | None = Enumeration(rows, ANY_PRICE, Work(Budget()), MANY).run()
+    assert every is not None
+    listed = least(Master(world, rows, every))
+    master = Master(world, rows, joined((), len(rows.pods)))
+    pricing = Pricing(rows, Work(Budget(work=100_000_000)))
+    linear = pricing.run(master)
+    assert linear is not None
+    assert linear.least == pytest.approx(listed, rel=1e-6)
+    assert listed * (1 - 1e-3) <= pricing.bound <= listed * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("units", [1, 2_000, 10_000])
+def test_a_bound_that_was_not_reached_is_none_that_is_too_high(units: int) -> None:
+    pods, pools, nodes = CASES["visitors of a lighter pool"]
+    world, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
+    every = Enumeration(rows, ANY_PRICE, Work(Budget()), MANY).run()
+    assert every is not None
+    pricing = Pricing(rows, Work(Budget(work=units)))
+    pricing.run(Master(world, rows, joined((), len(rows.pods))))
+    assert 0 <= pricing.bound <= least(Master(world, rows, every)) * (1 + 1e-9)
+
+
+def test_a_node_is_bought_only_with_a_pod_of_its_pool_on_it() -> None:
+    pods, pools, nodes = CASES["visitors of a lighter pool"]
+    world, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
+    master = Master(world, rows, joined((), len(rows.pods)))
+    Pricing(rows, Work(Budget(work=100_000_000))).run(master)
+    own = rows.terrain.own[:, master.loads.site].T
+    assert (own & (master.loads.counts > 0)).any(axis=1).all()
+    assert (~own & (master.loads.counts > 0)).any(), "nobody visits: the case tells nothing"
