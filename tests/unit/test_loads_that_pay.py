@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dovetail.model import labels
@@ -89,7 +88,7 @@ def rows_of(problem: Problem) -> tuple[World, Rows]:
 
 
 def least(master: Master) -> float:
-    found = master.linear(np.ones(len(master.loads), dtype=np.bool_), Work(Budget()))
+    found = master.linear(master.every, Work(Budget()))
     assert found is not None
     return found.least
 

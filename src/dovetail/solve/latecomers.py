@@ -200,6 +200,8 @@ class Latecomers:
         both, site = where
         parts: tuple[Part, ...] = site.purchase.parts if site else ()
         price = site.purchase.made.price if site else 0
+        # To a node that is there for others, pods of heavier pools may come.
+        owned = self._owned(attempt) if site else attempt.pools
         best: Offer | None = None
         for place_pools, pins in self._places(attempt, pools, both, site):
             shape = attempt.shape
@@ -209,16 +211,14 @@ class Latecomers:
             for column in self._columns_of(place_pools):
                 made = make_bin(self._world, self._columns, self._standing.limits, items, (column, counts))
                 if made is not None and (best is None or made.price - price < best.dearer):
-                    # To a node that is there for others, pods of heavier pools may come.
-                    mine = self._owned(attempt) if site else attempt.pools
-                    mine = mine or (made.pool,)
-                    best = Offer(made, pins, replace(item, pools=mine), made.price - price)
+                    mine = replace(item, pools=owned or (made.pool,))
+                    best = Offer(made, pins, mine, made.price - price)
         return best
 
     def _owned(self, attempt: Attempt) -> tuple[int, ...]:
         """Where a node may be bought for the pod: if nothing is promised, from the heaviest that have one."""
-        if attempt.pools:
-            return attempt.pools
+        if attempt.pools or len(self._world.tiers) == 1:
+            return attempt.pools or self._world.tiers[0]
         for pools in self._standing.judge.pools(attempt.shape, attempt.number, attempt.wanted):
             if any(self._world.columns(pool, attempt.wanted, attempt.shape.vector).any() for pool in pools):
                 return pools

@@ -56,6 +56,11 @@ class Master:
         """More of them."""
         self._take(joined((self.loads, loads), len(self._rows.pods)))
 
+    @property
+    def every(self) -> Mask:
+        """All loads, (N,)."""
+        return np.ones(len(self.loads), dtype=np.bool_)
+
     def _take(self, loads: Loads) -> None:
         starts = _starts(self._world, self._rows.terrain, loads)
         self._starts = starts.needed[:, starts.fine]

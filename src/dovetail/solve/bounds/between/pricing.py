@@ -48,25 +48,24 @@ class Pricing:
         self.bound = 0.0  # dollars per hour that no plan costs less than
 
     def run(self, master: Master) -> Linear | None:
-        """Add the loads that matter; the best plan in fractions of them, None where none is known."""
+        """Add the loads that matter; the best plan in fractions of them, None if there is none."""
         part, work = self._work.part(_SHARE), self._work
-        first, best = master.plain(work), None
+        first = master.plain(work)
         if first is None:
             return None
         self.bound = first.least
         master.add(self._alone())
         master.add(self._found(master.worths(first), _FIRST)[0])
         for _ in range(_ROUNDS):
-            now = master.linear(np.ones(len(master.loads), dtype=np.bool_), work)
-            best = now or best
+            now = master.linear(master.every, work)
             if now is None or not part.left:
-                break
+                return now
             found, most = self._found(master.worths(now), 1 + _GAIN)
             self.bound = max(self.bound, now.least / most)
             if not len(found) or self.bound >= now.least * _CLOSE:
-                break
+                return now
             master.add(found)
-        return best
+        return master.linear(master.every, work)
 
     def _fleet(self, sites: Amounts) -> _Fleet:
         terrain = self._rows.terrain

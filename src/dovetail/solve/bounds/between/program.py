@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -163,22 +163,16 @@ class Between:
         if not work.left:
             return Ruled(), None
         loads = Enumeration(rows, price, work, int(_LOOKED * times)).run()
-        ways: list[Callable[[int], tuple[Ruled, _Next | None]]] = [
-            lambda most: (
-                self._by_few(rows, most) if loads is None else self._by_loads(rows, loads, most),
-                None,
-            ),
-            lambda most: self._by_sites(rows, most, _SHARE),
-        ]
-        if loads is None and rows.size <= _SMALL:
-            ways.reverse()
+        first = loads is None and rows.size <= _SMALL
         best, following = Ruled(), None
-        for way in ways:
+        for by_sites in (first, not first):
             price = min(price, best.cost)
             if best.bound >= price * _CLOSE or best.settled or not work.left:
                 break
-            found, deeper = way(price)
-            following = deeper or following
+            if by_sites:
+                found, following = self._by_sites(rows, price, _SHARE)
+            else:
+                found = self._by_few(rows, price) if loads is None else self._by_loads(rows, loads, price)
             best = _both(best, found)
         return best, following
 
