@@ -12,7 +12,7 @@ from dovetail.solve.plan import BETWEEN_PODS, Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
-from dovetail.testing.problems import Document, instance_types, pod, pool, scenario
+from dovetail.testing.problems import Document, both, instance_types, pod, pool, rules, scenario
 from dovetail.testing.proofs import proof_faults
 from dovetail.testing.scenarios import to_problem
 
@@ -57,3 +57,14 @@ def test_preferences_that_are_kept_count_in_the_bound_with_limits_too() -> None:
     pods = [pod(f"web-{number}", "web", (250, 256), apart) for number in range(3)]
     plan = planned(pods, [pool("general"), pool("other", limits={"cpu": "100"})])
     assert len(plan.claims) == 3
+
+
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_zones_that_pods_would_rather_not_be_in_still_hold_a_spread_down(number: int) -> None:
+    """As many as can be are in zone-c; the others give that up and not the spread, which they rather keep."""
+    rule = both(rules("web", "")["rather spread over zones"], rules("web", "")["rather in zone-c"])
+    plan = planned(
+        [pod(f"web-{index}", "web", (500, 512), rule) for index in range(number)], [pool("general")]
+    )
+    assert len(plan.claims) == min(3, number)
+    assert len(plan.relaxed) == number - -(-number // 3)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from dovetail.solve.bounds.between.program import Berth
+from dovetail.solve.bounds.between.berths import Berth
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Kinds, Placement, Scope, kinds_placed, scope_of
 from dovetail.solve.demand.relax_preferences import OTHER_TERM

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 from dovetail.model.requirement import Requirements
-from dovetail.solve.bounds.between.program import Berth
+from dovetail.solve.bounds.between.berths import Berth
 from dovetail.solve.demand.topology import SPREAD
 from dovetail.solve.latecomers import ENDLESS, Attempt, Latecomers
 from dovetail.solve.placing.seen import Opened
@@ -87,14 +87,11 @@ class Follower(Latecomers):
         waiting.sort(key=lambda each: (seen and self._berths[each[0]].row >= 0, place.get(each[1], 0)))
         self._patient = True
         while waiting and not self.over:
-            before, waiting = (
-                len(waiting),
-                [each for each in waiting if self.over or not self._seat(*each)],
-            )
-            if len(waiting) == before:
-                if not self._patient:
-                    break
-                self._patient = False
+            rest = [each for each in waiting if self.over or not self._seat(*each)]
+            if len(rest) == len(waiting) and not self._patient:
+                break
+            self._patient = self._patient and len(rest) < len(waiting)
+            waiting = rest
         self._aim = None
         return waiting
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dovetail.solve.bounds.between.program import Berth
+from dovetail.solve.bounds.between.berths import Berth
 from dovetail.solve.case import Answer
 from dovetail.solve.follow import Follower
 from dovetail.solve.latecomers import ENDLESS, Attempt, Offer

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from dovetail.model.labels import SPOT
-from dovetail.solve.bounds.between.program import Berth
+from dovetail.solve.bounds.between.berths import Berth
 from dovetail.solve.case import Answer
 from dovetail.solve.desk import Desk
 from dovetail.solve.follow import opened_by, turns_of

@@ -7,10 +7,13 @@ per sort, and of every rule what holds in the end. It shares no code with the so
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from dovetail.model.affinity import AffinityRule
+from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import port_error
+from dovetail.model.problem import Problem
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.testing.exhaustive.market import Market, bound, keys_of, repulsion, worthwhile
@@ -25,10 +28,14 @@ _FUNCTIONS = 8  # dual feasible functions per resource
 
 
 class Program:
-    """Columns are pods (kind, site), nodes (site), then yes or no. Markets without existing nodes only."""
+    """Columns are pods (kind, site), nodes (site), then yes or no. Markets without existing nodes only.
 
-    def __init__(self, market: Market) -> None:
+    `problem` has the pods with preferences as such: where a pod would rather not be still counts for spreads.
+    """
+
+    def __init__(self, problem: Problem, market: Market) -> None:
         self.kinds = market.kinds
+        self._loose = _loose(problem, market)
         self.count = [len(kind.pods) for kind in market.kinds]
         self._market = market
         self._far = repulsion(market)
@@ -163,11 +170,11 @@ class Program:
             return
         at = self._domains(rule.key)
         counted = [n for n, k in enumerate(self.kinds) if rule.counts(k.facts.namespace, k.facts.labels)]
-        for owners in counting_alike(self.kinds, rule, bound(self.kinds, rule)):
+        for owners in counting_alike(self._loose.kinds, rule, bound(self.kinds, rule)):
             total = float(sum(self.count[owner] for owner in owners))
-            one = self.kinds[owners[0]]
+            one = self._loose.kinds[owners[0]]
             for there, sites in at.items():
-                if not all(self._opens(owner, sites) for owner in owners):
+                if not all(self._could_open(owner, sites) for owner in owners):
                     continue
                 low: dict[int, float] = {}
                 for number in sites:
@@ -219,6 +226,16 @@ class Program:
 
     def _opens(self, kind: int, sites: list[int]) -> bool:
         return any((kind, number) in self.pods and not self.site(number).pool.limits for number in sites)
+
+    def _could_open(self, kind: int, sites: list[int]) -> bool:
+        """The same if it gave up what it would rather have."""
+        needs, loose = self._market.needs[kind], self._loose
+        return any(
+            loose.allowed[kind, site]
+            and (self._market.room[site] >= needs)[needs > 0].all()
+            and not self._market.sites[site].pool.limits
+            for site in (self.sites[number] for number in sites)
+        )
 
     def _tainted(self, kind: int, number: int) -> bool:
         hard = [item for item in self.site(number).pool.taints if item.effect in HARD_EFFECTS]
@@ -292,3 +309,14 @@ class Program:
                                 there = self._some((kind,), sites)
                                 self.rows.append(({**there, flag[kind]: -float(self.count[kind])}, 0.0))
                         self.rows.append(({flag[one]: 1.0, flag[other]: 1.0}, 1.0))
+
+
+def _loose(problem: Problem, market: Market) -> Market:
+    """The same market, with kinds that ask for no more of a node than they must."""
+    pods = {pod.key: pod for pod in problem.pods}
+    kinds = []
+    for kind in market.kinds:
+        mine = tuple(pods[pod.key] for pod in kind.pods)
+        facts = replace(kind.facts, node_rule=PodFacts.of(mine[0], problem.volumes).node_rule)
+        kinds.append(replace(kind, pods=mine, facts=facts, soft_taints=False))
+    return Market(problem, tuple(kinds))

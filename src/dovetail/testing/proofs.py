@@ -104,7 +104,7 @@ class _Check:
             return
         if any(item.reservation_id for item in sold):
             return
-        program = Program(market_of(problem, plan))
+        program = Program(problem, market_of(problem, plan))
         if len(program.pods) <= _MOST_CELLS:
             least = program.least()
             if program.whole and least < self.proof.bound * (1 - SLACK):

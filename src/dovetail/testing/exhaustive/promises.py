@@ -30,7 +30,8 @@ def hardened(problem: Problem, plan: Plan) -> Problem:
     """The placed pods with the preferences that the plan kept for them as strict rules.
 
     A preferred anti-affinity that was kept becomes a strict one, which binds the other side as well: plans
-    are then sought among fewer, never among more. Raises Unsupported where a pod keeps several affinities.
+    are then sought among fewer, never among more. Spreads go on counting where a pod would rather not be, as
+    long as it asks for nothing else of its node. Raises Unsupported where a pod keeps several affinities.
     """
     left = {item.pod for item in plan.unschedulable}
     pods = tuple(pod for pod in problem.pods if pod.key not in left)
@@ -96,7 +97,11 @@ def _node_affinity(affinity: NodeAffinity | None, lost: int) -> NodeAffinity | N
 
 def _spread(pod: Pod, lost: int) -> Iterator[TopologySpreadConstraint]:
     """The strict constraints, and those of the others that are left: the first goes, the last moves up."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    free = not pod.spec.node_selector and not (affinity and affinity.required)
     every = pod.spec.topology_spread_constraints
+    if free:
+        every = tuple(msgspec.structs.replace(item, node_affinity_policy="Ignore") for item in every)
     anyway = [item for item in every if item.when_unsatisfiable == "ScheduleAnyway"]
     for _ in range(min(lost, len(anyway))):
         anyway = [*anyway[-1:], *anyway[1:-1]] if len(anyway) > 1 else []

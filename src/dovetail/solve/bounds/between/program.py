@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.bounds.between.affinities import apart, together
-from dovetail.solve.bounds.between.berths import shared_out
+from dovetail.solve.bounds.between.berths import Berth, berths_of, shared_out
 from dovetail.solve.bounds.between.loads import Enumeration, Loads, joined
 from dovetail.solve.bounds.between.master import Master
 from dovetail.solve.bounds.between.pricing import Pricing
@@ -25,7 +25,7 @@ from dovetail.solve.packing.integer import minimum
 from dovetail.solve.placing.policy import Target
 from dovetail.solve.supply.columns import Columns, Floats
 from dovetail.solve.supply.encode import Amounts, Mask
-from dovetail.solve.supply.world import Pins, World
+from dovetail.solve.supply.world import World
 from dovetail.solve.work import Work
 
 _SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
@@ -46,18 +46,6 @@ _SHARE_AGAIN = 0.5  # the same where some sites have been split into single node
 _SHARE_FEW = 0.5  # the same where not all loads can be chosen from
 _SMALL = 6_000  # factors: nodes per site come before loads where there are no more
 _ENDLESS = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class Berth:
-    """One node of an answer: an existing one (`row`), or a new one of a pool with these labels."""
-
-    pods: tuple[tuple[int, int, tuple[str, ...]], ...]  # (shape, level, names)
-    row: int = -1
-    pool: int = -1
-    domains: Pins = ()
-    # Per entry of `pods`, if promised: where a node may be bought for them, the lightest pools first.
-    owned: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +173,7 @@ class Between:
             return Ruled(bound), None
         singles = cramped(rows, values) if answer.bound >= rows.cost(values) * _CLOSE else {}
         nodes = list(shared_out(rows, values))
-        berths = tuple(self._berths(rows, nodes))
+        berths = tuple(berths_of(self._world, self._columns, rows, nodes))
         whole = sum(sum(load) for _, load in nodes) == rows.terrain.demand.sum()
         ruled = Ruled(bound, _targets(rows, values), (berths,), _cost(rows, values) if whole else _ENDLESS)
         return ruled, _Next(rows.terrain, singles) if singles else None
@@ -237,34 +225,8 @@ class Between:
             (site, [round(values[row[site]]) if site in row else 0 for row in rows.pods]) for site in there
         )
         nodes = [*master.nodes(kept, answer.values), *held]
-        berths = tuple(self._berths(rows, nodes))
+        berths = tuple(berths_of(self._world, self._columns, rows, nodes))
         return Ruled(bound, _targets(rows, values), (berths,), _cost(rows, values))
-
-    def _berths(self, rows: Rows, nodes: Iterable[tuple[int, Sequence[int]]]) -> Iterator[Berth]:
-        """The nodes of an answer, by site, and which pods are on each."""
-        terrain = rows.terrain
-        names = [list(kind.pods) for kind in terrain.kinds]
-        lightest = [self._pools(kind.tier) for kind in terrain.kinds]
-        for site, load in nodes:
-            pods, owned = [], []
-            for kind, rest, pools, count in zip(terrain.kinds, names, lightest, load, strict=True):
-                if count:
-                    pods.append((kind.shape, kind.level, tuple(rest[:count])))
-                    owned.append(pools)
-                    del rest[:count]
-            if site >= terrain.bought and pods:
-                yield Berth(tuple(pods), row=site - terrain.bought)
-            elif pods:
-                domains = tuple((key, some[site]) for key, some in terrain.domains.items() if some[site])
-                pool = int(self._columns.pool[terrain.column[site]])
-                yield Berth(tuple(pods), pool=pool, domains=domains, owned=tuple(owned))
-
-    def _pools(self, tier: int) -> tuple[int, ...]:
-        """All pools up to the tier, the lightest first; none where it is not known or nothing is promised."""
-        tiers = self._world.tiers
-        return (
-            tuple(pool for each in reversed(tiers[: tier + 1]) for pool in each) if tier < len(tiers) else ()
-        )
 
 
 def _both(one: Ruled, other: Ruled) -> Ruled:
