@@ -85,7 +85,6 @@ class Follower(Latecomers):
         # Spreads that look at nodes alone must see the new ones before they let more pods onto the others.
         seen = self._standing.seen
         waiting.sort(key=lambda each: (seen and self._berths[each[0]].row >= 0, place.get(each[1], 0)))
-        self._patient = True
         while waiting and not self.over:
             rest = [each for each in waiting if self.over or not self._seat(*each)]
             if len(rest) == len(waiting) and not self._patient:

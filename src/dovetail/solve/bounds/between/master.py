@@ -136,7 +136,7 @@ class Master:
 
     def plain(self, work: Work) -> Linear | None:
         """The optimum in fractions of the program without loads; None if there is no solution."""
-        found = _linear(self._rows.model(), work)
+        found = _linear(self._whole, work)
         return found and Linear(found.least, np.concatenate([found.duals, np.zeros(len(self._starts))]))
 
     def linear(self, chosen: Mask, work: Work) -> Linear | None:

@@ -18,7 +18,7 @@ from dovetail.solve.bounds.between.rows import Rows
 from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.market import Market, market
 from dovetail.solve.supply.columns import Floats
-from dovetail.solve.supply.encode import Amounts
+from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
 _ROUNDS = 60
@@ -43,7 +43,8 @@ class Pricing:
 
     def __init__(self, rows: Rows, work: Work) -> None:
         self._rows, self._work = rows, work
-        self._fleets = [self._fleet(np.array(sorted(sites))) for sites in alike(rows.terrain)]
+        open_to = rows.open()
+        self._fleets = [self._fleet(np.array(sorted(sites)), open_to) for sites in alike(rows.terrain)]
         self._known: set[tuple[int, bytes]] = set()  # sites with what is on a node
         self.bound = 0.0  # dollars per hour that no plan costs less than
 
@@ -67,9 +68,8 @@ class Pricing:
             master.add(found)
         return master.linear(master.every, work)
 
-    def _fleet(self, sites: Amounts) -> _Fleet:
-        terrain = self._rows.terrain
-        feasible = self._rows.open()[:, sites]
+    def _fleet(self, sites: Amounts, open_to: Mask) -> _Fleet:
+        terrain, feasible = self._rows.terrain, open_to[:, sites]
         what = terrain.room[sites], terrain.price[sites], terrain.vectors, terrain.conflict, terrain.demand
         goods = market(feasible, *what, own=terrain.own[:, sites] & feasible)
         goods = replace(goods, column=sites[goods.column])
