@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from dovetail.base.collector import collect_seldom
+from dovetail.base.collector import collect_if_due, collect_seldom
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning import wire
 from dovetail.solve.solver import solve
@@ -41,6 +41,8 @@ def main() -> None:
         asked = hearing.take(wire.unpack(frames.get()))
         if asked is not None:
             _write(answers, _answer(*asked))
+            if frames.empty():
+                collect_if_due()
 
 
 def _answer(problem: Problem, question: wire.Question) -> Iterable[bytes]:
