@@ -157,7 +157,7 @@ def test_exchanges_find_the_better_partner() -> None:
     worth = np.array([6e8, 4e8, 1e8])
     base = np.array([[1, 0, 1]], dtype=np.int64)
     found = Exchange(some, Work(Budget())).run(worth, base, np.array([0]), some.demand, 100)
-    assert found.tolist()[0] == [2, 0, 0]
+    assert next(found).tolist()[0] == [2, 0, 0]
 
 
 @pytest.mark.parametrize("budget", [0, 50, 1_000, 5_000_000])

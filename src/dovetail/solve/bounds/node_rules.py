@@ -65,9 +65,9 @@ def _capped(
     """Which kinds a cap of pods per node is about, (S, H), and the H spreads over hosts that it is by."""
     same, groups = alike(world, matching), world.topology.groups
     bound: dict[tuple[int, ...], int] = {}
+    owners, some = _by_group(both), set(hosts)
     for group in sorted(hosts, key=lambda group: (groups[group].id.max_skew, group)):
-        some = set(hosts).intersection(same[group])
-        kinds = tuple(number for number, each in enumerate(both) if not each.isdisjoint(some))
+        kinds = tuple(sorted({kind for each in some.intersection(same[group]) for kind in owners[each]}))
         bound.setdefault(kinds, group)
     ordered = sorted(bound.items(), key=lambda item: item[1])
     takes = np.zeros((len(both), len(ordered)), dtype=np.int64)

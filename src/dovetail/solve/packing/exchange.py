@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dovetail.base.streams import stream
@@ -11,7 +13,7 @@ from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
 
 _PAIRS = 20_000  # pairs that may be put in; more are sampled
-_BLOCK = 256  # rows that are compared with the pairs at once
+_BLOCK = 256  # rows that are compared with the pairs at once, and patterns that are made at once
 _HITS = 2  # pairs that are taken per row
 _LEAST_GAIN = 1e-4  # of the node's price
 _CELLS_PER_UNIT = 512  # comparisons of a row with a pair in one resource that make one unit of work
@@ -26,30 +28,40 @@ class Exchange:
         self._goods = goods
         self._work = work
         self._draw = stream(0, "solve", "exchange")
-        items = len(goods.demand)
-        first, second = np.triu_indices(items)
-        fine = ~goods.conflict[first, second]
-        first = np.concatenate([np.arange(items), first[fine]])
-        second = np.concatenate([np.full(items, items), second[fine]])
-        if len(first) > _PAIRS:
-            some = sorted(self._draw.sample(range(items, len(first)), _PAIRS - min(items, _PAIRS)))
-            chosen = np.array([*range(items), *some], dtype=np.int64)
-            first, second = first[chosen], second[chosen]
+        first, second = self._pairs()
+        items = np.arange(len(goods.demand))
+        first = np.concatenate([items, first])
+        second = np.concatenate([np.full(len(items), len(items)), second])
         self._first, self._second = first, second
         self._vectors = np.concatenate([goods.vectors, np.zeros_like(goods.vectors[:1])])
         self._needs = self._vectors[first] + self._vectors[second]
 
+    def _pairs(self) -> tuple[Amounts, Amounts]:
+        """Pairs of items (P,) that can share a node, or one item twice; a sample where there are many."""
+        # All pairs of thousands of items are too many to be listed: those of item i come from `begin[i]` on.
+        items = len(self._goods.demand)
+        begin = np.arange(items) * (2 * items + 1 - np.arange(items)) // 2
+        one, other = np.nonzero(np.triu(self._goods.conflict))
+        apart = begin[one] + other - one
+        number = items * (items + 1) // 2 - len(apart)
+        most = _PAIRS - min(items, _PAIRS)
+        some = sorted(self._draw.sample(range(number), most)) if number > most else range(number)
+        chosen = np.array(some, dtype=np.int64)
+        chosen += np.searchsorted(apart - np.arange(len(apart)), chosen, side="right")
+        first = np.searchsorted(begin, chosen, side="right") - 1
+        return first, first + chosen - begin[first]
+
     def run(
         self, worth: Floats, counts: Amounts, column: Amounts, demand: Amounts, most_rows: int
-    ) -> Amounts:
+    ) -> Iterator[Amounts]:
         """New patterns (M, I), best first by gain per price, from the base patterns (B, I) on their columns.
 
-        None of them asks for more than `demand` of an item. `worth` is per item, (I,).
+        They come in blocks. None of them asks for more than `demand` of an item. `worth` is per item, (I,).
         """
         worth = np.append(np.where(demand > 0, worth, 0.0), 0.0)
         base, out = self._rows(counts, most_rows)
         if not len(base):
-            return counts[:0]
+            return
         price = self._goods.price[column[base]].astype(np.float64)
         lost = price - (counts @ worth[:-1])[base] + worth[out].sum(axis=1)
         used = counts @ self._goods.vectors
@@ -62,14 +74,21 @@ class Exchange:
         gain = (value[pair] - lost[row]) / price[row]
         best = np.argsort(-gain, kind="stable")
         row, pair = row[best], pair[best]
-        found = np.concatenate([counts[base[row]], np.zeros((len(row), 1), dtype=np.int64)], axis=1)
-        lines = np.arange(len(row))
-        for taken in (out[row, 0], out[row, 1]):
-            found[lines, taken] -= 1
-        for put in (self._first[pair], self._second[pair]):
-            found[lines, put] += 1
-        found = found[:, :-1]
-        return found[np.all(found <= demand, axis=1)]
+        for start in range(0, len(row), _BLOCK):
+            some = slice(start, start + _BLOCK)
+            ends = out[row[some]].T, np.array([self._first[pair[some]], self._second[pair[some]]])
+            found = self._exchanged(counts[base[row[some]]], *ends)
+            yield found[np.all(found <= demand, axis=1)]
+
+    def _exchanged(self, counts: Amounts, taken: Amounts, put: Amounts) -> Amounts:
+        """The patterns (N, I) without the items `taken` (2, N), and with those that are `put` (2, N)."""
+        found = np.concatenate([counts, np.zeros((len(counts), 1), dtype=np.int64)], axis=1)
+        lines = np.arange(len(counts))
+        for items in taken:
+            found[lines, items] -= 1
+        for items in put:
+            found[lines, items] += 1
+        return found[:, :-1]
 
     def _rows(self, counts: Amounts, most: int) -> tuple[Amounts, Amounts]:
         """(base pattern (N,), the two items taken out (N, 2)), a sample where there are more than `most`."""

@@ -129,8 +129,12 @@ class Generator:
         used = np.flatnonzero(now.nodes > _WHOLE)
         counts, column = self._master.counts[used], self._master.column[used]
         fine = np.all(counts <= demand, axis=1)
-        found = self._exchange.run(now.worth, counts[fine], column[fine], demand, rows)
-        return self._master.add(found, most)
+        added = 0
+        for found in self._exchange.run(now.worth, counts[fine], column[fine], demand, rows):
+            added += self._master.add(found, most - added)
+            if added == most:
+                break
+        return added
 
     def _filled(self, now: Fractions) -> int:
         """Patterns that pay among greedy fillings of every column."""

@@ -65,15 +65,25 @@ class Market:
         held = ~share(present, ~self.feasible[:, some].T)
         for row in range(self.room.shape[1]):
             held &= used[:, row][:, None] <= self.room[:, row][None, :]
-        conflict = self.conflict[np.ix_(some, some)]
-        if conflict.any():
-            alone = np.diagonal(conflict)
-            broken: Mask = (share(present, np.triu(conflict, 1)) & present) | ((counts > 1) & alone)
-            held &= ~broken.any(axis=1, keepdims=True)
+        held &= ~self._clashes(counts, some)[:, None]
         if owned:
             held &= share(present, self.own[:, some].T)
         found: Amounts = np.where(held.any(axis=1), held.argmax(axis=1), -1)
         return found
+
+    def _clashes(self, counts: Amounts, items: Amounts) -> Mask:
+        """Whether each of the loads (N, J) of these items (J,) holds two that cannot share a node, (N,)."""
+        conflict = self.conflict[np.ix_(items, items)]
+        result: Mask = np.any((counts > 1) & np.diagonal(conflict), axis=1)
+        pairs = np.triu(conflict, 1)
+        # Few of many items are in such a pair, and few of many loads hold several of those.
+        tied = np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1))
+        held = counts[:, tied] > 0
+        several = np.flatnonzero(held.sum(axis=1) > 1)
+        if len(several):
+            held = held[several]
+            result[several] |= (share(held, pairs[np.ix_(tied, tied)]) & held).any(axis=1)
+        return result
 
 
 def market(

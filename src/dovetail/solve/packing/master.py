@@ -84,9 +84,9 @@ class Master:
 
     def _append(self, counts: Amounts, column: Amounts) -> None:
         end = self._size + len(counts)
-        while end > len(self._counts):
-            self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
-            self._column = np.concatenate([self._column, np.zeros_like(self._column)])
+        if end > len(self._counts):
+            room = max(end, 2 * len(self._counts))
+            self._counts, self._column = _grown(self._counts, room), _grown(self._column, room)
         self._counts[self._size : end] = counts
         self._column[self._size : end] = column
         self._size = end
@@ -103,3 +103,10 @@ class Master:
             item.astype(np.int32),
             counts[row, item].astype(np.float64),
         )
+
+
+def _grown(table: Amounts, rows: int) -> Amounts:
+    """The same with rows of zeros at its end; memory is not touched before it is used."""
+    result = np.zeros((rows, *table.shape[1:]), dtype=table.dtype)
+    result[: len(table)] = table
+    return result

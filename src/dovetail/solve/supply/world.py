@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dovetail.api.core import Toleration
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.problem import Problem
@@ -81,6 +82,7 @@ class World:
         ]
         self._reached: dict[tuple[object, ...], list[str]] = {}
         self._places: dict[tuple[object, ...], list[Place]] = {}
+        self._tolerated: dict[tuple[int, tuple[Toleration, ...], bool], bool] = {}
         self.uniform: frozenset[int] = (
             frozenset()
         )  # spreads whose owners all have the same domains on new nodes
@@ -104,7 +106,11 @@ class World:
     def suits(self, pool: int, wanted: Requirements, rules: Rules) -> bool:
         """True iff the pool's taints and labels let such a pod in."""
         table = self.tables[pool]
-        if untolerated(table.pool.taints, rules.tolerations, soft=rules.soft_taints):
+        known = pool, rules.tolerations, rules.soft_taints
+        if known not in self._tolerated:
+            taint = untolerated(table.pool.taints, rules.tolerations, soft=rules.soft_taints)
+            self._tolerated[known] = taint is None
+        if not self._tolerated[known]:
             return False
         if any(key not in table.base.by_key and key not in self.well_known for key in rules.needed()):
             return False
