@@ -155,14 +155,15 @@ class _Maker:
 
     def _purchase(self, node: _Node, limits: Limits) -> Purchase | None:
         origin, columns = self._origin, self._columns
-        site = int(origin.site[node.column]) if not node.free else -1
-        column = int(origin.reserved[node.column] if node.free else origin.sites.column[site])
-        held = np.flatnonzero(node.counts).tolist()
-        if not node.free and not origin.own[held, node.column].any():
+        held = np.flatnonzero(node.counts)
+        place = node.column if node.free else self._owned(node, held)
+        if place is None:
             return None
+        site = int(origin.site[place]) if not node.free else -1
+        column = int(origin.reserved[place] if node.free else origin.sites.column[site])
         load: list[tuple[int, int]] = []
         parts: list[Part] = []
-        for kind in held:
+        for kind in held.tolist():
             item = self._item(kind, column, site)
             if item is None:
                 return None
@@ -170,6 +171,19 @@ class _Maker:
             parts.append((self._items[item], [(pod,) for pod in self._taken(kind, int(node.counts[kind]))]))
         made = make_bin(self._world, columns, limits, self._items, (column, tuple(load)))
         return None if made is None else Purchase(made, tuple(parts))
+
+    def _owned(self, node: _Node, held: Amounts) -> int | None:
+        """Where a node for these kinds is bought: as told, or else at the cheapest that is for one's sake.
+
+        Loads may be of more pods than there are; one that is left with guests alone is nobody's there.
+        """
+        scope, own = self._scope, self._origin.own
+        if own[held, node.column].any():
+            return node.column
+        fine = np.logical_and.reduce(scope.feasible[held]) & np.logical_or.reduce(own[held])
+        fine &= np.all(node.counts @ scope.vectors <= scope.room, axis=1)
+        some = np.flatnonzero(fine)
+        return int(some[scope.price[some].argmin()]) if len(some) else None
 
     def _item(self, kind: int, column: int, site: int) -> int | None:
         """What a kind is bought for on a column: as the first of its levels that the node will do for."""

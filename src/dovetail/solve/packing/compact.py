@@ -50,7 +50,8 @@ def whole_nodes(
     size = goods.feasible.size
     if size > (_WHOLE_CELLS if pods else _MOST_CELLS) or not len(goods.price) or not work.left:
         return Whole(0)
-    feasible, room, most = goods.feasible.T, goods.room, np.full(len(goods.price), highspy.kHighsInf)
+    feasible, room = goods.feasible.T, goods.room
+    most = np.floor(np.minimum(goods.demand.sum(), limit / np.maximum(goods.price, 1)))  # nodes that may pay
     if free is not None:
         feasible = np.concatenate([feasible, free.feasible], axis=1)
         room = np.concatenate([room, free.room])
@@ -72,6 +73,7 @@ def whole_nodes(
         model = _sharper(model, goods, feasible)
     whole, parts = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
     model.integrality_ = [whole if pods else parts] * (model.num_col_ - len(most)) + [whole] * len(most)
+    model.col_upper_ = np.concatenate([goods.demand[np.nonzero(feasible)[0]], most]).astype(np.float64)
     share = _SHARE if size <= _SHARED_CELLS else _LITTLE
     answer = minimum(model, work, share=share, below=limit * LESS / NANO_DOLLARS)
     bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
@@ -126,10 +128,11 @@ def _filled(goods: Market, work: Work, places: tuple[Mask, Amounts], nodes: Amou
     needs, demand = goods.vectors / scale, goods.demand.astype(np.float64)
     model = compact_model(feasible, needs, room[column] / scale, every, demand)
     model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
+    shape_of, node_of = np.nonzero(feasible)
+    model.col_upper_ = np.concatenate([demand[shape_of], every[1]])
     answer = minimum(model, work)
     if answer.values is None:
         return ()
-    shape_of, node_of = np.nonzero(feasible)
     counts = np.zeros(feasible.T.shape, dtype=np.int64)
     counts[node_of, shape_of] = np.rint(answer.values[: len(shape_of)])
     sold = len(goods.price)

@@ -183,7 +183,8 @@ def _solved(
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = size, rows
     model.col_cost_ = every.price / NANO_DOLLARS
-    model.col_lower_, model.col_upper_ = np.zeros(size), np.full(size, highspy.kHighsInf)
+    most = np.minimum(demand.sum(), limit // np.maximum(every.price, 1))
+    model.col_lower_, model.col_upper_ = np.zeros(size), np.where(every.free, 1, most).astype(np.float64)
     floor = [demand, np.full(len(rooms), -1), -np.minimum(goods.most, 1)]
     model.row_lower_ = np.concatenate(floor).astype(np.float64)
     model.row_upper_ = np.full(rows, highspy.kHighsInf)

@@ -31,8 +31,10 @@ class Rows:
         self._single: list[int] = []  # rows about what single nodes hold that can be bought
         self._present: dict[tuple[int, str, str], int] = {}
         sites = range(len(terrain.price))
+        # No more nodes than pods: a program whose variables have few values is solved much sooner.
+        most = np.minimum(terrain.most, terrain.demand.sum())
         self.nodes = [
-            self._add(0 if site < terrain.bought else 1, float(terrain.most[site]), terrain.price[site])
+            self._add(0 if site < terrain.bought else 1, float(most[site]), terrain.price[site])
             for site in sites
         ]
         self.pods: list[dict[int, int]] = [
