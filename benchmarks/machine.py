@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import resource
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +27,17 @@ def facts() -> dict[str, str | int]:
         "numpy": version("numpy"),
         "highspy": version("highspy"),
     }
+
+
+def peak_mib() -> float:
+    """MiB that this process has held at most; on Linux without what its parent held when it was started."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text(encoding="utf-8").splitlines()
+        kib = next(line.split()[1] for line in lines if line.startswith("VmHWM:"))
+        return int(kib) / 1024
+    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def _commit() -> str:

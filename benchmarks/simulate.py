@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import peak_mib
 from dovetail.base.pipe import readers_may_leave
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario import Scenario, load
@@ -72,7 +71,6 @@ def _measure(scenario: Scenario) -> dict[str, Any]:
     used = time.process_time() - started
     simulated = (result.end - result.start) / 1e9
     kinds = [record["kind"] for record in result.records]
-    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB elsewhere
     return {
         "scenario": scenario.file.name,
         "pods": kinds.count("pod.created"),
@@ -84,7 +82,7 @@ def _measure(scenario: Scenario) -> dict[str, Any]:
         "simulatedSeconds": simulated,
         "speedup": round(simulated / result.wall_seconds, 1),
         "eventsPerSecond": round(len(kinds) / result.wall_seconds, 1),
-        "peakMiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1),
+        "peakMiB": round(peak_mib(), 1),
         "violations": kinds.count("violation"),
         "eventLogSha256": result.sha256,
     }

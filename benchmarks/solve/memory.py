@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import resource
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 
+from benchmarks.machine import peak_mib
 from benchmarks.solve import inputs
 from benchmarks.solve.case import Row, Settings, Target, planned
 from benchmarks.solve.check import checked
@@ -37,14 +35,14 @@ class MemoryCase:
 
     def measured(self, budget: float, settings: Settings) -> Row:
         """The row; meaningful only in a fresh process, since a peak never falls."""
-        bare = _peak()
+        bare = peak_mib()
         menu = sizes(self.shapes)
         pods = tuple(_decoded(number, *menu[number % self.shapes]) for number in range(self.pods))
         problem = inputs.problem(pods, inputs.linear_types())
-        before = _peak()
+        before = peak_mib()
         started, used = time.perf_counter(), time.process_time()
         plan = planned(problem, budget, counted=settings.counted)
-        wall, cpu, peak = time.perf_counter() - started, time.process_time() - used, _peak()
+        wall, cpu, peak = time.perf_counter() - started, time.process_time() - used, peak_mib()
         return Row(
             case=self.name,
             budget=budget,
@@ -66,16 +64,6 @@ class MemoryCase:
 def _decoded(number: int, cpu: int, memory: int) -> Pod:
     """A pod as it arrives: nothing of it is shared with the next one."""
     return decode(json.loads(json.dumps(inputs.pod(number, cpu, memory, {"app": "waiting"}))), Pod)
-
-
-def _peak() -> float:
-    """MiB that the process has held at most; not what its parent held when it was started."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        kib = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(kib) / 1024
-    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def cases() -> list[MemoryCase]:
