@@ -11,7 +11,7 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.packing.fractions import shares
 from dovetail.solve.packing.integer import minimum
 from dovetail.solve.packing.market import Market
-from dovetail.solve.packing.whole import LESS, Load, Whole
+from dovetail.solve.packing.whole import LESS, Load, Whole, most_nodes
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.work import Work
@@ -51,7 +51,7 @@ def whole_nodes(
     if size > (_WHOLE_CELLS if pods else _MOST_CELLS) or not len(goods.price) or not work.left:
         return Whole(0)
     feasible, room = goods.feasible.T, goods.room
-    most = np.floor(np.minimum(goods.demand.sum(), limit / np.maximum(goods.price, 1)))  # nodes that may pay
+    most = most_nodes(goods.price, goods.demand, limit)
     if free is not None:
         feasible = np.concatenate([feasible, free.feasible], axis=1)
         room = np.concatenate([room, free.room])
@@ -71,9 +71,7 @@ def whole_nodes(
     )
     if size <= _SHARED_CELLS:
         model = _sharper(model, goods, feasible)
-    whole, parts = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
-    model.integrality_ = [whole if pods else parts] * (model.num_col_ - len(most)) + [whole] * len(most)
-    model.col_upper_ = np.concatenate([goods.demand[np.nonzero(feasible)[0]], most]).astype(np.float64)
+    _in_whole_numbers(model, goods.demand[np.nonzero(feasible)[0]], most, pods=pods)
     share = _SHARE if size <= _SHARED_CELLS else _LITTLE
     answer = minimum(model, work, share=share, below=limit * LESS / NANO_DOLLARS)
     bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
@@ -82,6 +80,13 @@ def whole_nodes(
     nodes = np.rint(answer.values[-len(most) :]).astype(np.int64)
     nodes[len(goods.price) :] = 1
     return Whole(bound, _filled(goods, work, (feasible, room), nodes))
+
+
+def _in_whole_numbers(model: highspy.HighsLp, demand: Amounts, most: Floats, *, pods: bool) -> None:
+    """Whole nodes, at most so many (K,), and pods if `pods`, of each variable no more than are asked for."""
+    whole, parts = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
+    model.integrality_ = [whole if pods else parts] * len(demand) + [whole] * len(most)
+    model.col_upper_ = np.concatenate([demand, most]).astype(np.float64)
 
 
 def _sharper(model: highspy.HighsLp, goods: Market, feasible: Mask) -> highspy.HighsLp:
@@ -127,9 +132,8 @@ def _filled(goods: Market, work: Work, places: tuple[Mask, Amounts], nodes: Amou
     every = np.zeros(len(column)), np.ones(len(column))
     needs, demand = goods.vectors / scale, goods.demand.astype(np.float64)
     model = compact_model(feasible, needs, room[column] / scale, every, demand)
-    model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
     shape_of, node_of = np.nonzero(feasible)
-    model.col_upper_ = np.concatenate([demand[shape_of], every[1]])
+    _in_whole_numbers(model, goods.demand[shape_of], every[1], pods=True)
     answer = minimum(model, work)
     if answer.values is None:
         return ()
