@@ -177,13 +177,11 @@ class _Maker:
 
         Loads may be of more pods than there are; one that is left with guests alone is nobody's there.
         """
-        scope, own = self._scope, self._origin.own
-        if own[held, node.column].any():
+        if self._origin.own[held, node.column].any():
             return node.column
-        fine = np.logical_and.reduce(scope.feasible[held]) & np.logical_or.reduce(own[held])
-        fine &= np.all(node.counts @ scope.vectors <= scope.room, axis=1)
-        some = np.flatnonzero(fine)
-        return int(some[scope.price[some].argmin()]) if len(some) else None
+        goods = self._scope.market()
+        found = int(goods.cheapest(node.counts[None], owned=True)[0])
+        return int(goods.column[found]) if found >= 0 else None
 
     def _item(self, kind: int, column: int, site: int) -> int | None:
         """What a kind is bought for on a column: as the first of its levels that the node will do for."""
