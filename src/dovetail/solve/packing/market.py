@@ -74,6 +74,8 @@ class Market:
     def _clashes(self, counts: Amounts, items: Amounts) -> Mask:
         """Whether each of the loads (N, J) of these items (J,) holds two that cannot share a node, (N,)."""
         conflict = self.conflict[np.ix_(items, items)]
+        if not conflict.any():
+            return np.zeros(len(counts), dtype=np.bool_)
         result: Mask = np.any((counts > 1) & np.diagonal(conflict), axis=1)
         pairs = np.triu(conflict, 1)
         # Few of many items are in such a pair, and few of many loads hold several of those.
