@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,15 +22,13 @@ VECTORS = Path(__file__).parent.parent / "conformance" / "vectors" / "scheduling
 WORK = Budget(work=10_000_000)
 
 
-def scenario(name: str) -> Problem:
-    every = read_scenarios(VECTORS / f"{name.rpartition('-')[0]}.jsonl.gz")
-    return next(each.problem for each in every if each.name == name)
-
-
-@pytest.fixture(scope="module")
-def problem() -> Problem:
-    """187 pods of 17 sizes that need about 22 large nodes."""
-    return scenario("packing-mixed-006")
+@pytest.fixture
+def scenario(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Problem]:
+    """A recorded one, packed by greed alone: other steps leave groups less to gain."""
+    nothing = np.zeros(0)
+    monkeypatch.setattr(choose, "refine", lambda _packer, start, _limits: Refined(start, nothing, 0.0))
+    every = {each.name: each.problem for each in read_scenarios(VECTORS / "packing-mixed.jsonl.gz")}
+    return every.__getitem__
 
 
 def without(monkeypatch: pytest.MonkeyPatch, problem: Problem) -> Plan:
@@ -38,21 +37,22 @@ def without(monkeypatch: pytest.MonkeyPatch, problem: Problem) -> Plan:
         return solve(problem, WORK)
 
 
-def test_the_plan_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = scenario("packing-memory-006")  # too many nodes for one program about all of them
+@pytest.mark.parametrize(("name", "share"), [("packing-mixed-000", 0.97), ("packing-mixed-006", 0.982)])
+def test_the_plan_costs_less(
+    monkeypatch: pytest.MonkeyPatch, scenario: Callable[[str], Problem], name: str, share: float
+) -> None:
+    problem = scenario(name)
     plan, before = solve(problem, WORK), without(monkeypatch, problem)
     assert verify(problem, plan) == ()
     assert not plan.unschedulable
-    assert plan.cost.hourly < 0.995 * before.cost.hourly
+    assert plan.cost.hourly < share * before.cost.hourly
     assert plan.cost.lower_bound <= plan.cost.hourly <= 1.03 * plan.cost.lower_bound
 
 
-def test_limits_hold(monkeypatch: pytest.MonkeyPatch, problem: Problem) -> None:
+def test_limits_hold(monkeypatch: pytest.MonkeyPatch, scenario: Callable[[str], Problem]) -> None:
+    problem = scenario("packing-mixed-006")
     cpus = sum(pod_requests(pod)["cpu"] for pod in problem.pods)
     limited = replace(problem, pools=(replace(problem.pools[0], limits={"cpu": int(1.1 * cpus)}),))
-    # From a packing that nothing but greed made, groups have the more to gain.
-    nothing = np.zeros(0)
-    monkeypatch.setattr(choose, "refine", lambda _packer, start, _limits: Refined(start, nothing, 0.0))
     plan, before = solve(limited, WORK), without(monkeypatch, limited)
     assert verify(limited, plan) == ()
     assert not plan.unschedulable and not before.unschedulable
