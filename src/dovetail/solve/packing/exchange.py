@@ -38,15 +38,18 @@ class Exchange:
 
     def _pairs(self) -> tuple[Amounts, Amounts]:
         """Pairs of items (P,) that can share a node, or one item twice; a sample where there are many."""
-        # All pairs of thousands of items are too many to be listed: those of item i come from `begin[i]` on.
+        # All pairs of thousands of items are too many to be listed, so they are numbered: row by row of the
+        # upper triangle, those of item i with itself and later ones from `begin[i]` on.
         items = len(self._goods.demand)
-        begin = np.arange(items) * (2 * items + 1 - np.arange(items)) // 2
+        item = np.arange(items)
+        begin = item * (2 * items + 1 - item) // 2
         one, other = np.nonzero(np.triu(self._goods.conflict))
         apart = begin[one] + other - one
         number = items * (items + 1) // 2 - len(apart)
         most = _PAIRS - min(items, _PAIRS)
         some = sorted(self._draw.sample(range(number), most)) if number > most else range(number)
         chosen = np.array(some, dtype=np.int64)
+        # From a place among the pairs that can share a node to its number among all of them.
         chosen += np.searchsorted(apart - np.arange(len(apart)), chosen, side="right")
         first = np.searchsorted(begin, chosen, side="right") - 1
         return first, first + chosen - begin[first]

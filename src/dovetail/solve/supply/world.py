@@ -106,11 +106,12 @@ class World:
     def suits(self, pool: int, wanted: Requirements, rules: Rules) -> bool:
         """True iff the pool's taints and labels let such a pod in."""
         table = self.tables[pool]
-        known = pool, rules.tolerations, rules.soft_taints
-        if known not in self._tolerated:
+        memo = pool, rules.tolerations, rules.soft_taints
+        tolerated = self._tolerated.get(memo)
+        if tolerated is None:
             taint = untolerated(table.pool.taints, rules.tolerations, soft=rules.soft_taints)
-            self._tolerated[known] = taint is None
-        if not self._tolerated[known]:
+            tolerated = self._tolerated[memo] = taint is None
+        if not tolerated:
             return False
         if any(key not in table.base.by_key and key not in self.well_known for key in rules.needed()):
             return False

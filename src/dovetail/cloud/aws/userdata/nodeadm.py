@@ -23,7 +23,7 @@ class _Writer(yaml.SafeDumper):
 
 
 def _text(writer: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    tag = writer.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]  # in its stubs
+    tag = writer.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]  # untyped in its stubs
     return writer.represent_scalar(_TEXT, value, style=None if tag == _TEXT else '"')
 
 
