@@ -177,7 +177,7 @@ def test_another_round_is_as_long_as_the_first_in_the_least_time() -> None:
     work.begun()
     moment = 48  # most of it went into a better plan: domains took 4, nodes take as long as all before them
     work.bought()
-    assert work.rounds == pytest.approx((100 - 48 - 0.75 * 8) / (4 + 12))
+    assert work.rounds == pytest.approx((100 - 48 - 8) / (4 + 12))
     moment = 100
     assert work.rounds == 0.0
 
