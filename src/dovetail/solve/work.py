@@ -28,7 +28,7 @@ _MOST = 0.55  # of the whole time: more is never kept back
 # Where there is no time for all pods, the rest is left over. In the least time, nodes for some and all that
 # comes after them take about so many times as long as encoding and finding domains for them, and writing a
 # plan down so many times as long as encoding.
-_NODES = 1.0
+_NODES = 1.2
 _WRITING = 1.0
 _SOME = 0.05  # of the shapes: so many get their turn in any case
 
