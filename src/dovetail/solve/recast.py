@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from dovetail.solve.bounds.scope import Origin, Scope
 from dovetail.solve.bounds.sites import lets_in
 from dovetail.solve.demand.shapes import Level
 from dovetail.solve.packing.bins import make_bin
+from dovetail.solve.packing.market import Market
 from dovetail.solve.packing.whole import Load
 from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.purchase import Part, Purchase
@@ -179,9 +181,12 @@ class _Maker:
         """
         if self._origin.own[held, node.column].any():
             return node.column
-        goods = self._scope.market()
-        found = int(goods.cheapest(node.counts[None], owned=True)[0])
-        return int(goods.column[found]) if found >= 0 else None
+        found = int(self._goods.cheapest(node.counts[None], owned=True)[0])
+        return int(self._goods.column[found]) if found >= 0 else None
+
+    @cached_property
+    def _goods(self) -> Market:
+        return self._scope.market()
 
     def _item(self, kind: int, column: int, site: int) -> int | None:
         """What a kind is bought for on a column: as the first of its levels that the node will do for."""
