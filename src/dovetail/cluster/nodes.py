@@ -12,7 +12,7 @@ from dovetail.base.memo import by_identity
 from dovetail.model import labels
 from dovetail.model.problem import ExistingNode
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import Resources, amounts
+from dovetail.model.resources import Resources, amounts, room
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
@@ -107,11 +107,11 @@ def capacity(machine: Machine) -> Resources:
 
 
 def allocatable(machine: Machine) -> Resources:
-    """Likewise for what pods may use."""
-    reported = _amounts(machine.node.status.allocatable) if machine.node else {}
+    """Likewise for what pods may use, less than LARGEST of anything."""
+    reported = _room(machine.node.status.allocatable) if machine.node else {}
     if machine.initialized or machine.claim is None:
         return reported
-    return _filled(reported, _amounts(machine.claim.status.allocatable))
+    return _filled(reported, _room(machine.claim.status.allocatable))
 
 
 def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mapping[str, int]) -> ExistingNode:
@@ -133,6 +133,11 @@ def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mappin
 @by_identity(4096)
 def _amounts(quantities: ResourceList) -> Resources:
     return amounts(quantities)
+
+
+@by_identity(4096)
+def _room(quantities: ResourceList) -> Resources:
+    return room(quantities)
 
 
 def _filled(reported: Resources, promised: Resources) -> Resources:

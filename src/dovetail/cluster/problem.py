@@ -18,7 +18,7 @@ from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Options, Pool, Problem
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import amounts
+from dovetail.model.resources import amounts, excess
 from dovetail.model.volumes import VolumeIndex
 
 
@@ -88,7 +88,7 @@ def build(
         pods=pending,
         pools=tuple(pool for pool in pools if pool.instance_types),
         nodes=tuple(sorted(nodes, key=lambda node: (not node.initialized, node.name))),
-        daemonsets=tuple(sorted(objects.daemonsets, key=lambda item: item.key)),
+        daemonsets=tuple(sorted(filter(_runs, objects.daemonsets), key=lambda item: item.key)),
         namespaces={item.metadata.name: item.metadata.labels for item in objects.namespaces},
         volumes=VolumeIndex.of(objects.volume_claims, objects.volumes, objects.storage_classes),
         options=options,
@@ -115,6 +115,11 @@ def pool_labels(pool: NodePool) -> dict[str, str]:
         labels.NODEPOOL: pool.metadata.name,
         f"{reference.group}/{reference.kind.lower()}": reference.name,
     }
+
+
+def _runs(daemonset: DaemonSet) -> bool:
+    """False for one whose pods ask for more than any node has: nothing is kept for what runs nowhere."""
+    return not excess(Pod(spec=daemonset.spec.template.spec))
 
 
 def _usable(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import Resources, subtract
+from dovetail.model.resources import LARGEST, Resources, bounded, subtract
 
 # Prices are integers, so that ties and sums are exact: billionths of a dollar per hour.
 NANO_DOLLARS = 1_000_000_000
@@ -58,7 +58,10 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """A type as a node pool sees it. `requirements` are its labels, DoesNotExist where it has none."""
+    """A type as a node pool sees it. `requirements` are its labels, DoesNotExist where it has none.
+
+    Its capacity is less than LARGEST of anything, whatever a catalog or the volumes of a node class say.
+    """
 
     name: str
     requirements: Requirements
@@ -66,8 +69,12 @@ class InstanceType:
     capacity: Resources
     overhead: Overhead = field(default_factory=Overhead)
 
+    def __post_init__(self) -> None:
+        if any(amount >= LARGEST for amount in self.capacity.values()):
+            object.__setattr__(self, "capacity", bounded(self.capacity))
+
     def allocatable(self) -> dict[str, int]:
-        """Capacity less all overhead; may be negative for the tiniest types."""
+        """Capacity less all overhead, less than LARGEST; may be negative for the tiniest types."""
         rest = subtract(self.capacity, self.overhead.kube_reserved)
         rest = subtract(rest, self.overhead.system_reserved)
-        return subtract(rest, self.overhead.eviction_threshold)
+        return bounded(subtract(rest, self.overhead.eviction_threshold))

@@ -41,7 +41,7 @@ class ExistingNode:
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]  # those that pods must tolerate: startup and ephemeral ones are left out
-    allocatable: Resources
+    allocatable: Resources  # less than LARGEST of anything
     capacity: Resources
     pods: tuple[Pod, ...] = ()  # bound, not terminal, daemon pods included
     pool: str = ""

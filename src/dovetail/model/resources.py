@@ -15,6 +15,11 @@ MEMORY = "memory"
 PODS = "pods"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 _NANOS_PER_UNIT = {False: 1_000_000_000, True: 1_000_000}  # by: is it CPU?
+# No node has so much of anything, in the units of `Resources`: 512 TiB, 562,000 million cores. The largest
+# machine that is for sale has 32 TiB of memory and 336 TB of disks. Below it, 16,000 amounts add up without
+# leaving 64 bits, floats tell any two amounts apart, and HiGHS takes them (it refuses 1e15 and more).
+LARGEST = 2**49
+_LARGEST_NANOS = LARGEST * _NANOS_PER_UNIT[True]  # of CPU; of all else it takes a thousand times as much
 
 
 def amounts(quantities: ResourceList) -> dict[str, int]:
@@ -22,6 +27,34 @@ def amounts(quantities: ResourceList) -> dict[str, int]:
     return {
         name: quantity.milli() if name == CPU else quantity.value() for name, quantity in quantities.items()
     }
+
+
+def room(quantities: ResourceList) -> dict[str, int]:
+    """What a machine says that it has: as `amounts`, but less than LARGEST of anything.
+
+    Whatever is reported, what asks for LARGEST has no room anywhere.
+    """
+    return bounded(amounts(quantities))
+
+
+def bounded(resources: Resources) -> dict[str, int]:
+    """The same for amounts that were read already."""
+    return {name: max(-LARGEST, min(amount, LARGEST - 1)) for name, amount in resources.items()}
+
+
+def excess(pod: Pod) -> str:
+    """The first resource by name that the pod asks for LARGEST of or more; "" if there is none."""
+    spec = pod.spec
+    # Adding up all that is written finds ordinary pods in a fraction of the time of `pod_requests`.
+    written = 0
+    for container in (*spec.containers, *spec.init_containers):
+        for quantity in container.resources.requests.values():
+            written += abs(quantity.nanos)
+    for quantity in (*spec.overhead.values(), *(spec.resources.requests.values() if spec.resources else ())):
+        written += abs(quantity.nanos)
+    if written < _LARGEST_NANOS:
+        return ""
+    return min((name for name, amount in pod_requests(pod).items() if amount >= LARGEST), default="")
 
 
 def quantities(resources: Resources) -> ResourceList:

@@ -32,11 +32,7 @@ def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never)
 
     Once `stop` returns True the best plan so far is returned; if it raises, the solve is given up.
     """
-    broken = {
-        pod.key: reason
-        for pod in problem.pods
-        if (pod.spec.volumes or pod.spec.resource_claims) and (reason := left_out(pod, problem.volumes))
-    }
+    broken = {pod.key: reason for pod in problem.pods if (reason := left_out(pod, problem.volumes))}
     if broken:
         usable = tuple(pod for pod in problem.pods if pod.key not in broken)
         plan = solve(replace(problem, pods=usable), budget, stop=stop)

@@ -17,7 +17,7 @@ from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.packing.market import Market, market
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Amounts, Mask
-from dovetail.solve.supply.limits import NODES
+from dovetail.solve.supply.limits import ENDLESS, NODES
 from dovetail.solve.supply.world import World
 
 # (shape, level, tier) -> pods: what of a plan is promised to whom.
@@ -222,7 +222,7 @@ def _limits(world: World, columns: Columns, some: Amounts) -> tuple[Amounts, Amo
             size = np.zeros(len(some), dtype=np.int64)
             size[mine] = np.array(sizes, dtype=np.int64)[columns.type[some][mine]]
             takes.append(size)
-            most.append(max(0, limits[name] - table.pool.usage.get(name, 0)))
+            most.append(min(max(0, limits[name] - table.pool.usage.get(name, 0)), ENDLESS))
     return np.array(takes, dtype=np.int64).reshape(len(most), len(some)).T, np.array(most, dtype=np.int64)
 
 

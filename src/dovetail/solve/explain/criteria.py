@@ -21,7 +21,7 @@ from dovetail.solve.explain.wanted import Wanted, either, label_change
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.daemons import Daemon, reserve
 from dovetail.solve.supply.encode import Amounts, Mask, PoolTable
-from dovetail.solve.supply.limits import NODES
+from dovetail.solve.supply.limits import ENDLESS, NODES
 from dovetail.solve.supply.world import World
 
 _TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
@@ -120,7 +120,7 @@ class PoolView:
                 sizes = [kind.capacity.get(name, 0) for kind in self.table.types]
                 taken = np.array(sizes, dtype=np.int64)[self.table.column_type]
                 miss = partial(self._limit_miss, name, limit, rest, taken)
-                yield Criterion(taken <= rest, 1 + _short(taken, max(rest, 0)), miss)
+                yield Criterion(taken <= rest, 1 + _short(taken, min(max(rest, 0), ENDLESS)), miss)
             elif rest < 1:
                 change = self._raise(name, limit + 1 - rest, str(limit + 1 - rest))
                 text = f"limit of {limit} nodes: none left"

@@ -48,6 +48,6 @@ class Rations:
         total = np.zeros(len(names))
         for pool in pools:
             left = self._remaining[pool]
-            nodes = left.get(NODES, np.inf) * self._world.tables[pool].room.max(axis=0, initial=0)
+            nodes = float(left.get(NODES, np.inf)) * self._world.tables[pool].room.max(axis=0, initial=0)
             total += np.minimum(nodes, [left.get(name, np.inf) for name in names])
         return total

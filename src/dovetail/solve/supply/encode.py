@@ -12,7 +12,7 @@ from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering, affordable
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.model.resources import Resources
+from dovetail.model.resources import LARGEST, Resources
 
 Mask = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.int64]
@@ -26,18 +26,21 @@ STAMPED = (
 
 
 class Axis:
-    """The resources that anyone asks for, in a fixed order: the rows of every amount vector."""
+    """The resources that anyone asks for, in a fixed order: the rows of every amount vector.
+
+    Amounts are cut off at LARGEST and -LARGEST, so that their sums stay within 64 bits; no room is larger.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(sorted(set(names)))
 
     def vector(self, resources: Resources) -> Amounts:
         """Amounts in row order, shape (R,)."""
-        return np.array([resources.get(name, 0) for name in self.names], dtype=np.int64)
+        return np.array([_cut(resources.get(name, 0)) for name in self.names], dtype=np.int64)
 
     def matrix(self, many: Sequence[Resources]) -> Amounts:
         """The vectors of N of them, shape (N, R)."""
-        rows = [[each.get(name, 0) for name in self.names] for each in many]
+        rows = [[_cut(each.get(name, 0)) for name in self.names] for each in many]
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.names))
 
     def mapping(self, vector: Amounts) -> dict[str, int]:
@@ -98,7 +101,7 @@ class PoolTable:
 
     def reserve(self, taken: Amounts) -> None:
         """Take what daemons need, (T, R), out of the room; once, before anybody asks what fits."""
-        self.room -= taken
+        self.room = np.maximum(self.room - taken, -LARGEST)
 
     def usable(self, wanted: Requirements) -> Mask:
         """Columns that meet the pool's requirements and these, shape (C,)."""
@@ -219,6 +222,10 @@ class PoolTable:
             if found is not None:
                 return found.any_value() if not found.complement and len(found) == 1 else ""
         return ""
+
+
+def _cut(amount: int) -> int:
+    return amount if -LARGEST < amount < LARGEST else LARGEST if amount > 0 else -LARGEST
 
 
 @lru_cache(maxsize=1024)

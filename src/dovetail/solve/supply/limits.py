@@ -13,7 +13,7 @@ from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import World
 
 NODES = "nodes"
-_MOST = 2**62  # as good as no limit
+ENDLESS = 2**62  # as good as no limit
 
 
 class Bought(Protocol):
@@ -44,7 +44,9 @@ class Limits:
             limits = table.pool.limits
             if limits is not None:
                 used, names = table.pool.usage, sorted(limits)
-                self.remaining[table.index] = {name: limits[name] - used.get(name, 0) for name in names}
+                self.remaining[table.index] = {
+                    name: _within(limits[name] - used.get(name, 0)) for name in names
+                }
                 takes = [
                     [1 if name == NODES else kind.capacity.get(name, 0) for name in names]
                     for kind in table.types
@@ -177,5 +179,9 @@ class Limits:
         return np.asarray(np.all(commons.draws <= self.commons, axis=1), dtype=np.bool_)
 
     def _rest(self, pool: int) -> Amounts:
-        rest = [max(-_MOST, min(amount, _MOST)) for amount in self.remaining[pool].values()]
+        rest = [_within(amount) for amount in self.remaining[pool].values()]
         return np.array(rest, dtype=np.int64)
+
+
+def _within(amount: int) -> int:
+    return max(-ENDLESS, min(amount, ENDLESS))

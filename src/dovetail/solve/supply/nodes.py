@@ -11,6 +11,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirements
+from dovetail.model.resources import LARGEST, subtract
 from dovetail.model.volumes import csi_volumes, volume_limit_error
 from dovetail.solve.demand.match import ports_conflict, untolerated
 from dovetail.solve.demand.rules import Rules
@@ -125,8 +126,7 @@ class Nodes:
 
     def _free(self, axis: Axis, daemons: Sequence[Daemon]) -> Amounts:
         """What is free, (N, R), with room for the daemons that are still to come."""
-        room = axis.matrix([node.allocatable for node in self.nodes])
-        room -= axis.matrix([node.occupancy.requests for node in self.nodes])
+        room = axis.matrix([subtract(node.allocatable, node.occupancy.requests) for node in self.nodes])
         if not daemons:
             return room
         present = axis.matrix([node.occupancy.daemons for node in self.nodes])
@@ -135,7 +135,7 @@ class Nodes:
             keys = sorted({key for item in daemon.alternatives for key in item.by_key})
             expected[self._which(keys, daemon.comes_to)] += daemon.vector
         room -= np.maximum(expected - present, 0)
-        return room
+        return np.asarray(np.maximum(room, -LARGEST), dtype=np.int64)
 
 
 def _copied(volumes: Mapping[int, dict[str, frozenset[str]]]) -> dict[int, dict[str, frozenset[str]]]:

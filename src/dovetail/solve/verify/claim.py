@@ -158,7 +158,10 @@ def _places(
 def _room(
     catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], worlds: list[World]
 ) -> Iterator[Violation]:
-    """Pods and daemons fit on every listed type, and their host ports do not clash."""
+    """Pods and daemons fit on every listed type, and their host ports do not clash.
+
+    What only daemons ask for keeps no pod away, however much it is.
+    """
     total: Resources = {}
     for facts in pods:
         total = add(total, facts.requests)
@@ -177,7 +180,8 @@ def _room(
             load = total
             for item in daemons:
                 load = add(load, item.facts.requests)
-            if not fits(load, catalogue.allocatable(same[0].instance_type)):
+            shared = {name: load[name] for name, amount in total.items() if amount > 0}
+            if not fits(shared, catalogue.allocatable(same[0].instance_type)):
                 yield Violation("resources", claim.name, f"{name} does not hold its pods and daemons")
             clashes |= _port_clashes([*pods, *(item.facts for item in daemons)])
     for clash in sorted(clashes):

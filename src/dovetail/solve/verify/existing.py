@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from dovetail.model.filters import ClusterView, NodeView, Placement
 from dovetail.model.problem import ExistingNode
@@ -25,7 +25,10 @@ def existing_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]
             for reason in Placement(pod, view).alone(view.nodes[node.name]):
                 yield Violation("existing node", key, f"cannot run on {node.name}: {reason.text}")
             view.add_pod(pod, node.name)
-        yield from _daemons(catalogue, node, view.nodes[node.name])
+        asked = {
+            name for key in placed for name, amount in catalogue.facts(key).requests.items() if amount > 0
+        }
+        yield from _daemons(catalogue, node, view.nodes[node.name], asked)
 
 
 def cluster_view(catalogue: Catalogue, nodes: list[ExistingNode]) -> ClusterView:
@@ -51,8 +54,10 @@ def cluster_view(catalogue: Catalogue, nodes: list[ExistingNode]) -> ClusterView
     return view
 
 
-def _daemons(catalogue: Catalogue, node: ExistingNode, view: NodeView) -> Iterator[Violation]:
-    """Room is left for what DaemonSets have still to put there."""
+def _daemons(
+    catalogue: Catalogue, node: ExistingNode, view: NodeView, asked: Collection[str]
+) -> Iterator[Violation]:
+    """Of what placed pods ask for, room is left for what DaemonSets have still to put there."""
     owners = (pod.metadata.controller() for pod in node.pods)
     present = {owner.name for owner in owners if owner is not None and owner.kind == "DaemonSet"}
     load = view.used
@@ -60,6 +65,7 @@ def _daemons(catalogue: Catalogue, node: ExistingNode, view: NodeView) -> Iterat
         there = daemon.name.rpartition("/")[2] in present
         if not there and runs_on(daemon, node.taints, node.name, node.labels):
             load = add(load, daemon.facts.requests)
+    load = {name: amount for name, amount in load.items() if name in asked}
     if not fits(load, node.allocatable):
         missing = {name: amount for name, amount in subtract(load, node.allocatable).items() if amount > 0}
         yield Violation("existing node", node.name, f"has no room left for its daemons, short of {missing}")
