@@ -149,3 +149,11 @@ def test_no_amounts_stop_a_plan(
     plan = solve(problem, BUDGET)
     assert not verify(problem, plan)
     nearest_misses(problem, plan)
+
+
+def test_pods_that_prefer_a_label_of_their_own_each_do_not_stop_the_plan() -> None:
+    rules = [problems._rather_in(f"example.com/key-{number}", "yes") for number in range(700)]
+    problem = _problem(
+        [problems.pod(f"p-{number}", "p", (100, 64), rule) for number, rule in enumerate(rules)]
+    )
+    assert not solve(problem, Budget.within(SECOND // 100)).unschedulable
