@@ -36,7 +36,7 @@ class NodeFilter:
             return False
         if not self.alternatives:
             return True
-        return any(not labels.compatible(item, well_known) for item in self.alternatives)
+        return any(labels.suits(item, well_known) for item in self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
