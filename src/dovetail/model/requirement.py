@@ -121,7 +121,7 @@ class Requirements:
         return "; ".join(filter(None, (*texts, self.intersects(other))))
 
     def suits(self, other: Requirements, well_known: frozenset[str] = frozenset()) -> bool:
-        """True iff a node of this kind can satisfy `other`; for who need not know why not. See `compatible`."""
+        """True iff a node of this kind can satisfy `other`: `compatible` without the reason."""
         small = self.length <= SMALL_TOGETHER and other.length <= SMALL_TOGETHER
         return (_suits if small else _suits.__wrapped__)(self, other, well_known)
 
@@ -173,7 +173,7 @@ class Requirements:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _suits(node: Requirements, pod: Requirements, well_known: frozenset[str]) -> bool:
-    return next(node._unknown(pod, well_known), None) is None and node.overlaps(pod)  # noqa: SLF001 - its own
+    return next(node._unknown(pod, well_known), None) is None and node.overlaps(pod)
 
 
 def _typo_hint(node: Requirements, key: str, well_known: frozenset[str]) -> str:
