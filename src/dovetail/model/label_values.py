@@ -7,9 +7,10 @@ by value. Use it through `model.requirement`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import nsmallest
 from typing import Protocol
 
 from dovetail.model.labels import ALIASES
@@ -18,6 +19,13 @@ from dovetail.model.labels import ALIASES
 INFINITE = 2**63 - 1
 _SMALLEST = -(2**63)
 _SHOWN_VALUES = 5
+_SHOWN_LENGTH = 253  # characters of a value: no label's is longer, but what is asked for may be
+# What is remembered holds so many characters each at most, so that a number of entries is a number of bytes;
+# what is larger is worked out anew. All that is asked for in practice is smaller.
+SMALL = 512
+# An entry of two small requirements and a result takes up to 4 KiB, on average 0.7 KiB (measured).
+_REMEMBERED = 16_384
+_LONGEST = 19  # digits of a whole number of 64 bits
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
@@ -48,6 +56,8 @@ class Requirement:
     lte: int | None = None
     min_values: int | None = None
     _hash: int = field(default=0, init=False, repr=False, compare=False)
+    # Characters of the key and the values, once somebody asked for the hash.
+    _length: int = field(default=0, init=False, repr=False, compare=False)
 
     @staticmethod
     def new(
@@ -58,7 +68,9 @@ class Requirement:
         A bound that is no integer admits no value at all, as in the scheduler. Raises ValueError for an
         operator that does not exist.
         """
-        return _new(ALIASES.get(key, key), operator, tuple(values), min_values)
+        named, every = ALIASES.get(key, key), tuple(values)
+        small = len(named) + sum(map(len, every)) <= SMALL
+        return (_new if small else _new.__wrapped__)(named, operator, every, min_values)
 
     @staticmethod
     def read(item: SelectorLike) -> Requirement:
@@ -74,7 +86,14 @@ class Requirement:
         if self._hash == 0:
             parts = (self.key, self.values, self.complement, self.gte, self.lte, self.min_values)
             object.__setattr__(self, "_hash", hash(parts) or 1)
+            object.__setattr__(self, "_length", len(self.key) + sum(map(len, self.values)))
         return self._hash
+
+    @property
+    def length(self) -> int:
+        """Characters of the key and all values."""
+        hash(self)
+        return self._length
 
     def __len__(self) -> int:
         return self.size()
@@ -85,9 +104,9 @@ class Requirement:
     def __str__(self) -> str:
         text = f"{self.key} {self.operator()}"
         if self.values:
-            shown = sorted(self.values)
-            if len(shown) > _SHOWN_VALUES:
-                shown = [*shown[:_SHOWN_VALUES], f"and {len(shown) - _SHOWN_VALUES} others"]
+            shown = [_shortened(value) for value in nsmallest(_SHOWN_VALUES, self.values)]
+            if len(self.values) > _SHOWN_VALUES:
+                shown.append(f"and {len(self.values) - _SHOWN_VALUES} others")
             text += f" [{' '.join(shown)}]"
         if self.gte is not None:
             text += f" >={self.gte}"
@@ -119,7 +138,32 @@ class Requirement:
 
     def intersection(self, other: Requirement) -> Requirement:
         """What both allow. The key is this one's; the larger minValues wins."""
-        return self if self is other else _intersection(self, other)
+        if self is other:
+            return self
+        small = self.length <= SMALL and other.length <= SMALL
+        return (_intersection if small else _intersection.__wrapped__)(self, other)
+
+    @staticmethod
+    def all_of(requirements: Sequence[Requirement]) -> Requirement:
+        """What all of some on one key allow, as intersected one after the other; linear in their values."""
+        if len(requirements) < 3:  # these are remembered
+            first, *others = requirements
+            return others[0].intersection(first) if others else first
+        minimum = max((item.min_values for item in requirements if item.min_values is not None), default=None)
+        gte, lte = _tightest(*requirements)
+        key = requirements[-1].key
+        if gte is not None and lte is not None and gte > lte:
+            return Requirement(key, min_values=minimum)
+        allowed = [item.values for item in requirements if not item.complement]
+        forbidden: frozenset[str] = frozenset().union(
+            *(item.values for item in requirements if item.complement)
+        )
+        values = frozenset.intersection(*allowed) - forbidden if allowed else forbidden
+        if gte is not None or lte is not None:
+            values = frozenset([value for value in values if _within(value, gte, lte)])
+        if allowed:
+            return Requirement(key, values, min_values=minimum)
+        return Requirement(key, values, True, gte, lte, minimum)
 
     def has_intersection(self, other: Requirement) -> bool:
         """True iff some value is allowed by both."""
@@ -163,7 +207,7 @@ class Requirement:
         return tuple(pairs)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=_REMEMBERED)
 def _new(key: str, operator: str, values: tuple[str, ...], min_values: int | None) -> Requirement:
     if operator in ("In", "NotIn"):
         return Requirement(key, frozenset(values), operator == "NotIn", min_values=min_values)
@@ -186,12 +230,17 @@ def _new(key: str, operator: str, values: tuple[str, ...], min_values: int | Non
     return Requirement(key, frozenset(), True, gte, lte, min_values)
 
 
-@lru_cache(maxsize=65_536)
 def integer(text: str) -> int | None:
     """A whole number of 64 bits, as the API reads it; None for anything else."""
-    if _INTEGER.fullmatch(text) is None:
+    return _integer(text) if len(text) <= SMALL else _integer.__wrapped__(text)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _integer(text: str) -> int | None:
+    digits = text.lstrip("+-").lstrip("0")
+    if _INTEGER.fullmatch(text) is None or len(digits) > _LONGEST:
         return None
-    number = int(text)
+    number = int(digits or "0") * (-1 if text.startswith("-") else 1)
     return number if _SMALLEST <= number <= INFINITE else None
 
 
@@ -200,13 +249,17 @@ def _within(value: str, gte: int | None, lte: int | None) -> bool:
     return number is not None and (gte is None or number >= gte) and (lte is None or number <= lte)
 
 
-def _tightest(a: Requirement, b: Requirement) -> tuple[int | None, int | None]:
-    lows = [bound for bound in (a.gte, b.gte) if bound is not None]
-    highs = [bound for bound in (a.lte, b.lte) if bound is not None]
+def _shortened(value: str) -> str:
+    return value if len(value) <= _SHOWN_LENGTH else f"{value[:_SHOWN_LENGTH]}..."
+
+
+def _tightest(*requirements: Requirement) -> tuple[int | None, int | None]:
+    lows = [item.gte for item in requirements if item.gte is not None]
+    highs = [item.lte for item in requirements if item.lte is not None]
     return max(lows, default=None), min(highs, default=None)
 
 
-@lru_cache(maxsize=262_144)
+@lru_cache(maxsize=_REMEMBERED)
 def _intersection(a: Requirement, b: Requirement) -> Requirement:
     minimum = max((item for item in (a.min_values, b.min_values) if item is not None), default=None)
     gte, lte = _tightest(a, b)

@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 
 from dovetail.api.core import NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
 from dovetail.model.label_values import INFINITE, Requirement, SelectorLike
 from dovetail.model.labels import ALIASES
+
+# Characters of what is remembered at most, and so many entries: those of nodes with all their labels take
+# 16 KiB at most, a tenth of that on average (measured).
+SMALL_TOGETHER = 8_192
+_REMEMBERED = 32_768
+_SHOWN_REASONS = 10  # of why labels do not suit
+_SHOWN_KEYS = 100  # a NodePool has no more; a pod may
 
 __all__ = ["INFINITE", "Requirement", "Requirements", "SelectorLike", "pod_requirements"]
 
@@ -22,6 +30,8 @@ class Requirements:
 
     by_key: Mapping[str, Requirement] = field(default_factory=dict)
     _hash: int = field(default=0, init=False, repr=False, compare=False)
+    # Characters of all keys and values, once somebody asked for the hash.
+    _length: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_key", dict(sorted(self.by_key.items())))
@@ -30,9 +40,13 @@ class Requirements:
     def of(requirements: Iterable[Requirement]) -> Requirements:
         """All of them; several on one key are intersected."""
         by_key: dict[str, Requirement] = {}
+        several: dict[str, list[Requirement]] = {}
         for item in requirements:
-            known = by_key.get(item.key)
-            by_key[item.key] = item if known is None else item.intersection(known)
+            known = by_key.setdefault(item.key, item)
+            if known is not item or item.key in several:
+                several.setdefault(item.key, [known]).append(item)
+        for key, items in several.items():
+            by_key[key] = Requirement.all_of(items)
         return Requirements(by_key)
 
     @staticmethod
@@ -57,7 +71,14 @@ class Requirements:
     def __hash__(self) -> int:
         if self._hash == 0:
             object.__setattr__(self, "_hash", hash(tuple(self.by_key.values())) or 1)
+            object.__setattr__(self, "_length", sum([item.length for item in self.by_key.values()]))
         return self._hash
+
+    @property
+    def length(self) -> int:
+        """Characters of all keys and values."""
+        hash(self)
+        return self._length
 
     def __iter__(self) -> Iterator[Requirement]:
         return iter(self.by_key.values())
@@ -66,7 +87,10 @@ class Requirements:
         return len(self.by_key)
 
     def __str__(self) -> str:
-        return ", ".join(str(item) for item in self)
+        shown = [str(item) for item in islice(self, _SHOWN_KEYS)]
+        if len(self) > _SHOWN_KEYS:
+            shown.append(f"and {len(self) - _SHOWN_KEYS} others")
+        return ", ".join(shown)
 
     def has(self, key: str) -> bool:
         """True iff something is required of this key."""
@@ -85,19 +109,53 @@ class Requirements:
         """'' iff a node of this kind can satisfy `other`, else why not.
 
         The receiver is the node's side. A label that the node's side leaves open may be demanded only when it
-        is well known: nobody would set any other.
+        is well known: nobody would set any other. Where much does not suit, only the first is told.
         """
-        return _compatible(self, other, well_known)
+        if self.suits(other, well_known):
+            return ""
+        unknown = islice(self._unknown(other, well_known), _SHOWN_REASONS)
+        texts = [
+            f'label "{item.key}" does not have known values{_typo_hint(self, item.key, well_known)}'
+            for item in unknown
+        ]
+        return "; ".join(filter(None, (*texts, self.intersects(other))))
+
+    def suits(self, other: Requirements, well_known: frozenset[str] = frozenset()) -> bool:
+        """True iff a node of this kind can satisfy `other`: `compatible` without the reason."""
+        small = self.length <= SMALL_TOGETHER and other.length <= SMALL_TOGETHER
+        return (_suits if small else _suits.__wrapped__)(self, other, well_known)
+
+    def _unknown(self, other: Requirements, well_known: frozenset[str]) -> Iterator[Requirement]:
+        """What is demanded of labels that nobody would set."""
+        return (
+            item
+            for item in other
+            if item.key not in well_known and item.key not in self.by_key and not item.allows_absence()
+        )
 
     def intersects(self, other: Requirements) -> str:
-        """'' iff every shared key has a value that both allow, or may be absent for both; else why not."""
+        """'' iff every shared key has a value that both allow, or may be absent for both; else why not.
+
+        Where many have none, only the first are told.
+        """
         return "; ".join(
-            f"key {key}, {incoming} not in {existing}"
-            for key, incoming in other.by_key.items()
-            if (existing := self.by_key.get(key)) is not None
-            and not existing.has_intersection(incoming)
-            and not (existing.allows_absence() and incoming.allows_absence())
+            f"key {incoming.key}, {incoming} not in {existing}"
+            for existing, incoming in islice(self._disjoint(other), _SHOWN_REASONS)
         )
+
+    def overlaps(self, other: Requirements) -> bool:
+        """True iff every shared key has a value that both allow, or may be absent for both."""
+        return next(self._disjoint(other), None) is None
+
+    def _disjoint(self, other: Requirements) -> Iterator[tuple[Requirement, Requirement]]:
+        for key, incoming in other.by_key.items():
+            existing = self.by_key.get(key)
+            if (
+                existing is not None
+                and not existing.has_intersection(incoming)
+                and not (existing.allows_absence() and incoming.allows_absence())
+            ):
+                yield existing, incoming
 
     def labels(self, exclude: Collection[str] = ()) -> dict[str, str]:
         """One allowed value per key, without the keys in `exclude` and those that must be absent."""
@@ -113,14 +171,9 @@ class Requirements:
         )
 
 
-@lru_cache(maxsize=262_144)
-def _compatible(node: Requirements, pod: Requirements, well_known: frozenset[str]) -> str:
-    unknown = [
-        f'label "{item.key}" does not have known values{_typo_hint(node, item.key, well_known)}'
-        for item in pod
-        if item.key not in well_known and item.key not in node.by_key and not item.allows_absence()
-    ]
-    return "; ".join(filter(None, (*unknown, node.intersects(pod))))
+@lru_cache(maxsize=_REMEMBERED)
+def _suits(node: Requirements, pod: Requirements, well_known: frozenset[str]) -> bool:
+    return next(node._unknown(pod, well_known), None) is None and node.overlaps(pod)
 
 
 def _typo_hint(node: Requirements, key: str, well_known: frozenset[str]) -> str:
@@ -131,9 +184,10 @@ def _typo_hint(node: Requirements, key: str, well_known: frozenset[str]) -> str:
     return ""
 
 
-@lru_cache(maxsize=4096)
 def _distance(a: str, b: str) -> int:
-    """Edits that turn one text into the other."""
+    """Edits that turn one text into the other; if their lengths differ much, at least that difference."""
+    if abs(len(a) - len(b)) >= len(b) // 5:
+        return abs(len(a) - len(b))
     row = list(range(len(b) + 1))
     for i, left in enumerate(a, 1):
         previous, row[0] = row[0], i

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dovetail.solve.bounds.between.program import small
 from dovetail.solve.bounds.scope import Placement
-from dovetail.solve.case import Answer, Case, sacrifices
+from dovetail.solve.case import Answer, Case
 from dovetail.solve.desk import Desk
 from dovetail.solve.latecomers import Latecomers
 from dovetail.solve.move import Move, Moved, Mover, berths_of
@@ -117,7 +117,7 @@ class Search:
         self.existing, self.grown = mover.existing, True
         self.bought = [site.purchase for site in standing.sites]
         levels = [self.world.shapes[unit.shape].levels[unit.level] for unit in self._units()]
-        given_up = sum(sacrifices(level.given_up) for level in levels)
+        given_up = sum(level.lost for level in levels)
         price = sum(purchase.made.price for purchase in self.bought)
 
         def written() -> Answer:

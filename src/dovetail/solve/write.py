@@ -77,13 +77,15 @@ def _relaxed(
         unit
         for purchase in bought
         for item, bundles in purchase.parts
-        if any(shapes[shape].levels[level].given_up for shape, level in item.kinds)
+        if any(shapes[shape].levels[level].gone for shape, level in item.kinds)
         for bundle in bundles
         for unit in item.units(bundle)
     ]
     units += [unit for placed in existing.values() for unit in placed]
-    found = [(unit.pod, shapes[unit.shape].levels[unit.level].given_up) for unit in units]
-    return [(pod, given_up) for pod, given_up in found if given_up]
+    given_up: dict[tuple[int, int], tuple[str, ...]] = {}  # one value for all pods of a shape and level
+    for shape, level in dict.fromkeys(unit[:2] for unit in units):
+        given_up[shape, level] = shapes[shape].levels[level].given_up
+    return [(unit.pod, words) for unit in units if (words := given_up[unit[:2]])]
 
 
 def by_pod(item: Unschedulable) -> str:

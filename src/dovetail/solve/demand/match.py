@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from dovetail.api.core import Taint, Toleration
@@ -19,6 +19,12 @@ class Matcher:
     namespaces: tuple[str, ...]
     everywhere: bool
     selector: Selector
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if self._hash == 0:
+            object.__setattr__(self, "_hash", hash((self.namespaces, self.everywhere, self.selector)) or 1)
+        return self._hash
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """True iff a pod of that namespace with these labels is meant."""

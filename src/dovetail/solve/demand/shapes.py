@@ -23,14 +23,16 @@ class Level:
     """A shape's demands once so much has been given up."""
 
     rules: Rules
-    given_up: tuple[str, ...]
+    words: list[str]  # for all that the pod may give up, in order; one list for all levels
+    gone: int  # so many of these are given up
+    lost: int  # preferences among them: another alternative of what is required is no loss
     owned: tuple[int, ...]  # topology groups to obey
     alternatives: tuple[Requirements, ...]  # demands on labels, with each way to reach the pod's volumes
 
     @property
-    def lost(self) -> int:
-        """Preferences given up. Another alternative of what is required is no loss."""
-        return sum(text != OTHER_TERM for text in self.given_up)
+    def given_up(self) -> tuple[str, ...]:
+        """The words for what is given up."""
+        return tuple(self.words[: self.gone])
 
 
 @dataclass(slots=True)
@@ -119,16 +121,16 @@ class Interner:
         if first.hopeless:
             return (), required
         strict = first.required()
-        steps = [
-            Level(
-                rules,
-                given_up,
-                self._topology.owned(pod, rules, strict),
-                tuple(rules.wanted().add(*way) for way in ways),
-            )
-            for rules, given_up in levels(first, soft_taints_exist=self._soft)
-            if not rules.contradictory
-        ]
+        owners = self._topology.owners(pod, strict)
+        steps: list[Level] = []
+        words: list[str] = []
+        lost = 0
+        for rules, fresh in levels(first, soft_taints_exist=self._soft):
+            words += fresh
+            lost += sum([text != OTHER_TERM for text in fresh])
+            if not rules.contradictory:
+                alternatives = tuple([rules.wanted().add(*way) for way in ways])
+                steps.append(Level(rules, words, len(words), lost, owners.owned(rules), alternatives))
         return tuple(steps), required
 
     def _shape(self, pod: Pod, ask: Ask, axis: Axis, ladder: _Ladder, matching: tuple[int, ...]) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Pod, PodAffinityTerm, Taint, Toleration, TopologySpreadConstraint
@@ -14,6 +14,8 @@ from dovetail.solve.demand.match import Matcher, untolerated
 from dovetail.solve.demand.rules import Rules
 
 SPREAD, AFFINITY, ANTI, APART = "spread", "affinity", "anti", "apart"
+
+_FEW = 16  # up to so many numbers are looked for one by one
 
 # A node's value of a label; '' where it has none.
 DomainOf = Callable[[str], str]
@@ -36,7 +38,7 @@ class NodeFilter:
             return False
         if not self.alternatives:
             return True
-        return any(not labels.compatible(item, well_known) for item in self.alternatives)
+        return any(labels.suits(item, well_known) for item in self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,13 @@ class GroupKey:
     max_skew: int = 0
     min_domains: int = 0
     node_filter: NodeFilter = NodeFilter()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if self._hash == 0:
+            parts = (self.kind, self.key, self.matchers, self.max_skew, self.min_domains, self.node_filter)
+            object.__setattr__(self, "_hash", hash(parts) or 1)
+        return self._hash
 
 
 @dataclass(slots=True)
@@ -120,27 +129,15 @@ class Topology:
         self._sought: frozenset[tuple[str, str]] = frozenset()  # the pairs of these
         self._unlikely: list[int] = []  # groups that any pod may belong to
 
-    def owned(self, pod: Pod, rules: Rules, required: tuple[Requirements, ...]) -> tuple[int, ...]:
-        """The groups whose rule the pod must obey under these rules; `required` are its strict demands."""
-        keys = [
-            self._spread(pod, item, required, rules.tolerations)
-            for item in (*rules.spread, *rules.preferred_spread)
-        ]
-        every = tuple(self._matcher(pod, term) for term in rules.affinity)
-        keys += [GroupKey(AFFINITY, _key(term.topology_key), every) for term in rules.affinity]
-        for kind, terms in (
-            (AFFINITY, rules.preferred_affinity),
-            (ANTI, rules.anti),
-            (APART, rules.preferred_anti),
-        ):
-            keys += [GroupKey(kind, _key(term.topology_key), (self._matcher(pod, term),)) for term in terms]
-        return tuple(dict.fromkeys(self._intern(key) for key in keys))
+    def owners(self, pod: Pod, required: tuple[Requirements, ...]) -> Owner:
+        """What tells the groups of a pod; `required` are its strict demands."""
+        return Owner(self, pod, required)
 
     def repelling(self, pod: Pod) -> tuple[int, ...]:
         """The groups that a pod which runs already keeps away from its domains."""
         terms = required_anti_affinity(pod)
-        keys = [GroupKey(ANTI, _key(term.topology_key), (self._matcher(pod, term),)) for term in terms]
-        return tuple(dict.fromkeys(self._intern(key) for key in keys))
+        keys = [GroupKey(ANTI, _key(term.topology_key), (self.matcher(pod, term),)) for term in terms]
+        return tuple(dict.fromkeys(self.intern(key) for key in keys))
 
     def may_count(self, tags: frozenset[tuple[str, str]]) -> bool:
         """False only if no group counts a pod all of whose labels are among these."""
@@ -173,19 +170,21 @@ class Topology:
     def _index_selectors(self) -> None:
         """Sort new groups by a label value that their pods must have, so that most pods look at few."""
         for index in range(self._indexed, len(self.groups)):
-            exact = [
+            exactly = (
                 item
                 for matcher in self.groups[index].id.matchers
                 for item in matcher.selector.expressions or ()
                 if item.operator == "In"
-            ]
-            if exact:
-                for value in exact[0].values:
-                    self._likely.setdefault((exact[0].key, value), []).append(index)
+            )
+            exact = next(exactly, None)
+            if exact is not None:
+                for value in exact.values:
+                    self._likely.setdefault((exact.key, value), []).append(index)
             else:
                 self._unlikely.append(index)
         self._sought = frozenset((key, value) for key, value in self._likely if value is not None)
-        every = (item.selector.keys for group in self.groups for item in group.id.matchers)
+        different = {id(group.id.matchers): group.id.matchers for group in self.groups}  # many share theirs
+        every = (item.selector.keys for matchers in different.values() for item in matchers)
         self._looked_at = tuple(sorted(frozenset().union(*every)))
         self._indexed = len(self.groups)
         self._matched.clear()
@@ -194,11 +193,12 @@ class Topology:
         self, owned: tuple[int, ...], matching: tuple[int, ...], domain_of: DomainOf, *, skip_hosts: bool
     ) -> Group | None:
         """The first group that keeps a pod off a node; `skip_hosts` leaves out what a new node settles."""
+        counted = frozenset(matching) if len(matching) > _FEW and len(owned) > _FEW else matching
         for index in owned:
             group = self.groups[index]
             if skip_hosts and group.id.key == HOSTNAME:
                 continue
-            if not group.allows_owner(domain_of(group.id.key), itself=index in matching):
+            if not group.allows_owner(domain_of(group.id.key), itself=index in counted):
                 return group
         for index in matching:
             group = self.groups[index]
@@ -208,19 +208,20 @@ class Topology:
                 return group
         return None
 
-    def _intern(self, key: GroupKey) -> int:
+    def intern(self, key: GroupKey) -> int:
         index = self._index.setdefault(key, len(self.groups))
         if index == len(self.groups):
             self.groups.append(Group(key))
         return index
 
-    def _spread(
+    def spread(
         self,
         pod: Pod,
         item: TopologySpreadConstraint,
         required: tuple[Requirements, ...],
         tolerations: tuple[Toleration, ...],
     ) -> GroupKey:
+        """The group of a spread that the pod has."""
         namespace = pod.metadata.namespace or "default"
         same = _label_keys(pod, item.match_label_keys, "In")
         matcher = Matcher((namespace,), False, Selector.read(item.label_selector).also(*same))
@@ -237,7 +238,8 @@ class Topology:
             ),
         )
 
-    def _matcher(self, pod: Pod, term: PodAffinityTerm) -> Matcher:
+    def matcher(self, pod: Pod, term: PodAffinityTerm) -> Matcher:
+        """Which pods a term of the pod is about."""
         names = set(term.namespaces)
         everywhere = False
         if term.namespace_selector is not None:
@@ -253,6 +255,57 @@ class Topology:
             everywhere,
             Selector.read(term.label_selector).also(*same, *other),
         )
+
+
+class Owner:
+    """One pod as the owner of rules. Each of its constraints and terms is read once, however many levels."""
+
+    def __init__(self, topology: Topology, pod: Pod, required: tuple[Requirements, ...]) -> None:
+        self._topology = topology
+        self._pod = pod
+        self._required = required
+        self._known: dict[tuple[str, int], int] = {}  # by kind and identity of what the pod's spec says
+        self._last: tuple[Rules, tuple[int, ...]] | None = None
+
+    def owned(self, rules: Rules) -> tuple[int, ...]:
+        """The groups whose rule the pod must obey under these rules."""
+        if self._last is None or not _same_groups(self._last[0], rules):
+            self._last = rules, tuple(dict.fromkeys(self._groups(rules)))
+        return self._last[1]
+
+    def _groups(self, rules: Rules) -> Iterator[int]:
+        known, topology, pod = self._known, self._topology, self._pod
+        for item in (*rules.spread, *rules.preferred_spread):
+            if (SPREAD, id(item)) not in known:
+                key = topology.spread(pod, item, self._required, rules.tolerations)
+                known[SPREAD, id(item)] = topology.intern(key)
+            yield known[SPREAD, id(item)]
+        if rules.affinity and ("together", id(rules.affinity[0])) not in known:
+            every = tuple([topology.matcher(pod, term) for term in rules.affinity])
+            for term in rules.affinity:
+                key = GroupKey(AFFINITY, _key(term.topology_key), every)
+                known["together", id(term)] = topology.intern(key)
+        for term in rules.affinity:
+            yield known["together", id(term)]
+        for kind, terms in (
+            (AFFINITY, rules.preferred_affinity),
+            (ANTI, rules.anti),
+            (APART, rules.preferred_anti),
+        ):
+            for term in terms:
+                if (kind, id(term)) not in known:
+                    key = GroupKey(kind, _key(term.topology_key), (topology.matcher(pod, term),))
+                    known[kind, id(term)] = topology.intern(key)
+                yield known[kind, id(term)]
+
+
+def _same_groups(one: Rules, other: Rules) -> bool:
+    """True iff nothing that groups come from was given up between two levels of one pod."""
+    return (
+        one.preferred_spread is other.preferred_spread
+        and one.preferred_affinity is other.preferred_affinity
+        and one.preferred_anti is other.preferred_anti
+    )
 
 
 def _key(key: str) -> str:

@@ -160,7 +160,7 @@ class PoolView:
             hint = told.partition(' (typo of "')[2].partition('"')[0]
             meant = f"; did you mean {hint}?" if hint else ""
             return self._every(Miss(rule, key, f'no node of the pool has the label "{key}"{meant}', change))
-        if here is not None and self.base.intersects(Requirements.of((item,))):
+        if here is not None and not self.base.overlaps(Requirements.of((item,))):
             if not item.complement and not item.values:
                 text = f"{who} nodes without the label {key}, the pool's have it"
             elif rule == "label" and not item.complement and len(item.values) == 1:

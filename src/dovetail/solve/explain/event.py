@@ -128,7 +128,7 @@ class Explainer:
             for offering in kind.offerings
             if offering.available and not affordable(offering, left)
         ]
-        meets = {each: not both.intersects(each) for each in {item.requirements for item in offerings}}
+        meets = {each: both.overlaps(each) for each in {item.requirements for item in offerings}}
         names = {
             name
             for item in offerings
@@ -144,7 +144,7 @@ class Explainer:
         if known is None:
             table = self._world.tables[pool]
             different = {each.requirements: None for each in table.offerings}
-            meets = {each for each in different if not both.intersects(each)}
+            meets = {each for each in different if both.overlaps(each)}
             known = np.zeros(len(table.types), dtype=np.bool_)
             for number, offering in zip(table.column_type.tolist(), table.offerings, strict=True):
                 known[number] |= offering.requirements in meets

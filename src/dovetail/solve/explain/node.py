@@ -161,7 +161,7 @@ def _as_placed(node: ExistingNode, pods: list[Pod]) -> Wanted:
     demands: list[Requirement] = []
     for pod in pods:
         ways = pod_requirements(pod)
-        demands += next((way for way in ways if not here.compatible(way)), ())
+        demands += next((way for way in ways if here.suits(way)), ())
     zone = node.labels.get(labels.ZONE)
     demands += [Requirement.new(labels.ZONE, "In", (zone,))] if zone else []
     return _wanted(Requirements.of(item for item in demands if item.key != labels.HOSTNAME))

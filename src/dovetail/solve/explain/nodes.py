@@ -92,7 +92,7 @@ def _labels(world: World, row: int, wanted: Wanted) -> list[Miss]:
     for rule, demands in (("label", wanted.labels), ("volume", wanted.volumes)):
         for item in demands:
             missing = item.key not in here.by_key and wanted.needs(item)
-            if missing or here.compatible(Requirements.of((item,))):
+            if missing or not here.suits(Requirements.of((item,))):
                 value = here.get(item.key).any_value() if item.key in here.by_key else "none"
                 who = "its volume" if rule == "volume" else "the pod"
                 text = f"{who} needs {words.demand(item)}, the node has {value}"

@@ -163,7 +163,7 @@ def _pairwise(values: Sequence[_T], test: Callable[[_T, _T], bool], *, itself: b
 
 
 def _clash(mine: Requirements, other: Requirements) -> bool:
-    return bool(mine.intersects(other))
+    return not mine.overlaps(other)
 
 
 def _rows(world: World, kinds: Sequence[Kind], even: list[int], conflict: Mask) -> tuple[Amounts, Amounts]:

@@ -34,7 +34,7 @@ class Daemon:
     def comes_to(self, node: ExistingNode) -> bool:
         """True iff the node runs it, or will."""
         return self.tolerates(node.taints) and any(
-            not node.occupancy.labels.compatible(item) for item in self.alternatives
+            node.occupancy.labels.suits(item) for item in self.alternatives
         )
 
 
@@ -49,7 +49,7 @@ def reserve(
             continue
         runs = np.zeros(len(table.types), dtype=np.bool_)
         for item in daemon.alternatives:
-            if not table.base.compatible(item, well_known):
+            if table.base.suits(item, well_known):
                 runs |= table.type_mask(item)
         taken[runs] += daemon.vector
         if runs.any():

@@ -55,7 +55,7 @@ class Nodes:
                 return (
                     not untolerated(node.taints, rules.tolerations, soft=rules.soft_taints)
                     and needed <= node.occupancy.labels.by_key.keys()
-                    and not node.occupancy.labels.compatible(wanted)
+                    and node.occupancy.labels.suits(wanted)
                 )
 
             known = self._which(sorted(needed | wanted.by_key.keys()), suits)

@@ -115,7 +115,7 @@ class World:
             return False
         if any(key not in table.base.by_key and key not in self.well_known for key in rules.needed()):
             return False
-        return not table.base.compatible(wanted, self.well_known)
+        return table.base.suits(wanted, self.well_known)
 
     def columns(self, pool: int, wanted: Requirements, vector: Amounts) -> Mask:
         """The pool's columns that meet the demands and hold the requests, shape (C,)."""

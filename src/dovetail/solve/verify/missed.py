@@ -74,7 +74,7 @@ def _possible_alone(catalogue: Catalogue, key: str, pool: Pool) -> str:
         return ""
     well_known = catalogue.problem.options.well_known
     for wanted in pod_requirements(facts.pod):
-        if pool.requirements.compatible(wanted, well_known):
+        if not pool.requirements.suits(wanted, well_known):
             continue
         name = _holding_type(catalogue, facts, pool, pool.requirements.add(*wanted))
         if name:

@@ -152,7 +152,7 @@ def _reach(catalogue: Catalogue, key: str, facts: PodFacts, pool: Pool, rest: _R
     found: set[str] = set()
     well_known = catalogue.problem.options.well_known
     for wanted in _demands(catalogue, facts):
-        if pool.requirements.compatible(wanted, well_known):
+        if not pool.requirements.suits(wanted, well_known):
             continue
         asked = pool.requirements.add(*wanted)
         offered = {

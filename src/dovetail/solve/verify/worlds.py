@@ -99,11 +99,11 @@ class Catalogue:
                     offering
                     for offering in item.offerings
                     if offering.available
-                    and not asked.intersects(offering.requirements)
+                    and asked.overlaps(offering.requirements)
                     and all(amount <= commons.get(name, amount) for name, amount in offering.draws)
                 ]
                 for item in pool.instance_types
-                if not asked.intersects(item.requirements)
+                if asked.overlaps(item.requirements)
             }
         return self._open[key]
 
