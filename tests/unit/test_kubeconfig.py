@@ -36,10 +36,11 @@ def proof(access: Access, *, renew: bool = False) -> Proof:
 
 
 def test_a_context_says_where_and_who(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_bytes(b"AUTHORITY")
+    authority = b"-----BEGIN CERTIFICATE-----"
+    (tmp_path / "ca.pem").write_bytes(authority)
     cluster = {"certificate-authority": "ca.pem", "tls-server-name": "kube", "proxy-url": "http://p:1"}
     access = Kubeconfig([written(tmp_path / "config", user={"token": "t0"}, cluster=cluster)]).access()
-    assert (access.server, access.authority, access.namespace) == ("https://a:6443", b"AUTHORITY", "team")
+    assert (access.server, access.authority, access.namespace) == ("https://a:6443", authority, "team")
     assert (access.server_name, access.proxy, access.insecure) == ("kube", "http://p:1", False)
     assert proof(access) == Proof("t0")
 
@@ -175,10 +176,11 @@ def test_secrets_are_in_no_text(tmp_path: Path) -> None:
 
 def test_garbage_for_certificates(tmp_path: Path) -> None:
     user = {"token": "t"}
-    cluster = {"certificate-authority-data": base64.b64encode(b"garbage").decode()}
+    garbage = b"-----BEGIN CERTIFICATE-----\ngarbage"
+    cluster = {"certificate-authority-data": base64.b64encode(garbage).decode()}
     access = Kubeconfig([written(tmp_path / "config", user=user, cluster=cluster)]).access()
     with pytest.raises(InputError, match="must be PEM"):
-        access.tls(None)
+        access.tls(None, access.trusted())
 
 
 def test_who_is_meant_when_nobody_says(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from dovetail.base.errors import InputError
@@ -42,31 +43,75 @@ class Access:
 
     server: str  # "https://host:port", without a slash at the end
     credentials: Credentials
-    authority: bytes = b""  # PEM of whom to trust; empty: whom the machine trusts
-    insecure: bool = False  # True iff any certificate of the server is taken
+    authority: bytes = b""  # PEM of what is trusted, and nothing else; empty: what the machine trusts
+    authority_file: Path | None = None  # where that is, if it may be renewed meanwhile
+    insecure: bool = False  # True iff any certificate of the server is taken; never with an authority
     server_name: str = ""  # the name that the server's certificate must have; empty: the host's
     proxy: str = ""
     namespace: str = "default"
     in_cluster: bool = False  # True iff it is a pod's own, and the namespace is the pod's
     source: str = ""  # where all this is written, for messages
 
-    def tls(self, certificate: Certificate | None) -> ssl.SSLContext:
-        """The context of connections. Raises InputError for certificates that cannot be read."""
-        context = ssl.create_default_context()
+    def __post_init__(self) -> None:
+        if self.insecure and (self.authority or self.authority_file is not None):
+            raise InputError(
+                "insecure-skip-tls-verify and a certificate authority exclude each other",
+                source=self.source,
+                remedy="remove insecure-skip-tls-verify, then the authority is verified; or the authority",
+            )
+
+    def trusted(self) -> bytes:
+        """PEM of the authorities that may sign the server's certificate; empty: those of the machine.
+
+        Raises InputError for a file that cannot be read or holds no certificate.
+        """
+        if self.authority_file is None:
+            return self.authority
+        try:
+            found = self.authority_file.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"the certificate authority cannot be read: {error.strerror}", source=str(self.authority_file)
+            ) from None
+        return certificates(found, str(self.authority_file))
+
+    def tls(self, certificate: Certificate | None, trusted: bytes = b"") -> ssl.SSLContext:
+        """The context of connections to a server that `trusted`, see the method, may have signed.
+
+        An authority takes the place of the machine's, as in Kubernetes' own clients: whatever a public
+        authority signs is no API server of ours. Raises InputError for certificates that cannot be read.
+        """
+        # Unlike the default context, this one trusts nobody yet; it checks certificates and host names.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self.insecure:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
-            if self.authority:
-                context.load_verify_locations(cadata=self.authority.decode())
+            if trusted:  # OpenSSL passes over what is not between BEGIN and END, if it is ASCII
+                context.load_verify_locations(cadata=trusted.decode("ascii", "ignore"))
+            elif not self.insecure:
+                context.load_default_certs()
             if certificate is not None:
                 _load(context, certificate)
-        except (ssl.SSLError, UnicodeDecodeError) as error:
+        except (ssl.SSLError, ValueError) as error:
             raise InputError(
                 f"a certificate or key cannot be read: {error}",
                 source=self.source,
                 remedy="certificates and keys must be PEM, and the key must be the certificate's",
             ) from None
         return context
+
+
+def certificates(found: bytes, source: str) -> bytes:
+    """The same PEM. Raises InputError if it has no certificate: nothing, or the machine's authorities in
+    its place, must not be trusted by mistake."""
+    if b"-----BEGIN CERTIFICATE-----" not in found and b"-----BEGIN TRUSTED CERTIFICATE-----" not in found:
+        raise InputError(
+            "the certificate authority holds no certificate",
+            source=source,
+            remedy="it must be PEM; without it, the machine's authorities are trusted",
+        )
+    return found
 
 
 def _load(context: ssl.SSLContext, certificate: Certificate) -> None:

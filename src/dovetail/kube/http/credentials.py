@@ -48,13 +48,26 @@ class TokenFile:
         now = time.monotonic_ns()
         if renew or not self._token or now - self._read_at > RELOAD:
             try:
-                self._token = self._path.read_text(encoding="utf-8").strip()
-            except OSError as error:
-                raise InputError(
-                    f"the token cannot be read: {error.strerror}", source=str(self._path)
-                ) from None
+                self._token = self._read()
+            except InputError:
+                if renew or not self._token:
+                    raise
+                # Its file is being replaced. The server says when it does not take the old one any more.
             self._read_at = now
         return Proof(self._token, self._certificate)
+
+    def _read(self) -> str:
+        try:
+            found = self._path.read_text(encoding="ascii").strip()
+        except OSError as error:
+            why = f"the token cannot be read: {error.strerror}"
+        except UnicodeDecodeError:
+            why = "the token cannot be read: it is not ASCII"
+        else:
+            if found:
+                return found
+            why = "the token is empty"
+        raise InputError(why, source=str(self._path))
 
 
 @dataclass(frozen=True, slots=True)

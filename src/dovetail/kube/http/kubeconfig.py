@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from dovetail.base.errors import InputError
-from dovetail.kube.http.access import Access, Certificate, Credentials, Proof
+from dovetail.kube.http.access import Access, Certificate, Credentials, Proof, certificates
 from dovetail.kube.http.credentials import EXEC_VERSIONS, Exec, Fixed, Plugin, TokenFile
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
@@ -46,13 +46,18 @@ class Kubeconfig:
         return Access(
             server=server,
             credentials=self._credentials(user, cluster),
-            authority=_pem(cluster, "certificate-authority", self._source) or b"",
+            authority=self._authority(cluster),
+            authority_file=_file(cluster, "certificate-authority"),
             insecure=bool(cluster.get("insecure-skip-tls-verify", False)),
             server_name=str(cluster.get("tls-server-name", "")),
             proxy=str(cluster.get("proxy-url", "")),
             namespace=str(chosen.get("namespace") or "default"),
             source=self._source,
         )
+
+    def _authority(self, cluster: Entry) -> bytes:
+        found = _pem(cluster, "certificate-authority", self._source)
+        return b"" if found is None else certificates(found, self._source)
 
     def _take(self, path: Path) -> None:
         try:
@@ -113,7 +118,7 @@ class Kubeconfig:
             command = str(user[""] / command)
         told = None
         if wanted.get("provideClusterInfo"):
-            authority = _pem(cluster, "certificate-authority", self._source) or b""
+            authority = self._authority(cluster)
             told = {
                 "server": cluster.get("server", ""),
                 "certificate-authority-data": base64.b64encode(authority).decode(),
@@ -140,11 +145,18 @@ def _pem(entry: Entry, field: str, source: str) -> bytes | None:
             return base64.b64decode(str(written), validate=False)
         except (binascii.Error, ValueError):
             raise InputError(f"{field}-data is not base64", source=source) from None
-    named = entry.get(field)
-    if not named:
+    path = _file(entry, field)
+    if path is None:
         return None
-    path: Path = entry[""] / str(named)
     try:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{field} {path} cannot be read: {error.strerror}", source=source) from None
+
+
+def _file(entry: Entry, field: str) -> Path | None:
+    """The file that `field` names, unless what it would hold is written out."""
+    if entry.get(f"{field}-data") or not entry.get(field):
+        return None
+    path: Path = entry[""] / str(entry[field])
+    return path

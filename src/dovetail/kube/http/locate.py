@@ -49,7 +49,7 @@ def in_cluster(environment: Mapping[str, str], account: Path = ACCOUNT) -> Acces
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         credentials=TokenFile(account / "token"),
-        authority=(account / "ca.crt").read_bytes(),
+        authority_file=account / "ca.crt",
         namespace=namespace.read_text(encoding="utf-8").strip() if namespace.exists() else "default",
         in_cluster=True,
         source=str(account),

@@ -50,6 +50,7 @@ class Transport:
         self._agent = user_agent or f"dovetail/{__version__}"
         self._session: aiohttp.ClientSession | None = None
         self._certificate: Certificate | None = None
+        self._trusted = b""
         self._tls: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> Transport:
@@ -112,7 +113,7 @@ class Transport:
             raise ApiError("the connection to the API server is closed")
         headers = {"User-Agent": self._agent, "Accept": JSON}
         if proof.token:
-            headers["Authorization"] = f"Bearer {proof.token}"
+            headers["Authorization"] = f"Bearer {self._plain(proof.token)}"
         if request.body is not None:
             headers["Content-Type"] = request.content
         clock, code = asyncio.get_running_loop(), NO_ANSWER
@@ -136,11 +137,27 @@ class Transport:
             watch = bool(request.query and request.query.get("watch"))
             self._told.ended(request.method, request.path, code, clock.time() - began, watch=watch)
 
+    def _plain(self, token: str) -> str:
+        if not (token.isascii() and token.isprintable()):
+            remedy = "it must be one line of printable ASCII"
+            raise InputError("the token cannot be sent", source=self.access.source, remedy=remedy)
+        return token
+
     def _context(self, certificate: Certificate | None) -> ssl.SSLContext:
-        """One per certificate, so that connections are shared."""
-        if self._tls is None or certificate != self._certificate:
-            self._tls = self.access.tls(certificate)
-            self._certificate = certificate
+        """One per certificate and authority, so that connections are shared.
+
+        The authority's file is read each time, 20 microseconds: a server whose certificate another authority
+        signed from one moment to the next is believed at the next connection.
+        """
+        try:
+            trusted = self.access.trusted()
+        except InputError:
+            if self._tls is None:
+                raise
+            trusted = self._trusted  # it is being written: what was trusted is trusted until it can be read
+        if self._tls is None or (certificate, trusted) != (self._certificate, self._trusted):
+            self._tls = self.access.tls(certificate, trusted)
+            self._certificate, self._trusted = certificate, trusted
         return self._tls
 
 

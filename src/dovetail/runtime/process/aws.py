@@ -80,7 +80,7 @@ async def connected(
         remedy = "install the extra: pip install 'dovetail[aws]'"
         raise InputError(f"the AWS provider needs {error.name}", source="--provider", remedy=remedy) from None
     facts = ClusterFacts(transport)
-    authority = base64.b64encode(transport.access.authority).decode()
+    authority = base64.b64encode(transport.access.trusted()).decode()
     told = Told(
         options.cluster,
         options.endpoint,
