@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from bugs import BUGS, Bug  # noqa: E402 - the folder of this file is no package
 
-EXAMPLE = ROOT / "examples" / "faults"
+EXAMPLES = ROOT / "examples"
 
 
 class Planter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -73,7 +73,8 @@ def hunt(bug: Bug, seeds: Sequence[int]) -> tuple[int, str] | None:
 
     Cluster._report = report  # type: ignore[method-assign]
     for seed in seeds:
-        verdict = play(EXAMPLE, EXAMPLE / "faults.yaml", seed)
+        example = EXAMPLES / bug.example
+        verdict = play(example, example / "faults.yaml", seed)
         if verdict.complaints:
             return seed, verdict.complaints[0]
     return None

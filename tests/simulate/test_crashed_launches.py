@@ -51,6 +51,7 @@ class Lives:
     started: list[shapes.Instance]
     claims: list[NodeClaim]
     waiting: list[str]
+    broken: tuple[str, ...] = ()  # promises, as the checker of simulations sees it
     steps: int = 0
     window: tuple[int, int] = (0, 0)
 
@@ -132,6 +133,7 @@ def lived(found: Scenario, crash_at: int | None) -> Lives:
             lives.claims = [record.view for record in world.server.list(NodeClaim)]
             pods = [record.view for record in world.server.list(Pod)]
             lives.waiting = [one.metadata.name for one in pods if one.status.phase != "Running"]
+            lives.broken = tuple(str(one["message"]) for one in log.records if one["kind"] == "violation")
             running.cancel()
 
     run_virtual(main, start=found.start)
@@ -157,3 +159,4 @@ def test_whenever_a_process_dies_each_claim_is_launched_once(tmp_path: Path) -> 
     for step in crash_steps(usual, 16):
         lives = lived(found, step)
         assert (step, len(lives.started), len(lives.claims), lives.waiting) == (step, 5, 5, [])
+        assert (step, lives.broken) == (step, ())

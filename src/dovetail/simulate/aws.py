@@ -15,7 +15,7 @@ from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.memory import MemoryAws
 from dovetail.cloud.aws.memory.machines import Machine
 from dovetail.cloud.aws.provider import Around, AwsCloud, Options, SqsQueue, Told
-from dovetail.cloud.aws.provider.instances import provider_id
+from dovetail.cloud.aws.provider.instances import CLAIM, provider_id
 from dovetail.cloud.interruption import InterruptionKind, InterruptionQueue, instance_id
 from dovetail.cloud.provider import Instance
 from dovetail.model import labels
@@ -29,14 +29,14 @@ UNHEARD = "a launch that nobody has heard of"
 class _Heard(AwsCloud):
     """Tells of every launch before and after it."""
 
-    asked: Callable[[str], None]
-    started: Callable[[Instance, NodeClaim], None]
+    asked: Callable[[_Heard, str], None]
+    started: Callable[[_Heard, Instance, NodeClaim], None]
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See the port."""
-        self.asked(claim.metadata.name)
+        self.asked(self, claim.metadata.name)
         instance = await super().create(claim, node_class)
-        self.started(instance, claim)
+        self.started(self, instance, claim)
         return instance
 
 
@@ -52,7 +52,8 @@ class CloudOnAws:
         self._version = version
         self._queue = queue
         self._log = log
-        self._heard: set[str] = set()  # ids of all instances that were launched for a claim
+        # Ids of all instances that were launched for a claim, with whoever was told so last.
+        self._heard: dict[str, _Heard] = {}
         self._there: dict[str, Instance] = {}  # those of them that there are, by id
         self._ends: set[asyncio.Task[None]] = set()
         self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
@@ -150,15 +151,32 @@ class CloudOnAws:
             terminating=machine.ending,
         )
 
-    def _ask(self, claim: str) -> None:
-        for tell in self._asked:
-            tell(claim, self._all())
+    def _ask(self, asker: _Heard, claim: str) -> None:
+        """Tell of what the asker may know to run for a claim.
 
-    def _begin(self, instance: Instance, claim: NodeClaim) -> None:
+        Of an instance that another process was told of nothing says whose it is until it bears the claim's
+        name. Such a one is not launched in vain: the asker takes it for any claim that would launch the same.
+        """
+        known = [
+            one if self._knows(asker, instance_id(one.provider_id)) else replace(one, claim=UNHEARD)
+            for one in self._all()
+        ]
+        for tell in self._asked:
+            tell(claim, known)
+
+    def _knows(self, asker: _Heard, identifier: str) -> bool:
+        machine = self.aws.machines.there(identifier)
+        named = machine is not None and CLAIM in self.aws.machines.described(machine).tags
+        return named or self._heard.get(identifier) is asker
+
+    def _begin(self, asker: _Heard, instance: Instance, claim: NodeClaim) -> None:
         identifier = instance_id(instance.provider_id)
-        if identifier in self._heard:
-            return  # answered twice: to a process that was made anew, or to two at once
-        self._heard.add(identifier)
+        known = identifier in self._heard
+        self._heard[identifier] = asker
+        if known:  # answered twice: to a process that was made anew, or to two at once
+            if identifier in self._there:
+                self._there[identifier] = replace(self._there[identifier], claim=claim.metadata.name)
+            return
         self._there[identifier] = instance
         for tell in self._started:
             tell(instance, claim)

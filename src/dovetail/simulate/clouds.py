@@ -33,7 +33,10 @@ class Cloud(Protocol):
     def queue(self) -> InterruptionQueue: ...
 
     def on_asked(self, callback: Callable[[str, Sequence[Instance]], object], /) -> None:
-        """Called with the claim's name and all instances that there are when a launch is asked for."""
+        """Called when a launch is asked for, with the claim's name and all instances that there are.
+
+        Each names its claim as far as whoever asks can know it.
+        """
 
     def on_started(self, callback: Callable[[Instance, NodeClaim], None], /) -> None:
         """Called once an instance came into being for a claim."""

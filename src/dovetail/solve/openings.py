@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.demand.topology import SPREAD, Group
 from dovetail.solve.packing.bins import Bin, narrowed
-from dovetail.solve.placing.items import Item
+from dovetail.solve.placing.items import Item, Unit
 from dovetail.solve.placing.seen import Opened, crowded
 from dovetail.solve.purchase import Purchase
 from dovetail.solve.supply.encode import Amounts
@@ -62,6 +63,61 @@ class Openings:
             if fresh:
                 found[group.id] = tuple(sorted(fresh))
         return found
+
+    def overtaken(self, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]) -> Opened:
+        """Domains that the plan's nodes open although pods stand too far ahead of them, in any order.
+
+        Who was placed while such a domain had no node did not look at it. The last pod of a spread in a
+        domain has all others of the spread there beside it, and no domain ever holds more than in the end:
+        where that is too much, no order of the pods keeps the rule.
+        """
+        found: Opened = {}
+        for index, group in enumerate(self._world.topology.groups):
+            if group.id.kind != SPREAD or group.id.key == HOSTNAME:
+                continue
+            before = self._world.before[index][0]
+            owned = Counter(dict.fromkeys(before, 0))
+            for domain, pods in self._spread_pods(index, existing, bought):
+                owned[domain] += pods
+            ahead = max((before.get(domain, 0) + owned[domain] for domain in +owned), default=0)
+            if ahead <= group.id.max_skew:
+                continue
+            opened = {self._lies_in(group, first.made) for first, _ in _alike(bought)} - {""}
+            there = {*self._world.present.domains(index), *opened}
+            least = 0
+            if there and len(there) >= group.id.min_domains:
+                least = min(group.matched.get(domain, 0) for domain in there)
+            if ahead - least > group.id.max_skew:
+                found[group.id] = tuple(sorted(opened))
+        return found
+
+    def _spread_pods(
+        self, index: int, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]
+    ) -> Iterator[tuple[str, int]]:
+        """Domains with pods of the plan that a spread counts and that have to keep it."""
+        key = self._world.topology.groups[index].id.key
+
+        def keeps(shape: int, level: int) -> bool:
+            one = self._world.shapes[shape]
+            return index in one.matching and index in one.levels[level].owned
+
+        for row, units in existing.items():
+            yield self._world.nodes.domain(row, key), sum(keeps(one.shape, one.level) for one in units)
+        for item, bundles in (part for purchase in bought for part in purchase.parts):
+            yield dict(item.pins).get(key, ""), len(bundles) * sum(keeps(*kind) for kind in item.kinds)
+
+    def _lies_in(self, group: Group, made: Bin) -> str:
+        """The domain of a bought node that the spread counts, as far as it is certain; else ''."""
+        world, table = self._world, self._world.tables[made.pool]
+        seat = table.base.add(*made.requirements)
+        if not group.id.node_filter.accepts(seat, table.pool.taints, world.well_known):
+            return ""
+        mask = world.columns(made.pool, made.requirements, made.vector) & np.isin(
+            table.column_type, made.types
+        )
+        values = table.domains(group.id.key)
+        every = {values[column] for column in np.flatnonzero(mask).tolist()}
+        return every.pop() if len(every) == 1 else ""
 
     def unseen(self, bought: Sequence[Purchase], left: Sequence[tuple[int, str]], *, named: bool) -> Opened:
         """What counts as empty after all, if spreads only looked at nodes; `left`: (shape, pod) pairs.

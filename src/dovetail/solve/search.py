@@ -254,7 +254,7 @@ class Search:
         plan = written(world, (claims, self.existing, self.bought), reasons.of(left), proof)
         pods = sum(len(place.pods) for place in case.placed)
         berths = tuple(berths_of(self.existing, self.bought)) if pods <= _FEW_PODS else ()
-        surprises = openings.surprises(self.bought)
+        surprises = merged(openings.surprises(self.bought), openings.overtaken(self.existing, self.bought))
         if self.policy.seen:
             surprises = merged(surprises, openings.unseen(self.bought, left, named=named))
         return Answer(plan, surprises, case, not quick, berths, tuple(left))

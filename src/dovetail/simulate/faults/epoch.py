@@ -19,23 +19,28 @@ class Epoch:
         self.number = number
         self.dead = False
         self.over = asyncio.Event()  # set iff it is dead, for who waits for that
+        self.crashed = False  # True iff the crash that was due has come
+        self.down: int | None = None  # ns for which no other process follows, where a fault says so
         self._left: int | None = None  # steps until the crash; None while none is planned
+        self._due: int | None = None  # `down` of that crash
 
-    def crash_after(self, steps: int) -> None:
-        """Let the process die at that step from now on; 0 is the next one."""
-        self._left = steps
+    def crash_after(self, steps: int, down: int | None = None) -> None:
+        """Let the process die at that step from now on; 0 is the next one. For `down`, see `kill`."""
+        self._left, self._due = steps, down
 
-    def kill(self) -> None:
-        """It is dead from now on."""
-        self.dead = True
-        self.over.set()
+    def kill(self, down: int | None = None) -> None:
+        """It is dead from now on. For `down` nanoseconds none follows it; as usual if they are not given."""
+        if not self.dead:
+            self.dead, self.down = True, down
+            self.over.set()
 
     def step(self) -> None:
         """Raises CancelledError in a dead process, and when it dies just here."""
         if self._left is not None and not self.dead:
             self._left -= 1
             if self._left < 0:
-                self.kill()
+                self.crashed = True
+                self.kill(self._due)
         if self.dead:
             raise asyncio.CancelledError
 

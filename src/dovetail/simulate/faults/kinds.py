@@ -38,6 +38,7 @@ WATCH_LAG = "watchLag"
 WATCH_DUPLICATE = "watchDuplicate"
 WATCH_REORDER = "watchReorder"
 CRASH = "crash"
+LAUNCH_CRASH = "launchCrash"
 LEADER_CHANGE = "leaderChange"
 CLOCK_JUMP = "clockJump"
 LAUNCH_FAILURE = "launchFailure"
@@ -72,6 +73,7 @@ _ALL = (
     Kind(WATCH_DUPLICATE, "rate"),
     Kind(WATCH_REORDER, "rate"),
     Kind(CRASH, "times", lasts=10 * SECOND),
+    Kind(LAUNCH_CRASH, "rate", lasts=10 * SECOND),
     Kind(LEADER_CHANGE, "times", lasts=5 * SECOND),
     Kind(CLOCK_JUMP, "times", lasts=5 * MINUTE),
     Kind(LAUNCH_FAILURE, "rate"),

@@ -45,6 +45,7 @@ class Faults:
 
     source: str
     faults: tuple[Fault, ...]
+    least_nodes: int = 0  # how many there must be at once, for a soak
 
     def of(self, kind: str) -> tuple[Fault, ...]:
         """The faults of one kind."""
@@ -70,7 +71,9 @@ def load(path: Path, scenario: Scenario) -> Faults:
     if not file.faults:
         raise document.error("there are no faults in it", "faults", remedy="leave --faults out, or name one")
     found = [_fault(document, number, section, scenario) for number, section in enumerate(file.faults)]
-    return Faults(str(path), tuple(found))
+    if file.least_nodes < 0:
+        raise document.error(f"{file.least_nodes} is less than 0", "leastNodes")
+    return Faults(str(path), tuple(found), file.least_nodes)
 
 
 def _fault(document: Document, number: int, section: FaultSection, scenario: Scenario) -> Fault:

@@ -43,7 +43,6 @@ class Processes:
         self._number = 0
         self._leader = Epoch(0)
         self._overlaps = 0  # leases of old leaders that have not run out
-        self._crashing: dict[int, int] = {}  # number of a process that a fault ends -> how long it is down
 
     @property
     def several(self) -> bool:
@@ -69,8 +68,7 @@ class Processes:
     def _crash(self, _: asyncio.TaskGroup, down: int) -> None:
         """The leader dies at one of its next calls."""
         steps = self._dice.stream(kinds.CRASH, "steps").randrange(_STEPS)
-        self._crashing[self._leader.number] = down
-        self._leader.crash_after(steps)
+        self._leader.crash_after(steps, down)
 
     def _change(self, tasks: asyncio.TaskGroup, overlap: int) -> None:
         """Another process takes over; the old leader does not know for a while, and goes on."""
@@ -105,10 +103,9 @@ class Processes:
             self._ended(_told(error))
         if epoch is not self._leader:
             return
-        down = self._crashing.pop(epoch.number, None) if epoch_died else None
-        if down is not None:
+        if epoch.crashed:
             self._dice.happened(kinds.CRASH, f"process {epoch.number}")
-        await self._clock.sleep(_RESTART if down is None else down)
+        await self._clock.sleep(_RESTART if epoch.down is None else epoch.down)
         self._start(tasks)
 
 

@@ -37,11 +37,17 @@ class FaultyProvider(Over):
                 raise InsufficientCapacity("no capacity for any of the offerings")
             raise CreateFailed("the fleet request was refused")
         lost = self._dice.hit(kinds.LAUNCH_TIMEOUT, "create", name)
+        crash = self._dice.hit(kinds.LAUNCH_CRASH, "create", name)
         request = asyncio.get_running_loop().create_task(
             self.provider.create(claim, node_class), name=f"cloud: launch {name}"
         )
         request.add_done_callback(_attended)
+        if crash is not None and self._dice.stream(kinds.LAUNCH_CRASH, "when").random() < 0.5:
+            await asyncio.sleep(0)  # the request is on its way
+            self._epoch.kill(crash.lasts)
         instance = await asyncio.shield(request)
+        if crash is not None:
+            self._epoch.kill(crash.lasts)
         self._epoch.step()
         if lost is not None:
             raise CreateFailed("the fleet request was not answered in time", reason="LaunchTimeout")

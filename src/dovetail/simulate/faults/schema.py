@@ -32,3 +32,4 @@ class FaultsFile(Section, frozen=True, kw_only=True):
     kind: str
     faults: tuple[FaultSection, ...]
     description: str = ""
+    least_nodes: int = 0  # so many nodes there must have been at once for a soak to mean anything
