@@ -102,7 +102,7 @@ def test_spot_after_nodes_on_demand_needs_no_fifteen() -> None:
 
 @pytest.mark.parametrize(("short", "fine"), [(-1, True), (0, True), (1, False)])
 def test_what_saves_exactly_the_least_is_bought(short: int, fine: bool) -> None:
-    """A node of $0.39 must save $0.0078 (2%): one that costs the rest may follow, one dearer by a nano may not."""
+    """A node of $0.39 must save $0.0078 (2%): one that costs the rest may follow, a dearer one may not."""
     ceiling = PRICES["t29"] * 98 // 100
     sold = InstanceType("same", NONE, (Offering("b", ON_DEMAND, ceiling + short, NONE),), {})
     pool = Pool("p", NodeClassRef(group="", kind="", name=""), NONE, {}, (sold,))

@@ -66,7 +66,7 @@ GOING = pod("going", deleted=30 * SECOND)
         ((CRITICAL_DAEMON, CRITICAL, DAEMON), "daemon", 3),
         ((CRITICAL_DAEMON, CRITICAL), "critical", 2),
         ((CRITICAL_DAEMON,), "critical-daemon", 1),
-        # Both classes of the system wait for ordinary pods and daemons, such as what makes their logs readable.
+        # Both classes of the system wait for ordinary pods and daemons: those may need what runs in them.
         ((NODE_CRITICAL, ORDINARY), "ordinary", 2),
         ((CRITICAL, ORDINARY), "ordinary", 2),
         ((NODE_CRITICAL, DAEMON), "daemon", 2),
