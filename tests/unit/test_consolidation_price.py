@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dovetail.api.karpenter.nodepool import NodeClassRef
-from dovetail.disrupt.consolidation.price import Refused, Same, affordable
+from dovetail.disrupt.consolidation.price import Refused, Same, affordable, worst_price
 from dovetail.disrupt.consolidation.question import Mover, Question
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
@@ -98,3 +98,56 @@ def test_spot_after_nodes_on_demand_needs_no_fifteen() -> None:
     alone = replace(question(SPOT), spot_to_spot=False)
     with pytest.raises(Refused, match="SpotToSpotConsolidation is disabled"):
         affordable(alone, [mover("t29")], [claim("t00", "b")])
+
+
+@pytest.mark.parametrize(("short", "fine"), [(-1, True), (0, True), (1, False)])
+def test_what_saves_exactly_the_least_is_bought(short: int, fine: bool) -> None:
+    """A node of $0.39 must save $0.0078 (2%): one that costs the rest may follow, a dearer one may not."""
+    ceiling = PRICES["t29"] * 98 // 100
+    sold = InstanceType("same", NONE, (Offering("b", ON_DEMAND, ceiling + short, NONE),), {})
+    pool = Pool("p", NodeClassRef(group="", kind="", name=""), NONE, {}, (sold,))
+    wanted = claim("t00", "b", ON_DEMAND)
+    wanted = replace(wanted, instance_types=("same",), instance_type="same", price=ceiling + short)
+    asked, leaving = Question(Problem((), (pool,)), (), {}), [mover("t29", capacity=ON_DEMAND)]
+    if fine:
+        (bought,) = affordable(asked, leaving, [wanted])
+        assert (bought.price, bought.worst) == (ceiling + short, ceiling + short)
+    else:
+        with pytest.raises(Refused, match="Can't replace with a cheaper node"):
+            affordable(asked, leaving, [wanted])
+
+
+OFFERED = (
+    Offering("a", SPOT, 3, NONE),
+    Offering("b", SPOT, 4, NONE),
+    Offering("a", ON_DEMAND, 9, NONE),
+    Offering("b", ON_DEMAND, 10, NONE),
+    Offering("a", labels.RESERVED, 1, NONE),
+    Offering("b", labels.RESERVED, 2, NONE, available=False),
+    Offering("c", ON_DEMAND, 5, NONE),
+)
+
+
+@pytest.mark.parametrize(
+    ("zones", "capacities", "worst"),
+    [
+        # The cloud is asked for reserved capacity first, then for spot: what it costs on demand says nothing.
+        ("abc", (labels.RESERVED, SPOT, ON_DEMAND), 1),
+        ("abc", (SPOT, ON_DEMAND), 4),
+        ("a", (SPOT, ON_DEMAND), 3),
+        ("abc", (ON_DEMAND,), 10),
+        ("c", (SPOT, ON_DEMAND), 5),
+        ("b", (labels.RESERVED, SPOT, ON_DEMAND), 4),  # what is sold out is not bought
+        ("c", (SPOT,), None),
+    ],
+)
+def test_the_worst_price_is_that_of_the_capacity_that_is_asked_for_first(
+    zones: str, capacities: tuple[str, ...], worst: int | None
+) -> None:
+    wanted = Requirements.of(
+        [
+            Requirement.new(labels.ZONE, "In", list(zones)),
+            Requirement.new(labels.CAPACITY_TYPE, "In", list(capacities)),
+        ]
+    )
+    assert worst_price(InstanceType("t", NONE, OFFERED, {}), wanted) == worst

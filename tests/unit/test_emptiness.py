@@ -180,6 +180,21 @@ def test_nodes_on_their_way_out_use_the_budget() -> None:
     assert decide(views, (owner,), Budgets(()), NOW).command is None
 
 
+def with_ready(status: str) -> Node:
+    marks = {"karpenter.sh/nodepool": "general", "karpenter.sh/initialized": "true"}
+    conditions = [{"type": "Ready", "status": status}] if status else []
+    return decode({"metadata": {"name": "b", "labels": marks}, "status": {"conditions": conditions}}, Node)
+
+
+@pytest.mark.parametrize(
+    ("ready", "goes"), [("True", True), ("False", False), ("Unknown", False), ("", False)]
+)
+def test_a_node_that_is_not_ready_uses_the_budget(ready: str, goes: bool) -> None:
+    owner = pool(budgets=[{"nodes": "1"}])
+    views = (view("a", owner=owner), view("b", pod(), owner=owner, node=with_ready(ready)))
+    assert (decide(views, (owner,), Budgets(()), NOW).command is not None) == goes
+
+
 def test_nodes_that_another_process_began_to_disrupt_use_the_budget() -> None:
     owner = pool(budgets=[{"nodes": "1"}])
     views = (view("a", owner=owner), view("b", pod(), owner=owner))

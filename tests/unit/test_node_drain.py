@@ -20,7 +20,7 @@ def pod(
     name: str,
     *,
     owner: str = "ReplicaSet",
-    critical: bool = False,
+    critical: str = "",
     deleted: int | None = None,
     protected: str = "",
     grace: int = 30,
@@ -40,7 +40,7 @@ def pod(
             deletion_timestamp="" if deleted is None else to_rfc3339(NOW + deleted),
         ),
         spec=PodSpec(
-            priority_class_name="system-node-critical" if critical else "",
+            priority_class_name=critical,
             termination_grace_period_seconds=grace,
             **spec,
         ),
@@ -50,8 +50,11 @@ def pod(
 
 ORDINARY = pod("ordinary")
 DAEMON = pod("daemon", owner="DaemonSet")
-CRITICAL = pod("critical", critical=True)
-CRITICAL_DAEMON = pod("critical-daemon", owner="DaemonSet", critical=True)
+CRITICAL = pod("critical", critical="system-cluster-critical")
+CRITICAL_DAEMON = pod("critical-daemon", owner="DaemonSet", critical="system-node-critical")
+NODE_CRITICAL = pod("node-critical", critical="system-node-critical")
+CLUSTER_CRITICAL_DAEMON = pod("cluster-daemon", owner="DaemonSet", critical="system-cluster-critical")
+IMPORTANT = pod("important", critical="high-priority")
 GOING = pod("going", deleted=30 * SECOND)
 
 
@@ -63,6 +66,16 @@ GOING = pod("going", deleted=30 * SECOND)
         ((CRITICAL_DAEMON, CRITICAL, DAEMON), "daemon", 3),
         ((CRITICAL_DAEMON, CRITICAL), "critical", 2),
         ((CRITICAL_DAEMON,), "critical-daemon", 1),
+        # Both classes of the system wait for ordinary pods and daemons: those may need what runs in them.
+        ((NODE_CRITICAL, ORDINARY), "ordinary", 2),
+        ((CRITICAL, ORDINARY), "ordinary", 2),
+        ((NODE_CRITICAL, DAEMON), "daemon", 2),
+        ((CRITICAL, DAEMON), "daemon", 2),
+        ((NODE_CRITICAL, CRITICAL), "node-critical,critical", 2),
+        ((CLUSTER_CRITICAL_DAEMON, CRITICAL), "critical", 2),
+        ((CLUSTER_CRITICAL_DAEMON, CRITICAL_DAEMON), "cluster-daemon,critical-daemon", 2),
+        # A class of the user's own is an ordinary one, however high.
+        ((IMPORTANT, ORDINARY), "important,ordinary", 2),
         # The next group waits until the last pod of the present one is gone.
         ((GOING, DAEMON), "", 2),
         ((GOING, ORDINARY), "ordinary", 2),

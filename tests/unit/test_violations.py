@@ -374,3 +374,69 @@ def test_a_forced_deletion_is_judged_by_the_pod_that_it_means(uid: str, rules: l
     story.bind("db-0", "n1")
     story.watchdog.pod_deletion("d/db-0", uid)
     assert story.rules() == rules
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods", "broken"),
+    [
+        # How many of so many pods may be evicted until the budget is broken: shares are rounded up.
+        ({"minAvailable": "50%"}, 3, 2),
+        ({"minAvailable": "50%"}, 4, 3),
+        ({"minAvailable": "34%"}, 3, 2),
+        ({"minAvailable": "100%"}, 2, 1),
+        ({"minAvailable": 2}, 3, 2),
+        ({"minAvailable": 0}, 2, None),
+        ({"maxUnavailable": "50%"}, 3, 3),
+        ({"maxUnavailable": "34%"}, 3, 3),
+        ({"maxUnavailable": "1%"}, 3, 2),
+        ({"maxUnavailable": "0%"}, 3, 1),
+        ({"maxUnavailable": 1}, 3, 2),
+        ({"maxUnavailable": 5}, 3, None),
+        ({}, 2, None),
+    ],
+)
+def test_budgets_of_pods_are_counted_as_kubernetes_does(
+    spec: Document, pods: int, broken: int | None
+) -> None:
+    story = cluster()
+    found = {"selector": {"matchLabels": {"app": "web"}}, **spec}
+    story.put({**budget(), "spec": found})
+    names = [f"p{number}" for number in range(pods)]
+    for name in names:
+        story.put(pod(name, cpu="100m"))
+        story.bind(name, "n1")
+    story.now += MINUTE
+    story.taint("n1")
+    for number, name in enumerate(names, 1):
+        story.change("Pod", name, evict)
+        rules = [item.rule for item in story.watchdog.found]
+        assert rules == (["disruption budget of pods"] if number == broken else []), number
+        if number == broken:
+            return
+        story.remove("Pod", name)
+        status = {"status": {"expectedPods": pods}}
+        story.put({**budget(), "spec": found, **status})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rules"),
+    [
+        # The node has 10 minutes, the pod wants 30 s of them; clocks are up to 95 s apart.
+        (0, ["forced deletion"]),
+        (600 - 30 - 96, ["forced deletion"]),
+        (600 - 30 - 95, []),
+        (600 - 30, []),
+        (600, []),
+    ],
+)
+def test_a_pod_is_forced_only_when_its_grace_must_begin(seconds: int, rules: list[str]) -> None:
+    story = cluster()
+    document = pod("a")
+    document["spec"]["terminationGracePeriodSeconds"] = 30
+    story.put(document)
+    story.bind("a", "n1")
+    stamp = {"karpenter.sh/nodeclaim-termination-timestamp": to_rfc3339(START + 10 * MINUTE)}
+    story.change("NodeClaim", "n1", lambda item: item["metadata"].update(annotations=stamp))
+    story.now += seconds * MINUTE // 60
+    story.watchdog.pod_deletion("d/a")
+    assert story.rules() == rules
