@@ -1,0 +1,1 @@
+"""What plans promise beside what the cluster makes of them."""

@@ -1,0 +1,102 @@
+"""What plans promise beside what the cluster makes of it: sixty bursts in virtual time, on three seeds each.
+
+python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import facts
+from benchmarks.realised.run import Realised, play
+from benchmarks.realised.workloads import FAMILIES, workloads
+from dovetail.base.pipe import readers_may_leave
+
+HEAD = (
+    f"{'workload':20} {'seed':>4} {'unbound':>7} {'$/h':>8} {'/bound':>6} {'first':>6} {'node':>6}"
+    f" {'bound':>6} {'15 min':>6} {'end':>6} {'waves':>5} {'p50':>6} {'p99':>6} {'ready':>6} {'moved':>5}"
+)
+
+
+@readers_may_leave()
+def main() -> int:
+    """Play what is asked for, tell each run as it ends, then the medians; 0 always: it judges nothing."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.realised", description=__doc__)
+    parser.add_argument("--family", action="append", choices=tuple(FAMILIES), help="may be repeated; all")
+    parser.add_argument("--most", type=int, default=10_000, help="leave out workloads of more pods")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each (3)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
+    parser.add_argument("--json", type=Path, help="write all figures to this file as well")
+    arguments = parser.parse_args()
+    families = arguments.family or list(FAMILIES)
+    chosen = [one.name for one in workloads() if one.pods <= arguments.most and _family(one.name) in families]
+    print(HEAD)
+    rows = list(_played(chosen, arguments.seeds, arguments.jobs))
+    _tell(rows)
+    if arguments.json is not None:
+        document = {"machine": facts(), "rows": rows, "medians": _medians(rows)}
+        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def _played(names: Sequence[str], seeds: int, jobs: int) -> Iterable[dict[str, Any]]:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=8) as pool:
+        running = [pool.submit(play, name, seed) for name in names for seed in range(1, seeds + 1)]
+        for done in as_completed(running):
+            row = done.result()
+            print(_line(row), flush=True)
+            yield row
+
+
+def _line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['workload']:20} {row['seed']:4} {row['unbound']:7} {row['planned']:8.2f}"
+        f" {row['planned'] / row['bound'] if row['bound'] else 1:6.3f} {row['on_first']:6.1%}"
+        f" {row['on_node']:6.1%} {row['at_bound']:6.3f} {row['early']:6.3f} {row['at_end']:6.3f}"
+        f" {row['waves']:5} {row['p50']:6.1f} {row['p99']:6.1f} {row['slowest']:6.1f} {row['moved']:5}"
+    )
+
+
+def _medians(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Of each figure over all runs, the shares of runs that the targets are about, and of pods in all."""
+    names = [name for name in Realised.__dataclass_fields__ if name != "pods"]
+    found = {name: statistics.median(row[name] for row in rows) for name in names}
+    pods = sum(row["pods"] for row in rows)
+    return found | {
+        "pods_on_first": sum(row["on_first"] * row["pods"] for row in rows) / pods,
+        "one_wave": sum(row["waves"] <= 1 for row in rows) / len(rows),
+        "in_time": sum(row["p99"] <= 1.15 * row["slowest"] + 10 for row in rows) / len(rows),
+        "moved": sum(row["moved"] for row in rows) / pods,
+    }
+
+
+def _tell(rows: Sequence[dict[str, Any]]) -> None:
+    print()
+    for family in (*FAMILIES, ""):
+        ours = [row for row in rows if not family or _family(row["workload"]) == family]
+        if not ours:
+            continue
+        told = _medians(ours)
+        print(
+            f"{family or 'all':14} {len(ours):3} runs: {told['pods_on_first']:.1%} on the first plan's nodes;"
+            f" realised / planned {told['at_bound']:.3f} when all are bound, {told['early']:.3f} over 15 min,"
+            f" {told['at_end']:.3f} at the end; one wave {told['one_wave']:.0%}, p99 in time"
+            f" {told['in_time']:.0%}, moves per pod {told['moved']:.2f}"
+        )
+
+
+def _family(name: str) -> str:
+    return name.rpartition("-")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
