@@ -1,8 +1,8 @@
 """The worst that one tenant may ask for, beside twenty ordinary pods, and what each stage takes for it.
 
-CPU time of this process, so that other programs do not count: reading and encoding the problem, the whole plan
-with its deadline of one second, and the explanation of what is left over. `python -m benchmarks.bounds [NAME ...]`
-prints a row per input; --json FILE writes them as well.
+CPU time of this process, so that other programs do not count: reading and encoding the problem, the whole
+plan with its deadline of one second, and the explanation of what is left over. `python -m benchmarks.bounds
+[NAME ...]` prints a row per input; --json FILE writes them as well.
 """
 
 from __future__ import annotations

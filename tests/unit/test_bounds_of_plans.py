@@ -15,7 +15,9 @@ from dovetail.solve.explain.pod import UNEXPLAINED, nearest_misses
 from dovetail.solve.solver import solve
 
 
-@pytest.mark.parametrize("name", ["preferred pod anti, 2000", "soft spreads, 2000", "selector, 10000"])
+@pytest.mark.parametrize(
+    "name", ["preferred pod anti, 2000", "soft spreads, 2000", "selector, 10000", "preferred node keys, 3000"]
+)
 def test_ordinary_pods_have_places_beside_it(name: str) -> None:
     left = solve(bounds.problem(name)).left
     assert not [pod for pod in left if pod < "default/pod-1"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -78,5 +79,5 @@ def _states(table: PoolTable, wanted: list[Requirements]) -> tuple[State, ...]:
     for key, values in sorted(named.items()):
         if values and key != HOSTNAME and "" in table.domains(key):
             ways.append([(key, value) for value in (*values, "")])
-    count = int(np.prod([len(way) for way in ways], dtype=np.float64))
+    count = prod([len(way) for way in ways])  # may be more than any float holds
     return tuple(product(*ways)) if count <= _MOST_STATES else ((),)
