@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+from dovetail.base.clock import SECOND
 from dovetail.cli import plan_output
 from dovetail.cli.question import Output, Question, answered, show
 from dovetail.solve.diversity import diversity_cost
@@ -28,7 +31,8 @@ def plan(*, question: Question, output: Output = "table") -> None:
     """
     problem = question.problem()
     answer, elapsed = answered(problem, question.longest())
-    nearest = nearest_misses(problem, answer)
+    until = time.monotonic_ns() + max(SECOND, question.longest())
+    nearest = nearest_misses(problem, answer, lambda: time.monotonic_ns() > until)
     diversity = diversity_cost(problem, answer)
     show(
         plan_output.tables(answer, nearest, diversity),

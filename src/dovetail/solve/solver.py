@@ -12,7 +12,7 @@ from dovetail.solve.desk import Desk
 from dovetail.solve.openings import merged
 from dovetail.solve.placing.items import Item
 from dovetail.solve.placing.policy import Policy, fuller, others
-from dovetail.solve.plan import Plan, Unschedulable
+from dovetail.solve.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.solve.rearrange import followed, rearranged
 from dovetail.solve.search import Search
 from dovetail.solve.supply.commons import overdrawn
@@ -42,7 +42,12 @@ def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never)
     desk = Desk(problem, work)
     plan = _best(desk)
     if not desk.world.commons.all and overdrawn(problem, plan.claims):
-        plan = _best(Desk(problem, work, strict=True))
+        desk = Desk(problem, work, strict=True)
+        plan = _best(desk)
+    if desk.world.left_out:
+        pools = {pool.name: OUT_OF_TIME for pool in problem.pools}
+        waiting = [Unschedulable(pod, OUT_OF_TIME, pools) for pod in desk.world.left_out]
+        plan = replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *waiting), key=by_pod)))
     return replace(plan, work=work.used)
 
 

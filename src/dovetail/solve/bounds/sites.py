@@ -3,10 +3,10 @@ one label never share a node, although every offering lets in each of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -79,5 +79,5 @@ def _states(table: PoolTable, wanted: list[Requirements]) -> tuple[State, ...]:
     for key, values in sorted(named.items()):
         if values and key != HOSTNAME and "" in table.domains(key):
             ways.append([(key, value) for value in (*values, "")])
-    count = math.prod(float(len(way)) for way in ways)  # many labels have more states than integers can count
+    count = prod([len(way) for way in ways])  # may be more than any float holds
     return tuple(product(*ways)) if count <= _MOST_STATES else ((),)

@@ -22,6 +22,7 @@ class Ask:
     requests: Resources
     ports: tuple[HostPort, ...]
     has_claims: bool  # volumes of its own: such pods are never alike
+    relations: int  # spreads and terms about other pods
     label_keys: tuple[str, ...]  # the pod's own labels that its rules copy into their selectors
 
 
@@ -73,8 +74,16 @@ def _ask(pod: Pod, spec: PodSpec) -> Ask:
         requests=requests,
         ports=ports,
         has_claims=bool(spec.volumes),
+        relations=_relations(spec),
         label_keys=_label_keys(pod),
     )
+
+
+def _relations(spec: PodSpec) -> int:
+    affinity = spec.affinity
+    parts = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    terms = sum(len(part.required) + len(part.preferred) for part in parts if part)
+    return len(spec.topology_spread_constraints) + terms
 
 
 def _label_keys(pod: Pod) -> tuple[str, ...]:

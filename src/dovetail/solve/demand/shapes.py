@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Pod
@@ -16,6 +16,16 @@ from dovetail.solve.demand.relax_preferences import OTHER_TERM, levels
 from dovetail.solve.demand.rules import Rules, rules_of
 from dovetail.solve.demand.topology import Topology
 from dovetail.solve.supply.encode import Amounts, Axis
+
+# To read a pod's rules takes about a microsecond for each of so many bytes, and as much as so many more bytes
+# for each different pod: with so many in all, there may be no time to plan for all within a second.
+_EACH = 60
+_CROWD = 150_000
+# Spreads and terms about other pods of one pod: with more, it takes over a quarter of a second by itself, so
+# it is not planned together with simpler ones. Of resources, so many are told apart in a crowd.
+_RELATIONS = 500
+_NAMES = 64
+_FIRST = 64  # different pods whose turn comes first, before as many, twice as many and so on
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,7 @@ class Shape:
     required: tuple[Requirements, ...]  # strict demands on labels: alternatives
     matching: tuple[int, ...] = ()  # topology groups that count it
     volumes: Mapping[str, frozenset[str]] = field(default_factory=dict)  # CSI driver -> attachments
+    turn: int = 0  # where there is no time for all, lower ones come first
     value: float = field(default=0.0)  # dollars per hour that one pod is worth at the relaxation's prices
 
     @property
@@ -70,22 +81,54 @@ class Interner:
     """Turns pods into shapes; topology groups are registered on the way."""
 
     def __init__(
-        self, options: Options, topology: Topology, volumes: VolumeIndex, *, soft_taints_exist: bool
+        self,
+        options: Options,
+        topology: Topology,
+        volumes: VolumeIndex,
+        *,
+        soft_taints_exist: bool,
+        enough: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`enough`: whether what was read so far is all that there is time for."""
         self.reader = Reader()
         self._options = options
         self._topology = topology
         self._volumes = volumes
         self._soft = soft_taints_exist
+        self._enough = enough
+        self._turns: dict[int, int] = {}  # by the identity of what is asked; where all have the same, none
+        self.left_out: list[str] = []  # pods that there is no time for
         self._levels: dict[tuple[bytes, tuple[str | None, ...], str], _Ladder] = {}
         self._entries: list[tuple[Pod, Ask, _Ladder]] = []
 
     def read(self, pods: Iterable[Pod]) -> frozenset[str]:
-        """Read all pods, which registers their groups; the resources that they ask for."""
-        for pod in sorted(pods, key=_age_order):
-            ask = self.reader.read(pod)
-            self._entries.append((pod, ask, self._levels_of(pod, ask)))
-        return frozenset(name for ask in self.reader.different() for name in ask.requests)
+        """Read the pods, which registers their groups; the resources that they ask for.
+
+        Where they are too many and too different to be sure that there is time for all, the simple ones come
+        first, and what asks for too much waits for a plan of its own: see `left_out`.
+        """
+        asked = [(pod, self.reader.read(pod)) for pod in sorted(pods, key=_age_order)]
+        names: set[str] = set()
+        if not self._crowded():
+            for pod, ask in asked:
+                self._entries.append((pod, ask, self._levels_of(pod, ask)))
+            return frozenset(name for ask in self.reader.different() for name in ask.requests)
+        for number, (ask, some) in enumerate(_in_turn(asked)):
+            demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > _NAMES
+            if self._entries and (demanding or self._enough()):
+                self.left_out += [pod.key for pod in some]
+                continue
+            names |= ask.requests.keys()
+            self._turns[id(ask)] = (number // _FIRST).bit_length()
+            self._entries += [(pod, ask, self._levels_of(pod, ask)) for pod in some]
+        return frozenset(names)
+
+    def _crowded(self) -> bool:
+        """True iff reading all that was asked for may take much of a second."""
+        size = sum([len(rules) for rules in {ask.rules for ask in self.reader.different()}])
+        relations = max([ask.relations for ask in self.reader.different()], default=0)
+        different = sum(1 for _ in self.reader.different())
+        return size + _EACH * different > _CROWD or relations > _RELATIONS
 
     def shapes(self, axis: Axis) -> list[Shape]:
         """The shapes of the pods that were read, the largest requests of CPU, then memory, first."""
@@ -145,12 +188,31 @@ class Interner:
             required=ladder.required,
             matching=matching,
             volumes=csi_volumes(pod, self._volumes),
+            turn=self._turns.get(id(ask), 0),
         )
 
 
 def _size_order(shape: Shape, axis: Axis) -> tuple[int, int, str]:
     amounts = dict(zip(axis.names, shape.vector.tolist(), strict=True))
     return (-amounts.get(CPU, 0), -amounts.get(MEMORY, 0), shape.pods[0])
+
+
+def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:
+    """What is asked for, with the pods: namespaces take turns, in each what is least to read comes first."""
+    pods: dict[int, list[Pod]] = {}
+    asks: dict[int, Ask] = {}
+    for pod, ask in asked:
+        asks.setdefault(id(ask), ask)
+        pods.setdefault(id(ask), []).append(pod)
+    simple = sorted(asks, key=lambda one: (asks[one].relations, len(asks[one].rules), -len(pods[one])))
+    ranks: dict[str, int] = {}
+    ordered: list[tuple[int, int]] = []
+    for one in simple:
+        namespace = pods[one][0].metadata.namespace
+        ranks[namespace] = ranks.get(namespace, -1) + 1
+        ordered.append((ranks[namespace], one))
+    ordered.sort(key=lambda item: item[0])
+    return [(asks[one], pods[one]) for _, one in ordered]
 
 
 def _age_order(pod: Pod) -> tuple[str, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from dovetail.model.left_out import left_out
@@ -14,11 +14,12 @@ from dovetail.solve.explain.miss import Change, PoolVerdict, Verdict, Way
 from dovetail.solve.explain.nodes import ask_nodes
 from dovetail.solve.explain.pools import ask_pool, pool_views
 from dovetail.solve.explain.preferences import told
-from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.solve.solver import solve
 from dovetail.solve.supply.world import World
 from dovetail.solve.work import Work
 
+UNEXPLAINED = "not explained: the time for explanations was over; ask `dovetail explain pod` about this one"
 _TRIED = 8  # changes tried per pool
 _TRIAL = Budget(work=200_000)
 
@@ -58,18 +59,30 @@ def pod_story(problem: Problem, plan: Plan, key: str) -> PodStory:
     return replace(found, verdict=verdict, spare=spare)
 
 
-def nearest_misses(problem: Problem, plan: Plan) -> dict[str, dict[str, str]]:
-    """Per pod that is left over, per pool, what the type that comes nearest fails."""
+def nearest_misses(
+    problem: Problem, plan: Plan, over: Callable[[], bool] = lambda: False
+) -> dict[str, dict[str, str]]:
+    """Per pod that is left over, per pool, what the type that comes nearest fails.
+
+    Pods that are alike are looked at once, the most numerous first, until `over`: the others are told that.
+    What there was no time to plan for has nothing to be explained.
+    """
     broken = {pod.key: why for pod in problem.pods if (why := left_out(pod, problem.volumes))}
-    left = {item.pod for item in plan.unschedulable} - broken.keys()
+    left = {item.pod for item in plan.unschedulable if item.reason != OUT_OF_TIME} - broken.keys()
     pending = tuple(pod for pod in problem.pods if pod.key in left)
     if not pending:
         return {}
-    return {
-        key: {pool.pool: pool.text for pool in verdict.pools if pool.text}
-        for keys, verdict, _ in verdicts(aftermath(problem, plan, pending))
-        for key in keys
+    world = World(aftermath(problem, plan, pending), Work(Budget()))
+    views = pool_views(world)
+    found: dict[str, dict[str, str]] = {
+        pod: {pool.name: UNEXPLAINED for pool in problem.pools} for pod in left
     }
+    for shape in sorted(world.shapes, key=lambda shape: (shape.turn, -len(shape.pods), shape.index)):
+        if over():
+            break
+        texts = {view.pool.name: ask_pool(view, shape)[0].text for view in views}
+        found.update({pod: {pool: text for pool, text in texts.items() if text} for pod in shape.pods})
+    return found
 
 
 def verdicts(after: Problem) -> list[tuple[tuple[str, ...], Verdict, tuple[tuple[Change, ...], ...]]]:

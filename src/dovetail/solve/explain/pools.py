@@ -16,6 +16,8 @@ from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.world import World
 
+_ALTERNATIVES = 32  # of a required node affinity that are looked at: each takes about a millisecond
+
 NO_TERM = Miss("label", "", "the required node affinity has no term that any node can meet")
 _NOTHING_SOLD = Miss("offer", "", "none of its types is sold here")
 
@@ -27,7 +29,7 @@ def ask_pool(view: PoolView, shape: Shape) -> tuple[PoolVerdict, tuple[Change, .
         return PoolVerdict(view.pool.name, misses=(NO_TERM,)), ()
     if not len(view.table.offerings):
         return PoolVerdict(view.pool.name, misses=(_NOTHING_SOLD,)), ()
-    trials = [_Trial(view, shape, item) for item in wanted]
+    trials = [_Trial(view, shape, item) for item in wanted[:_ALTERNATIVES]]
     changes = tuple(dict.fromkeys(change for trial in trials for change in trial.changes()))
     good = [trial for trial in trials if trial.possible]
     if good:

@@ -85,9 +85,11 @@ class Assigner:
         for shape, name in pods:
             by_shape.setdefault(shape, []).append(name)
         depth = self._depths(list(by_shape))
+        short = self.world.work.short
         shapes = [self.world.shapes[index] for index in sorted(by_shape)]
         shapes.sort(
             key=lambda shape: (
+                shape.turn if short else 0,
                 shape.index not in self._policy.first or (shape.index in depth and not self._policy.ahead),
                 not shape.involved,
                 depth.get(shape.index, 0),

@@ -51,9 +51,16 @@ class World:
             for taints in (*(pool.taints for pool in problem.pools), *(node.taints for node in problem.nodes))
             for taint in taints
         )
-        interner = Interner(problem.options, self.topology, problem.volumes, soft_taints_exist=soft)
+        interner = Interner(
+            problem.options,
+            self.topology,
+            problem.volumes,
+            soft_taints_exist=soft,
+            enough=lambda: work.read_enough,
+        )
         repelled = repelling(problem.nodes, self.topology)
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
+        self.left_out = tuple(interner.left_out)  # pods that there is no time for
         self.shapes: list[Shape] = interner.shapes(self.axis)
         vectors = np.array([each.vector for each in self.shapes], np.int64).reshape(-1, len(self.axis.names))
         pods = np.array([len(shape.pods) for shape in self.shapes], dtype=np.float64)

@@ -1,0 +1,69 @@
+"""Pods that ask for very much: ordinary ones beside them have their places, and work is bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import bounds
+from dovetail.model.label_values import Requirement, integer
+from dovetail.model.requirement import Requirements
+from dovetail.solve.demand.relax_preferences import levels
+from dovetail.solve.demand.rules import rules_of
+from dovetail.solve.demand.shapes import Interner
+from dovetail.solve.demand.topology import Topology
+from dovetail.solve.explain.pod import UNEXPLAINED, nearest_misses
+from dovetail.solve.solver import solve
+
+
+@pytest.mark.parametrize(
+    "name", ["preferred pod anti, 2000", "soft spreads, 2000", "selector, 10000", "preferred node keys, 3000"]
+)
+def test_ordinary_pods_have_places_beside_it(name: str) -> None:
+    left = solve(bounds.problem(name)).left
+    assert not [pod for pod in left if pod < "default/pod-1"]
+
+
+def test_preferences_about_other_pods_take_a_bounded_number_of_levels() -> None:
+    asked = bounds.problem("preferred pod anti, 2000")
+    pod = next(pod for pod in asked.pods if pod.key == "default/pod-100000")
+    found = list(levels(rules_of(pod, respect_preferences=True), soft_taints_exist=False))
+    assert len(found) == 129
+    assert sum(len(words) for _, words in found) == 2_000
+
+
+def test_simple_pods_are_read_first_and_what_there_is_no_time_for_is_left_out() -> None:
+    asked = bounds.problem("distinct spreads, 3000")
+    questions = iter(range(100))
+    interner = Interner(
+        asked.options,
+        Topology({}),
+        asked.volumes,
+        soft_taints_exist=False,
+        enough=lambda: next(questions, None) is None,
+    )
+    interner.read(asked.pods)
+    assert len(interner.left_out) == 3_000 - 99
+    assert not [pod for pod in interner.left_out if pod < "default/pod-1"]
+
+
+def test_what_there_is_no_time_to_explain_is_told() -> None:
+    asked = bounds.problem("one per zone, 300")
+    told = nearest_misses(asked, solve(asked), lambda: True)
+    assert len(told) == 297
+    assert all(set(texts.values()) == {UNEXPLAINED} for texts in told.values())
+
+
+def test_many_demands_on_one_label_are_intersected_at_once() -> None:
+    some = [Requirement.new("k", "NotIn", (f"v{number}",)) for number in range(50)]
+    some += [Requirement.new("k", "Gt", ("3",)), Requirement.new("k", "In", ("4", "5", "v1"))]
+    one = some[0]
+    for item in some[1:]:
+        one = item.intersection(one)
+    assert Requirements.of(some).get("k") == one == Requirement.new("k", "In", ("4", "5"))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("9" * 5_000, None), ("-" + "0" * 5_000 + "7", -7), ("0", 0), ("", None)]
+)
+def test_whole_numbers_of_any_length(text: str, number: int | None) -> None:
+    assert integer(text) == number
