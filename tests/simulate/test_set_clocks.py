@@ -1,4 +1,4 @@
-"""The machine's time of day is set back, by an hour or a year, while the controllers work: pods wait no longer."""
+"""The machine's time of day is set back, by an hour or a year, while the controllers work: no pod waits."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ class Process:
         self._options = options
         self._access = access
         self._clock = WallClock()
-        self._log = JsonLines(self._clock, options.log_level, sys.stdout, sys.stderr)
         self._metrics = PrometheusMetrics()
+        self._log = JsonLines(self._clock, options.log_level, sys.stdout, sys.stderr, self._metrics)
         self._metrics.set(_BUILD, 1, version=__version__)
         self._running: Operator | Observation | None = None
         self._transport: Transport | None = None
