@@ -74,6 +74,9 @@ class _Standing:
     def now(self) -> int:
         return 0
 
+    def monotonic(self) -> int:
+        return 0
+
     async def sleep(self, nanoseconds: int) -> None:
         del nanoseconds
 

@@ -17,6 +17,9 @@ class WallClock:
     def now(self) -> int:
         return 1_772_485_200_000_000_000
 
+    def monotonic(self) -> int:
+        return 0
+
     async def sleep(self, nanoseconds: int) -> None:
         await asyncio.sleep(nanoseconds / 1e9)
 

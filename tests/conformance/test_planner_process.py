@@ -124,3 +124,38 @@ def test_nothing_is_left_behind(problem: Problem) -> None:
 
     for pid in asyncio.run(main()):
         assert not alive(pid)
+
+
+def test_a_stopped_worker_is_killed_soon_after_its_deadline(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dovetail.runtime.planning.process._SILENCE", 1)
+
+    async def main() -> None:
+        async with ProcessPlanner() as planner:
+            assert planner.pid is not None
+            os.kill(planner.pid, signal.SIGSTOP)
+            async with asyncio.timeout(60):
+                with pytest.raises(PlannerFailed, match="did nothing for 1 s past its deadline"):
+                    await planner.plan(problem, 1)
+            assert verify(problem, await planner.plan(problem, SECOND)) == ()
+
+    asyncio.run(main())
+
+
+def test_a_machine_without_room_for_a_process_is_told(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with ProcessPlanner() as planner:
+            assert planner.pid is not None
+            os.kill(planner.pid, signal.SIGKILL)
+            with pytest.raises(PlannerFailed):
+                await planner.plan(problem, SECOND)
+            with monkeypatch.context() as patch:
+                patch.setattr("dovetail.runtime.planning.process._COMMAND", ("/nowhere/python",))
+                with pytest.raises(PlannerFailed, match="cannot be started: No such file"):
+                    await planner.plan(problem, SECOND)
+            assert verify(problem, await planner.plan(problem, SECOND)) == ()
+
+    asyncio.run(main())

@@ -32,6 +32,9 @@ class Hand:
     def now(self) -> int:
         return self.instant
 
+    def monotonic(self) -> int:
+        return self.instant
+
     async def sleep(self, nanoseconds: int) -> None:
         self.instant += max(0, nanoseconds)
 

@@ -89,20 +89,20 @@ def test_failures_in_a_row_keep_a_pool_back_for_longer_and_longer() -> None:
     for _ in range(7):
         backoff.failed("a", created=now, now=now + 15 * MINUTE)
         now += 15 * MINUTE
-        _, until = backoff.until("a")
+        _, until = backoff.until("a", now)
         waits.append((until - now) // MINUTE if until else 0)
         now = max(now, until)
     assert waits == [0, 5, 10, 20, 40, 60, 60]
-    assert backoff.until("b") == (0, 0)
+    assert backoff.until("b", now) == (0, 0)
     backoff.reset("a")
-    assert backoff.until("a") == (0, 0)
+    assert backoff.until("a", now) == (0, 0)
 
 
 def test_claims_that_fail_together_are_one_failure() -> None:
     backoff = LaunchBackoff()
     for second in range(20):
         backoff.failed("a", created=second * SECOND, now=HOUR + second * SECOND)
-    assert backoff.until("a") == (1, 0)
+    assert backoff.until("a", 2 * HOUR) == (1, 0)
 
 
 @pytest.mark.parametrize(

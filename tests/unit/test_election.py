@@ -12,9 +12,10 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import Unavailable
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.client import MemoryClient
-from dovetail.runtime.process.election import Candidate, Election, LeadershipLost
+from dovetail.runtime.process.election import Candidate, Election, Fence, LeadershipLost
 from dovetail.simulate.clock import VirtualClock, run_virtual
 
+HOUR = 3600 * SECOND
 PLACE = ("karpenter-leader-election", "kube-system")
 
 
@@ -140,5 +141,126 @@ def test_why_the_lease_cannot_be_taken_is_told_once() -> None:
         await clock.sleep(5 * SECOND)
         assert waiting.done()
         assert told == ["nobody answers", ""]
+
+    run_virtual(main)
+
+
+class Set:
+    """A clock whose time of day somebody sets."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.offset = 0
+
+    def now(self) -> int:
+        return self._clock.now() + self.offset
+
+    def monotonic(self) -> int:
+        return self._clock.monotonic()
+
+    async def sleep(self, nanoseconds: int) -> None:
+        await self._clock.sleep(nanoseconds)
+
+
+async def lost(leader: Election, why: str) -> None:
+    with pytest.raises(LeadershipLost, match=why):
+        await leader.keep()
+
+
+@pytest.mark.parametrize("jump", [-8766 * HOUR, -HOUR, HOUR, 8766 * HOUR])
+def test_two_never_lead_whatever_happens_to_the_leaders_clock(jump: int) -> None:
+    async def main(clock: VirtualClock) -> None:
+        server, mine = MemoryServer(clock), Set(clock)
+        client = Deaf(server)
+        fence = Fence(mine)
+        leader = Election(client, mine, Candidate(PLACE[1], PLACE[0], "a"), fence=fence)
+        await leader.lead()
+        keeping = asyncio.ensure_future(lost(leader, "nobody answers"))
+        await clock.sleep(5 * SECOND)
+        second = asyncio.ensure_future(election(server, clock, "b").lead())
+        client.deaf, mine.offset = True, jump
+        cut_off = clock.now()
+        passed = asyncio.ensure_future(fence.wait())
+        await asyncio.sleep(0)
+        assert passed.done(), "a clock that is set does not stop a leader"
+        await clock.sleep(11 * SECOND)
+        late = asyncio.ensure_future(fence.wait())
+        await asyncio.sleep(0)
+        assert not late.done(), "nothing is written any more before another one may lead"
+        await second
+        assert clock.now() - cut_off > 10 * SECOND
+        await keeping
+        assert not late.done()
+        late.cancel()
+
+    run_virtual(main, start=10_000 * HOUR)
+
+
+@pytest.mark.parametrize("jump", [-HOUR, HOUR])
+def test_a_candidate_whose_clock_is_set_waits_as_long_as_any(jump: int) -> None:
+    async def main(clock: VirtualClock) -> None:
+        server, mine = MemoryServer(clock), Set(clock)
+        await election(server, clock, "a").lead()
+        waiting = asyncio.ensure_future(
+            Election(server.client(), mine, Candidate(PLACE[1], PLACE[0], "b")).lead()
+        )
+        await clock.sleep(5 * SECOND)
+        mine.offset = jump
+        await clock.sleep(9 * SECOND)
+        assert not waiting.done()
+        await clock.sleep(4 * SECOND)
+        assert waiting.done()
+
+    run_virtual(main, start=10_000 * HOUR)
+
+
+class Stopped(Set):
+    """A process that is stopped for a while: its clock has gone on when it comes to itself."""
+
+    ahead = 0
+
+    def monotonic(self) -> int:
+        return super().monotonic() + self.ahead
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_process_that_was_stopped_writes_nothing_before_it_knows_that_it_leads(taken: bool) -> None:
+    async def main(clock: VirtualClock) -> None:
+        server, mine = MemoryServer(clock), Stopped(clock)
+        fence = Fence(mine)
+        leader = Election(server.client(), mine, Candidate(PLACE[1], PLACE[0], "a"), fence=fence)
+        await leader.lead()
+        keeping = asyncio.ensure_future(lost(leader, "it is held by b") if taken else leader.keep())
+        await clock.sleep(SECOND)
+        mine.ahead = 60 * SECOND
+        if taken:
+            await server.client().patch(Lease, *PLACE, merge={"spec": {"holderIdentity": "b"}})
+            # What took it has its time from now on, also by the clock of the one that comes to itself.
+        writing = asyncio.ensure_future(fence.wait())
+        await asyncio.sleep(0)
+        assert not writing.done()
+        await clock.sleep(2 * SECOND)
+        assert writing.done() is not taken
+        if taken:
+            await keeping
+        keeping.cancel()
+        writing.cancel()
+
+    run_virtual(main)
+
+
+def test_nothing_is_written_before_leading_and_after_the_lease_was_given_back() -> None:
+    async def main(clock: VirtualClock) -> None:
+        fence = Fence(clock)
+        leader = Election(
+            MemoryServer(clock).client(), clock, Candidate(PLACE[1], PLACE[0], "a"), fence=fence
+        )
+        for change, allowed in ((None, False), (leader.lead, True), (leader.release, False)):
+            if change is not None:
+                await change()
+            writing = asyncio.ensure_future(fence.wait())
+            await asyncio.sleep(0)
+            assert writing.done() is allowed
+            writing.cancel()
 
     run_virtual(main)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dovetail.controllers.provisioning.remarks import Remarks
 from dovetail.model.problem import Problem
+from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.runtime.process.clock import WallClock
 from dovetail.runtime.process.logs import JsonLines
 from dovetail.solve.plan import Plan, Unschedulable
@@ -166,3 +169,19 @@ def test_large_user_data() -> None:
     (line,) = log.lines()
     assert line["message"] == "user data is nearly as large as EC2 takes"
     assert (line["EC2NodeClass"], line["bytes"], line["most-bytes"]) == ({"name": "default"}, 15_000, 16_384)
+
+
+def test_a_line_that_cannot_be_written_stops_nothing() -> None:
+    metrics = PrometheusMetrics()
+    with Path("/dev/full").open("w") as full:
+        log = JsonLines(WallClock(), "info", full, metrics=metrics)
+        log.write("info", "controller", "lost")
+        assert b'dovetail_log_lines_dropped_total{level="info"} 1.0' in metrics.exposition()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
+    closed = StringIO()
+    closed.close()
+    JsonLines(WallClock(), "info", closed).write("info", "controller", "lost")
+    out = Told()
+    out.log.write("info", "controller", "lost", what=object())
+    out.log.write("info", "controller", "written")
+    assert out.messages() == ["written", "log lines were lost"]

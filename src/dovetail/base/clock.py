@@ -10,10 +10,21 @@ HOUR = 60 * MINUTE
 
 
 class Clock(Protocol):
-    """A source of time. All instants are integer nanoseconds since the Unix epoch, UTC."""
+    """A source of time. Instants are integer nanoseconds since the Unix epoch, UTC.
+
+    `now` is for what others wrote down or will read: timestamps of objects, schedules, log lines. The machine
+    may set it at any time, by hours, in both directions. What only this process measures (how long
+    something took, how old an answer is, until when to wait) is measured by `monotonic`.
+    """
 
     def now(self) -> int:
         """The present instant."""
+
+    def monotonic(self) -> int:
+        """Nanoseconds since some moment of the past, which no one sets; they pass while the machine sleeps.
+
+        Only differences mean anything: it may be near 0 on a machine that has just started.
+        """
 
     async def sleep(self, nanoseconds: int) -> None:
         """Return once `nanoseconds` have passed; a value of 0 or less only yields to other tasks."""

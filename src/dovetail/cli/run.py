@@ -28,10 +28,12 @@ def run(*, flags: Flags | None = None, aws: AwsFlags | None = None, inert: Inert
     else:
         options = replace(options, without_effect=(*aws.given(), *without_effect))
     # Help and wrong words import every command; an HTTP server and client are not theirs to pay for.
+    from dovetail.runtime.process.clock import SteadyLoop
     from dovetail.runtime.process.main import run as run_process
 
     try:
-        asyncio.run(run_process(options))
+        with asyncio.Runner(loop_factory=SteadyLoop) as runner:
+            runner.run(run_process(options))
     except* DovetailError as group:
         raise first(group) from None
 

@@ -36,10 +36,11 @@ def ready_since(machine: Machine) -> int | None:
 def holds(promise: Promise, machine: Machine, now: int, window: int) -> bool:
     """True while the machine comes up, and for `window` nanoseconds after pods can be bound to it.
 
-    A pod that is pending still by then was refused by the scheduler or lost its room to another pod.
+    A pod that is pending still by then was refused by the scheduler or lost its room to another pod. What
+    lies further ahead than that was written before the clock was set back, and holds no longer.
     """
     since = ready_since(machine)
-    return since is None or now < max(since, promise.made) + window
+    return since is None or abs(now - max(since, promise.made)) < window
 
 
 class Promises:

@@ -172,11 +172,11 @@ class State:
     def nominate(self, name: str) -> None:
         """Keep the claim or node of that name from disruption for one window: pods are about to come."""
         self.revision += 1
-        self._nominated[name] = self._clock.now() + self._window
+        self._nominated[name] = self._clock.monotonic() + self._window
 
     def nominated(self, machine: Machine) -> bool:
         """True iff the machine is nominated now, under either of its names."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         return any(self._nominated.get(name, 0) > now for name in machine.names())
 
     def promise(self, pod: Pod, name: str) -> None:
@@ -237,12 +237,12 @@ class State:
     def expect(self, claim: NodeClaim) -> None:
         """Take in a claim that was just created, so that nothing buys it twice before the watch shows it."""
         if self.get(NodeClaim, claim.key) is None and not self._foreign(claim):
-            self._expected[claim.metadata.name] = Expectation(claim.metadata.name, self._clock.now())
+            self._expected[claim.metadata.name] = Expectation(claim.metadata.name, self._clock.monotonic())
             self._store("ADDED", claim)
 
     async def settle(self) -> None:
         """Ask the API server for claims that the watch should have shown by now, and forget what is gone."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         for item in sorted(self._expected.values(), key=lambda item: item.name):
             if now - item.since < EXPECTATION:
                 continue

@@ -72,7 +72,7 @@ class Reconciler:
         if key in self._running:
             self._again.add(key)
         elif key not in self._queued:
-            self._queued[key] = self._clock.now()
+            self._queued[key] = self._clock.monotonic()
             self._ready.append(key)
             self._wake.set()
 
@@ -82,7 +82,7 @@ class Reconciler:
             self.add(key)
             return
         self.tally.retried += 1
-        due = self._clock.now() + nanoseconds
+        due = self._clock.monotonic() + nanoseconds
         if due >= self._due.get(key, due + 1):
             return
         self._due[key] = due
@@ -113,15 +113,15 @@ class Reconciler:
 
     def running(self) -> list[float]:
         """For how many seconds each key is being worked on."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         return [(now - began) / SECOND for began in self._began.values()]
 
     def _take(self, since: int, key: str) -> None:
-        now = self._began[key] = self._clock.now()
+        now = self._began[key] = self._clock.monotonic()
         self.tally.waited.observe((now - since) / SECOND)
 
     async def _ring(self, due: int, key: str) -> None:
-        await self._clock.sleep(due - self._clock.now())
+        await self._clock.sleep(due - self._clock.monotonic())
         if self._due.get(key) == due:
             del self._due[key]
             self.add(key)
@@ -142,7 +142,7 @@ class Reconciler:
             self._error = error
         finally:
             del self._running[key]
-            self.tally.ended(result, (self._clock.now() - self._began.pop(key)) / SECOND)
+            self.tally.ended(result, (self._clock.monotonic() - self._began.pop(key)) / SECOND)
             self._wake.set()
         if key in self._again:
             self._again.discard(key)

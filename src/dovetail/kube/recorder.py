@@ -28,7 +28,9 @@ class Recorder:
         self._client = client
         self._clock = clock
         self._component = component
-        self._silent: dict[tuple[str, ...], int] = {}  # dedupe key -> until when it is not written again
+        self._silent: dict[
+            tuple[str, ...], int
+        ] = {}  # dedupe key -> until when not again, like all instants here by the monotonic clock
         self._written: dict[_Same, tuple[str, int, int]] = {}  # -> (name, count, instant)
         self._full = _MANY  # entries at which they are looked through again
         self._buckets: dict[str, tuple[int, int]] = {}  # reason -> (nano-tokens left, instant)
@@ -48,7 +50,7 @@ class Recorder:
 
         Raises nothing: what an event tells of goes on, whether it is written or not.
         """
-        now = self._clock.now()
+        now = self._clock.monotonic()
         key = (reason.lower(), *(dedupe or (obj.metadata.uid,)))
         if self._silent.get(key, now) > now or not self._has_token(reason, now):
             return
@@ -66,7 +68,7 @@ class Recorder:
 
     async def _count_up(self, obj: Object, same: _Same, now: int) -> bool:
         name, count, _ = self._written[same]
-        merge = {"count": count + 1, "lastTimestamp": to_rfc3339(now)}
+        merge = {"count": count + 1, "lastTimestamp": to_rfc3339(self._clock.now())}
         try:
             await self._client.patch(Event, name, _namespace(obj), merge=merge)
         except NotFound:  # it reached the end of its life
@@ -75,7 +77,7 @@ class Recorder:
         return True
 
     async def _create(self, obj: Object, same: _Same, now: int) -> None:
-        meta, stamp = obj.metadata, now
+        meta, stamp, written = obj.metadata, self._clock.now(), to_rfc3339(self._clock.now())
         _, kind_of_event, reason, message = same
         while True:
             name = f"{meta.name}.{stamp:x}"
@@ -92,8 +94,8 @@ class Recorder:
                 reason=reason,
                 message=message,
                 count=1,
-                first_timestamp=to_rfc3339(now),
-                last_timestamp=to_rfc3339(now),
+                first_timestamp=written,
+                last_timestamp=written,
                 source=EventSource(component=self._component),
             )
             try:

@@ -50,7 +50,7 @@ class Metered(Over):
         """See Over."""
         method = _NAMES.get(name, name.capitalize())
         pool = about.metadata.labels.get(labels.NODEPOOL, "") if isinstance(about, NodeClaim) else ""
-        began = self._clock.now()
+        began = self._clock.monotonic()
         try:
             return await made()
         except CloudError as error:
@@ -59,6 +59,6 @@ class Metered(Over):
             self._metrics.add(ERRORS, **named, error=kind, nodepool=pool)
             raise
         finally:
-            took = (self._clock.now() - began) / SECOND
+            took = (self._clock.monotonic() - began) / SECOND
             controller = CONTROLLER.get()
             self._metrics.observe(DURATION, took, controller=controller, method=method, provider=self._name)

@@ -21,6 +21,10 @@ class VirtualClock:
         """Nanoseconds since the Unix epoch."""
         return self._loop.nanoseconds()
 
+    def monotonic(self) -> int:
+        """Nanoseconds since the loop's start: a machine that has just been switched on."""
+        return self._loop.nanoseconds() - self._loop.start
+
     async def sleep(self, nanoseconds: int) -> None:
         """Return once the loop has reached the instant; 0 or less lets what is ready now go first."""
         woken = self._loop.create_future()

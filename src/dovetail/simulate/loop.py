@@ -36,7 +36,7 @@ class VirtualLoop(_AbstractEventLoop):  # type: ignore[misc]  # see above
     """Runs callbacks in order of (nanosecond, sequence). Use as a context manager, which closes it."""
 
     def __init__(self, start: int = 0) -> None:
-        self._start = start  # the instant at which `time()` is 0.0
+        self.start = start  # the instant at which `time()` is 0.0
         self._now = start
         self._ready: deque[Handle] = deque()  # all due at `_now`, in order of scheduling
         # Timers strictly after `_now`; the sequence number makes equal instants first in, first out.
@@ -68,7 +68,7 @@ class VirtualLoop(_AbstractEventLoop):  # type: ignore[misc]  # see above
 
     def time(self) -> float:
         """Seconds since the start; exact to the nanosecond for 100 days."""
-        return (self._now - self._start) / SECOND
+        return (self._now - self.start) / SECOND
 
     # Scheduling ---------------------------------------------------------------------------------------
 
@@ -90,13 +90,13 @@ class VirtualLoop(_AbstractEventLoop):  # type: ignore[misc]  # see above
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
-        return self.call_at_nanosecond(self._start + round(when * SECOND), callback, *args, context=context)
+        return self.call_at_nanosecond(self.start + round(when * SECOND), callback, *args, context=context)
 
     def call_at_nanosecond(
         self, instant: int, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
         """Call at an exact instant; one that is not in the future goes to the end of the present one."""
-        handle = TimerHandle((instant - self._start) / SECOND, callback, args, self, context)
+        handle = TimerHandle((instant - self.start) / SECOND, callback, args, self, context)
         if instant <= self._now:
             self._ready.append(handle)
         else:

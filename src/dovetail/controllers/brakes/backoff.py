@@ -27,17 +27,20 @@ class LaunchBackoff:
     def failed(self, pool: str, created: int, now: int) -> None:
         """A claim of the pool that was made at `created` came to nothing."""
         known = self._streaks.get(pool)
-        if known is None or created >= known.last:
+        if known is None or created >= known.last or known.last > now:
             self._streaks[pool] = _Streak(known.failures + 1 if known else 1, now)
 
     def reset(self, pool: str) -> None:
         """A node joined, or the pool is another one now."""
         self._streaks.pop(pool, None)
 
-    def until(self, pool: str) -> tuple[int, int]:
-        """(failures in a row, the instant before which nothing more is bought or 0)."""
+    def until(self, pool: str, now: int) -> tuple[int, int]:
+        """(failures in a row, the instant before which nothing more is bought or 0).
+
+        A failure later than `now` was before the clock was set back: nothing tells how long ago.
+        """
         known = self._streaks.get(pool)
-        if known is None or known.failures < _FAILURES:
+        if known is None or known.failures < _FAILURES or known.last > now:
             return (known.failures if known else 0), 0
         wait = min(_LONGEST, _FIRST << min(known.failures - _FAILURES, 10))
         return known.failures, known.last + wait

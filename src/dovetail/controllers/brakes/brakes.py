@@ -50,8 +50,9 @@ class Brakes:
         """Why nothing is bought for the pool now, or ""."""
         if self.options.pause.launches or pause_of(pool).launches:
             return "launches are paused"
-        failures, until = self.backoff.until(pool.metadata.uid)
-        if until > self._clock.now():
+        now = self._clock.now()
+        failures, until = self.backoff.until(pool.metadata.uid, now)
+        if until > now:
             return f"{failures} launches in a row came to nothing, the next is tried at {to_rfc3339(until)}"
         return ""
 
@@ -61,13 +62,13 @@ class Brakes:
 
     def launch_refused(self, count: int) -> str:
         """Why so many more nodes may not be launched now, or ""."""
-        if self._launches.allows(count, self._clock.now()):
+        if self._launches.allows(count, self._clock.monotonic()):
             return ""
         return f"the limit of launches, {self._launches.rate}, is reached"
 
     def launched(self, count: int) -> None:
         """So many claims are created."""
-        self._launches.take(count, self._clock.now())
+        self._launches.take(count, self._clock.monotonic())
 
     def not_launched(self, count: int) -> None:
         """So many of those did not come to be."""
@@ -75,13 +76,13 @@ class Brakes:
 
     def move_refused(self, pods: int) -> str:
         """Why so many more pods may not be moved voluntarily now, or ""."""
-        if self._moves.allows(pods, self._clock.now()):
+        if self._moves.allows(pods, self._clock.monotonic()):
             return ""
         return f"the limit of moved pods, {self._moves.rate}, is reached"
 
     def moved(self, pods: int) -> None:
         """So many pods are moved voluntarily."""
-        self._moves.take(pods, self._clock.now())
+        self._moves.take(pods, self._clock.monotonic())
 
     def keeps(self, claim: NodeClaim) -> bool:
         """True iff the claim is deleted and its node stays as it is all the same: its definition was lost."""

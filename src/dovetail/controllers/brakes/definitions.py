@@ -38,10 +38,10 @@ class DefinitionGuard:
         context = self._context
         if context.brakes.begun(claim) or is_true(claim.status.conditions, INSTANCE_TERMINATING):
             return False
-        asked = context.clock.now()
+        asked = context.clock.monotonic()
         async with self._looking:
             if self._looked is None or self._looked < asked:
-                self._looked = context.clock.now()
+                self._looked = context.clock.monotonic()
                 context.brakes.lost = await self._look()
         found = context.brakes.lost
         if found is None or not context.brakes.keeps(claim):

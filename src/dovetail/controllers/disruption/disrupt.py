@@ -60,7 +60,7 @@ class Disruption:
             await clock.sleep(0 if acted else POLL)
 
     def _resting(self) -> bool:
-        known, now = self._idle, self._context.clock.now()
+        known, now = self._idle, self._context.clock.monotonic()
         return known is not None and known[0] == self._context.state.revision and now - known[1] < IDLE
 
     async def turn(self) -> bool:
@@ -70,13 +70,13 @@ class Disruption:
         if self._context.brakes.disruption_paused(None):
             return False
         state, clock = self._context.state, self._context.clock
-        idle: tuple[int, int] | None = state.revision, clock.now()
+        idle: tuple[int, int] | None = state.revision, clock.monotonic()
         self._metrics.budgets(state.all(NodePool), self._views(), clock.now())
         for method in self._methods:
-            views, asked = self._views(), clock.now()
+            views, asked = self._views(), clock.monotonic()
             decision = await method.decide(views)
             eligible = sum(view.initialized and not view.going for view in views)
-            self._metrics.decided(method.reason, eligible, decision.command, clock.now() - asked)
+            self._metrics.decided(method.reason, eligible, decision.command, clock.monotonic() - asked)
             for note in decision.notes:
                 await self._tell(note)
             # A nomination ends soon, and nothing else changes when it does.

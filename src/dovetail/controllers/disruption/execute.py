@@ -202,7 +202,7 @@ class Execution:
         elif all(claim is not None and is_true(claim.status.conditions, INITIALIZED) for claim in claims):
             await self._delete(running)
             self._running.remove(running)
-        elif now - running.begun > life:
+        elif abs(now - running.begun) > life:  # or it began before the clock was set back
             await self._fail(running, "replacements did not come up in time")
         else:
             await self._wait(running, [claim for claim in claims if claim is not None])

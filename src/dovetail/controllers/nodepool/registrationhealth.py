@@ -79,8 +79,9 @@ class RegistrationObserver:
         pool = self._context.state.get(NodePool, key)
         if pool is None or pool.deleting:
             return None
-        _, until = self._context.brakes.backoff.until(pool.metadata.uid)
-        if until > self._context.clock.now():
+        now = self._context.clock.now()
+        _, until = self._context.brakes.backoff.until(pool.metadata.uid, now)
+        if until > now:
             message = f"Nothing is bought for now: {self._context.brakes.launches_paused(pool)}"
             await self._context.recorder.publish(pool, "Warning", "LaunchBackoff", message)
         healthy = self._health.healthy(pool.metadata.uid)

@@ -30,24 +30,25 @@ class Batcher:
         self._idle = idle
         self._maximum = maximum
         self._seen: dict[str, int] = {}
-        self._latest = 0  # when a new UID came last
+        self._latest = 0  # when a new UID came last, by the monotonic clock
         self._triggered = asyncio.Event()
 
     def trigger(self, uid: str) -> None:
         """Something wants a plan: a pod, or a node that is going away."""
         if uid not in self._seen:
-            self._seen[uid] = self._latest = self._clock.now()
+            self._seen[uid], self._latest = self._clock.now(), self._clock.monotonic()
         self._triggered.set()
 
     async def wait(self) -> Window:
         """Wait for a trigger, then until the window closes."""
         await self._triggered.wait()
-        opened = self._clock.now()
+        opened, began = self._clock.now(), self._clock.monotonic()
         while True:
-            closes = min(max(opened, self._latest) + self._idle, opened + self._maximum)
-            if self._clock.now() >= closes:
+            closes = min(max(began, self._latest) + self._idle, began + self._maximum)
+            left = closes - self._clock.monotonic()
+            if left <= 0:
                 break
-            await self._clock.sleep(closes - self._clock.now())
+            await self._clock.sleep(left)
         triggers, self._seen = self._seen, {}
         self._triggered.clear()
         return Window(opened, self._clock.now(), triggers)

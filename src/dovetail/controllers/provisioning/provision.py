@@ -145,13 +145,14 @@ class Provisioner:
 
     async def _ask(self, problem: Problem) -> tuple[Plan, int]:
         """The plan, and how many nanoseconds it took."""
-        asked = self._context.clock.now()
-        number = self._metrics.asked(len(problem.pods), asked)
+        clock = self._context.clock
+        asked = clock.monotonic()
+        number = self._metrics.asked(len(problem.pods), clock.now())
         plan: Plan | None = None
         spent = 0
         try:
             plan = await self._planner.plan(problem, self._options.deadline)
-            spent = self._context.clock.now() - asked
+            spent = clock.monotonic() - asked
         finally:
             self._metrics.answered(number, plan, spent)
         return plan, spent

@@ -17,20 +17,21 @@ from dovetail.kube.client import Listing, WatchEvent
 from dovetail.kube.http import wire
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.rate import BURST, QPS, RateLimit
-from dovetail.kube.http.transport import Request, Transport
+from dovetail.kube.http.transport import JSON, Gate, Request, Transport
 from dovetail.kube.http.watch import Watch
 
 T = TypeVar("T", bound=Object)
 
 PAGE = 500  # objects per page of a list
-_MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
+_MERGE, _LIST = "application/merge-patch+json", "application/json-patch+json"
 
 
 class HttpClient:
-    """kube.client.Client over HTTP."""
+    """kube.client.Client over HTTP. What it writes leaves once the `gate` lets it."""
 
-    def __init__(self, transport: Transport, *, page: int = PAGE) -> None:
+    def __init__(self, transport: Transport, *, page: int = PAGE, gate: Gate | None = None) -> None:
         self.transport = transport
+        self._gate = gate
         self._page = page
         # Only spreads load over time; nothing is decided by it.
         self._draw = stream(secrets.randbits(32), "api server", "watches")
@@ -89,7 +90,7 @@ class HttpClient:
         if kind.NAMESPACED:
             document["metadata"].setdefault("namespace", "default")
         path = wire.path(kind, document["metadata"].get("namespace", ""))
-        body = await self.transport.ask(Request("POST", path, body=document))
+        body = await self._write("POST", path, document)
         return wire.reader(kind).one(body)
 
     async def patch(
@@ -106,9 +107,9 @@ class HttpClient:
         if (merge is None) == (json is None):
             raise BadRequest("a patch is either a merge patch or a JSON patch")
         path = wire.path(kind, namespace, name, "status" if status else "")
-        content = _MERGE if json is None else _JSON
+        content = _MERGE if json is None else _LIST
         body = merge if json is None else list(json)
-        answer = await self.transport.ask(Request("PATCH", path, body=body, content=content))
+        answer = await self._write("PATCH", path, body, content)
         return wire.reader(kind).one(answer)
 
     async def delete(
@@ -125,7 +126,7 @@ class HttpClient:
         options: dict[str, Any] = {"propagationPolicy": propagation, **_precondition(uid)}
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
-        await self.transport.ask(Request("DELETE", wire.path(kind, namespace, name), body=options))
+        await self._write("DELETE", wire.path(kind, namespace, name), options)
 
     async def evict(self, name: str, namespace: str, *, uid: str = "") -> None:
         """See Client."""
@@ -135,7 +136,7 @@ class HttpClient:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": _precondition(uid),
         }
-        await self.transport.ask(Request("POST", wire.path(Pod, namespace, name, "eviction"), body=body))
+        await self._write("POST", wire.path(Pod, namespace, name, "eviction"), body)
 
     async def bind(self, name: str, namespace: str, node: str) -> None:
         """See Client."""
@@ -145,7 +146,14 @@ class HttpClient:
             "metadata": {"name": name, "namespace": namespace},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.transport.ask(Request("POST", wire.path(Pod, namespace, name, "binding"), body=body))
+        await self._write("POST", wire.path(Pod, namespace, name, "binding"), body)
+
+    def behind(self, gate: Gate) -> HttpClient:
+        """The same client, whose writes leave once the gate lets them."""
+        return HttpClient(self.transport, page=self._page, gate=gate)
+
+    async def _write(self, method: str, path: str, body: Any, content: str = JSON) -> bytes:
+        return await self.transport.ask(Request(method, path, body=body, content=content, gate=self._gate))
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,17 +24,20 @@ CONNECT_SECONDS = 10
 REQUEST_SECONDS = 60
 _CONNECTIONS = 200
 JSON = "application/json"
+# Returns while writing is allowed; until then it waits.
+Gate = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for; `body` is JSON of the type `content`."""
+    """What is asked for; `body` is JSON of the type `content`. It leaves once the `gate` lets it."""
 
     method: str
     path: str
     query: Mapping[str, str] | None = None
     body: Any = None
     content: str = JSON
+    gate: Gate | None = None
 
 
 class Transport:
@@ -116,6 +119,8 @@ class Transport:
             headers["Authorization"] = f"Bearer {self._plain(proof.token)}"
         if request.body is not None:
             headers["Content-Type"] = request.content
+        if request.gate is not None:  # last: turns, tokens and plugins may have taken a minute
+            await request.gate()
         clock, code = asyncio.get_running_loop(), NO_ANSWER
         began = clock.time()
         try:

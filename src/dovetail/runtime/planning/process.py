@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
+from pathlib import Path
 from types import TracebackType
 
 from dovetail.base.clock import SECOND
@@ -20,7 +21,10 @@ from dovetail.solve.plan import Plan
 # A fresh interpreter, not a fork: nothing of this process's threads and connections leaks into it. -P keeps
 # the working directory out of its module path.
 _COMMAND = (sys.executable, "-P", "-m", "dovetail.runtime.planning.worker")
-_PATIENCE = 300 * SECOND  # past its deadline, a solve that has not answered is taken for hung
+_PATIENCE = 300 * SECOND  # past its deadline, a solve that works on without an answer is taken for hung
+# Seconds past its deadline in which a worker that uses no time of the processor at all is taken for stopped:
+# one that works has some within each second, however busy the machine is.
+_SILENCE = 5
 
 
 class ProcessPlanner:
@@ -61,14 +65,20 @@ class ProcessPlanner:
             until = time.monotonic_ns() + deadline
             worker = await self._ready()
             plan: Plan | None = None
+            watching = asyncio.get_running_loop().create_task(worker.watch(deadline))
             try:
                 async with asyncio.timeout((deadline + _PATIENCE) / SECOND):
                     plan = await worker.ask(problem, deadline, until)
             except TimeoutError:
                 raise PlannerFailed("the solver did not come to an end and was killed") from None
             except (ConnectionError, asyncio.IncompleteReadError):
+                if worker.stopped:
+                    raise PlannerFailed(
+                        f"the solver's process did nothing for {_SILENCE} s past its deadline and was killed"
+                    ) from None
                 raise PlannerFailed(_how(await worker.process.wait())) from None
             finally:
+                watching.cancel()
                 if plan is None:
                     self._drop()
             return plan
@@ -98,11 +108,29 @@ class _Worker:
 
     def __init__(self, process: Process) -> None:
         self.process = process
+        self.stopped = False  # True iff it was killed because it did nothing
         self._asking = wire.Asking()
 
     @classmethod
     async def start(cls) -> _Worker:
-        return cls(await asyncio.create_subprocess_exec(*_COMMAND, stdin=PIPE, stdout=PIPE))
+        """Raises PlannerFailed where the machine has no room for another process."""
+        try:
+            return cls(await asyncio.create_subprocess_exec(*_COMMAND, stdin=PIPE, stdout=PIPE))
+        except OSError as error:
+            raise PlannerFailed(f"the solver's process cannot be started: {error.strerror}") from error
+
+    async def watch(self, deadline: int) -> None:
+        """Kill it once it does nothing for _SILENCE seconds after the deadline, in nanoseconds from now."""
+        await asyncio.sleep(deadline / SECOND)
+        known: int | None = None
+        silent = 0
+        while silent < _SILENCE:
+            await asyncio.sleep(1)
+            used = _used(self.process.pid)
+            known, silent = used, silent + 1 if used is not None and used == known else 0
+        self.stopped = True
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
 
     async def ask(self, problem: Problem, deadline: int, until: int) -> Plan:
         """Send the question, wait for the plan. Other tasks have their turn between any two pieces."""
@@ -121,6 +149,16 @@ class _Worker:
             if plan is not None:
                 return plan
             await asyncio.sleep(0)
+
+
+def _used(pid: int) -> int | None:
+    """Processor time of a process in the kernel's ticks, 10 ms; None where nothing tells."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+    except OSError:
+        return None
+    user, system = fields.split()[11:13]
+    return int(user) + int(system)
 
 
 def _how(code: int) -> str:

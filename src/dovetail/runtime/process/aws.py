@@ -19,7 +19,7 @@ from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.nodeclass import resolver
 from dovetail.cloud.aws.provider import Around, AwsCloud, NodeOptions, Options, SqsQueue, Told
 from dovetail.cloud.interruption import InterruptionQueue
-from dovetail.kube.http.transport import Request, Transport, check
+from dovetail.kube.http.transport import Gate, Request, Transport, check
 from dovetail.runtime.process.options import AwsOptions
 
 # Called with what AWS answered and for how long to wait: returns after that, or raises.
@@ -68,10 +68,11 @@ async def connected(
     metrics: Metrics,
     reserved_capacity: bool,
     patience: Patience,
+    gate: Gate | None = None,
 ) -> AsyncIterator[Connected]:
     """Connected within the block. Raises InputError for what the user has to mend.
 
-    What passes by itself is waited for with `patience`.
+    What passes by itself is waited for with `patience`; what changes something waits for the `gate`.
     """
     try:
         # Its libraries are loaded by nobody else.
@@ -89,7 +90,7 @@ async def connected(
         options.expressions,
         fallback_ca=authority,
     )
-    async with connect(environ, metrics=metrics) as aws:
+    async with connect(environ, metrics=metrics, gate=gate) as aws:
         around = Around(aws.eks, clock, aws.region, told, version=facts.version, dns_ip=facts.dns_ip)
         cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity), metrics)
         await patiently(lambda: _greet(aws, options, cloud), patience)

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import msgspec
 
 from dovetail.base.clock import SECOND, Clock
+from dovetail.base.metrics import Metric, Metrics
 from dovetail.cloud.choice import FEW_TYPES
 
 LEVELS = ("debug", "info", "error")
@@ -247,10 +248,27 @@ _LINES: dict[str, Line] = {
 }
 
 
-class JsonLines:
-    """An EventLog that writes lines as they come, from `level` upwards."""
+_DROPPED = Metric(
+    "dovetail_log_lines_dropped_total", "counter", "Log lines that could not be written.", ("level",)
+)
 
-    def __init__(self, clock: Clock, level: str, out: TextIO, errors: TextIO | None = None) -> None:
+
+class JsonLines:
+    """An EventLog that writes lines as they come, from `level` upwards.
+
+    A full disk or a pipe without a reader costs lines, which are counted, and stops nothing.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        level: str,
+        out: TextIO,
+        errors: TextIO | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._metrics = metrics
+        self._dropped = 0  # since a line was written last
         self._clock = clock
         self._least = LEVELS.index(level)
         self._out = out
@@ -268,7 +286,7 @@ class JsonLines:
             self.write(line.level, line.logger, line.message, **line.fields(fields))
 
     def write(self, level: str, logger: str, message: str, /, **fields: object) -> None:
-        """One line."""
+        """One line. Raises nothing."""
         if LEVELS.index(level) < self._least:
             return
         stamp = datetime.fromtimestamp(self._clock.now() / SECOND, UTC)
@@ -279,5 +297,14 @@ class JsonLines:
             "message": message,
         }
         out = self._errors if level == "error" else self._out
-        out.write(msgspec.json.encode({**head, **fields}).decode() + "\n")
-        out.flush()
+        try:
+            out.write(msgspec.json.encode({**head, **fields}).decode() + "\n")
+            out.flush()
+        except (OSError, ValueError, TypeError):  # full, closed, or not to be told in JSON
+            self._dropped += 1
+            if self._metrics is not None:
+                self._metrics.add(_DROPPED, level=level)
+            return
+        if self._dropped:
+            count, self._dropped = self._dropped, 0
+            self.write("error", "controller", "log lines were lost", lines=count)

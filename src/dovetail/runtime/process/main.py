@@ -22,7 +22,7 @@ from dovetail.cloud.provider import Provider
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
 from dovetail.kube.http.locate import locate
-from dovetail.kube.http.transport import Transport
+from dovetail.kube.http.transport import Gate, Transport
 from dovetail.model.offering import InstanceType
 from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
@@ -31,7 +31,7 @@ from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.runtime.process.aws import Connected, connected
 from dovetail.runtime.process.clock import WallClock
-from dovetail.runtime.process.election import Candidate, Election
+from dovetail.runtime.process.election import Candidate, Election, Fence
 from dovetail.runtime.process.endpoints import serve
 from dovetail.runtime.process.greet import greet
 from dovetail.runtime.process.lines import Lines
@@ -55,8 +55,8 @@ class Process:
         self._options = options
         self._access = access
         self._clock = WallClock()
-        self._log = JsonLines(self._clock, options.log_level, sys.stdout, sys.stderr)
         self._metrics = PrometheusMetrics()
+        self._log = JsonLines(self._clock, options.log_level, sys.stdout, sys.stderr, self._metrics)
         self._metrics.set(_BUILD, 1, version=__version__)
         self._running: Operator | Observation | None = None
         self._transport: Transport | None = None
@@ -93,23 +93,29 @@ class Process:
             if options.observe:
                 await self._observe(client, self._cloud(client))
             else:
+                fence = Fence(self._clock) if options.elect else None
                 try:
-                    await self._operate(client, stack)
+                    await self._operate(client, fence, stack)
                 except* _Stopped:
                     self._tell("stopping")
 
-    async def _operate(self, client: HttpClient, stack: contextlib.AsyncExitStack) -> None:
-        """Lead, then act. With warm-up, what is acted on is watched from the start."""
-        ready = await self._composed(client, stack) if self._options.warm_up else None
+    async def _operate(
+        self, client: HttpClient, fence: Fence | None, stack: contextlib.AsyncExitStack
+    ) -> None:
+        """Lead, then act. With warm-up, what is acted on is watched from the start.
+
+        Whatever changes something, in the cluster or in the cloud, passes the fence.
+        """
+        ready = await self._composed(client, fence, stack) if self._options.warm_up else None
         async with asyncio.TaskGroup() as tasks:
             watching: asyncio.Task[None] | None = None
             if ready is not None:
                 self._running = ready[0]
                 watching = tasks.create_task(ready[0].watch(), name="watches")
-            async with self._leading(client) as election:
+            async with self._leading(client, fence) as election:
                 if not self._stop.is_set():
                     lease = tasks.create_task(election.keep(), name="lease") if election else None
-                    operator, also = ready or await self._composed(client, stack)
+                    operator, also = ready or await self._composed(client, fence, stack)
                     self._running = operator
                     self._figures = operator.figures
                     Lines(operator.state, self._log)
@@ -122,10 +128,12 @@ class Process:
                 watching.cancel()
 
     async def _composed(
-        self, client: HttpClient, stack: contextlib.AsyncExitStack
+        self, client: HttpClient, fence: Fence | None, stack: contextlib.AsyncExitStack
     ) -> tuple[Operator, list[Callable[[], Coroutine[Any, Any, None]]]]:
         """The operator, and what its provider does besides."""
-        aws = await stack.enter_async_context(self._aws(client))
+        gate = fence.wait if fence is not None else None
+        client = client.behind(gate) if gate is not None else client
+        aws = await stack.enter_async_context(self._aws(client, gate))
         planner = await stack.enter_async_context(ProcessPlanner())
         cloud = aws.cloud if aws is not None else self._cloud(client)
         queue = aws.queue if aws is not None else None
@@ -150,7 +158,7 @@ class Process:
         return read_types(given) if given else default_types()
 
     @contextlib.asynccontextmanager
-    async def _aws(self, client: HttpClient) -> AsyncIterator[Connected | None]:
+    async def _aws(self, client: HttpClient, gate: Gate | None) -> AsyncIterator[Connected | None]:
         """The provider that acts on AWS, if that is the one."""
         options = self._options
         if options.aws is None:
@@ -166,6 +174,7 @@ class Process:
             metrics=self._metrics,
             reserved_capacity=gates.reserved_capacity,
             patience=self._wait_for_aws,
+            gate=gate,
         ) as found:
             yield found
 
@@ -218,10 +227,10 @@ class Process:
                 task.cancel()
 
     @contextlib.asynccontextmanager
-    async def _leading(self, client: HttpClient) -> AsyncIterator[Election | None]:
+    async def _leading(self, client: HttpClient, fence: Fence | None) -> AsyncIterator[Election | None]:
         """Within the block this process leads, unless it was asked to stop before."""
         options = self._options
-        if not options.elect:
+        if fence is None:
             yield None
             return
         identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
@@ -244,7 +253,7 @@ class Process:
                     "error", "controller", "cannot take the lease", lease=lease, error=why, remedy=remedy
                 )
 
-        election = Election(client, self._clock, who, waiting, refused)
+        election = Election(client, self._clock, who, waiting, refused, fence)
         self._metrics.set(_LEADER, 0, name=options.lease)
         if await self._unless_stopped(election):
             self._metrics.set(_LEADER, 1, name=options.lease)

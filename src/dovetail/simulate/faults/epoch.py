@@ -73,6 +73,10 @@ class EpochClock:
         """See Clock."""
         return self._clock.now() + self._skew.offset
 
+    def monotonic(self) -> int:
+        """See Clock."""
+        return self._clock.monotonic()
+
     async def sleep(self, nanoseconds: int) -> None:
         """See Clock."""
         self._epoch.step()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -27,6 +27,10 @@ _PATIENCE = 30
 _ATTEMPTS = 3
 _CONNECTIONS = 50
 Answer = dict[str, Any]
+# Returns while changes are allowed; until then it waits.
+Gate = Callable[[], Awaitable[None]]
+# How the methods begin that change nothing; receiving a message only hides it for a while.
+_READING = ("describe_", "get_", "list_", "receive_")
 _FAILURES = (BotoCoreError, ClientError, ResponseParserError)
 
 
@@ -40,17 +44,21 @@ class Calls:
         endpoint: str,
         stack: AsyncExitStack,
         metrics: Metrics | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.region = region
         self._told = Told(metrics) if metrics is not None else None
         self._session = session
         self._endpoint = endpoint or None
+        self._gate = gate
         self._stack = stack
         self._clients: dict[tuple[str, str], Any] = {}
 
     async def call(self, service: str, method: str, *, region: str = "", **parameters: Any) -> Answer:
         """One call; `method` such as "create_fleet". Raises AwsError."""
         client = await self._client(service, region)
+        if self._gate is not None and not method.startswith(_READING):
+            await self._gate()
         try:
             answer: Answer = await getattr(client, method)(**parameters)
         except _FAILURES as error:

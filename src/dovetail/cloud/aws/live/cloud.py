@@ -9,7 +9,7 @@ from aiobotocore.session import get_session
 
 from dovetail.base.errors import InputError
 from dovetail.base.metrics import Metrics
-from dovetail.cloud.aws.live.calls import Calls
+from dovetail.cloud.aws.live.calls import Calls, Gate
 from dovetail.cloud.aws.live.ec2 import LiveEc2
 from dovetail.cloud.aws.live.services import (
     LiveEks,
@@ -43,12 +43,16 @@ class LiveAws:
 
 @contextlib.asynccontextmanager
 async def connect(
-    environ: Mapping[str, str], *, endpoint: str = "", metrics: Metrics | None = None
+    environ: Mapping[str, str],
+    *,
+    endpoint: str = "",
+    metrics: Metrics | None = None,
+    gate: Gate | None = None,
 ) -> AsyncIterator[LiveAws]:
     """With credentials from wherever AWS's own tools look: environment, profile, web identity, instance role.
 
-    `endpoint` is a URL that answers for all services; `metrics` are told of every call. Raises InputError
-    when no region is configured.
+    `endpoint` is a URL that answers for all services; `metrics` are told of every call; calls that change
+    something leave once the `gate` lets them. Raises InputError when no region is configured.
     """
     session = get_session()
     region = environ.get(_REGION) or session.get_config_variable("region")
@@ -59,4 +63,4 @@ async def connect(
             remedy=f"set {_REGION}, such as {_REGION}=eu-central-1",
         )
     async with contextlib.AsyncExitStack() as stack:
-        yield LiveAws(Calls(session, str(region), endpoint, stack, metrics))
+        yield LiveAws(Calls(session, str(region), endpoint, stack, metrics, gate))

@@ -74,7 +74,7 @@ class DryRuns:
     ) -> tuple[Fault, ...]:
         name = node_class.metadata.name
         silence = self._silences.get(name)
-        if silence is not None and self._clock.now() < silence.until:
+        if silence is not None and self._clock.monotonic() < silence.until:
             raise silence.error
         try:
             fault = await rehearse(self._ec2, node_class, found, stage)
@@ -82,7 +82,7 @@ class DryRuns:
             return (Fault(error.reason, str(error)),)
         except AwsError as error:
             pause = min(2 * silence.pause, LONGEST_PAUSE) if silence is not None else FIRST_PAUSE
-            self._silences[name] = _Silence(error, self._clock.now() + pause, pause)
+            self._silences[name] = _Silence(error, self._clock.monotonic() + pause, pause)
             raise
         self._silences.pop(name, None)
         return (fault,) if fault is not None else ()

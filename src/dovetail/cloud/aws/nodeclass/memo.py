@@ -25,7 +25,7 @@ class Memo:
     async def get(self, key: Hashable, ttl: int, ask: Callable[[], Awaitable[T]]) -> T:
         """The answer, at most `ttl` nanoseconds old. Raises what `ask` raises."""
         async with self._asking.setdefault(key, asyncio.Lock()):
-            now = self._clock.now()
+            now = self._clock.monotonic()
             known = self._known.get(key)
             if known is not None and now - known[0] < ttl:
                 return cast("T", known[1])
@@ -40,7 +40,7 @@ class Memo:
 
     def sweep(self, ttl: int) -> None:
         """Drop answers that are older than any use for them."""
-        old = self._clock.now() - ttl
+        old = self._clock.monotonic() - ttl
         for key in [key for key, (asked, _) in self._known.items() if asked < old]:
             del self._known[key]
             if not self._asking[key].locked():

@@ -125,15 +125,15 @@ class AwsCloud:
         return self._shifts.zones(self._market.sold)
 
     async def _keep_fresh(self) -> None:
-        heard = self._clock.now()
+        heard = self._clock.monotonic()
         while True:
             await self._clock.sleep(SWEEP)
             try:
                 await self._kept.sweep()
             except AwsError as error:
                 self._failed(error)
-            if self._clock.now() - heard >= PRICES:
-                heard = self._clock.now()
+            if self._clock.monotonic() - heard >= PRICES:
+                heard = self._clock.monotonic()
                 await self.start()
             else:
                 await self._market.retry(self._failed)
@@ -144,7 +144,7 @@ class AwsCloud:
 
     def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
         """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
-        avoided = self._unavailable.active(self._clock.now()) | self._shifts.pools(self._market.sold)
+        avoided = self._unavailable.active(self._clock.monotonic()) | self._shifts.pools(self._market.sold)
         if node_class is None:
             return self._market.types(Wanted(None), avoided)
         found = self._resolved.last(node_class.metadata.name)
@@ -271,7 +271,7 @@ class AwsCloud:
         """See the port."""
         found = claim.metadata.labels
         pool = tuple(found.get(key, "") for key in (labels.CAPACITY_TYPE, labels.INSTANCE_TYPE, labels.ZONE))
-        self._unavailable.mark([(pool[0], pool[1], pool[2])], self._clock.now())
+        self._unavailable.mark([(pool[0], pool[1], pool[2])], self._clock.monotonic())
 
     def _fresh(self, identifier: str) -> Instance | None:
         """One that this process launched just now: EC2 may not show it yet."""

@@ -54,7 +54,7 @@ class Commons:
 
     async def refresh(self, failed: Callable[[AwsError], None]) -> None:
         """Look again if it is time. A right that is not given leaves quotas unknown."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         if self._looked is not None and now - self._looked < (LOOK if self._moved else IDLE):
             return
         self._looked, self._moved = now, False
@@ -85,7 +85,7 @@ class Commons:
         """An instance was launched just now."""
         spot = offering.capacity_type == labels.SPOT
         group = labels.SPOT if spot else labels.ON_DEMAND, family(instance_type)
-        self._since[identifier] = group, self._size(instance_type), self._clock.now()
+        self._since[identifier] = group, self._size(instance_type), self._clock.monotonic()
         self._moved = True
 
     def ended(self) -> None:
@@ -119,7 +119,7 @@ class Commons:
         return found if any(one.available for item in found for one in item.offerings) else named
 
     async def _read_quotas(self) -> None:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         if self._quotas_heard is not None and now - self._quotas_heard < QUOTAS:
             return
         self._quotas_heard = now
@@ -138,7 +138,7 @@ class Commons:
         for item in found:
             kind = labels.SPOT if item.spot else labels.ON_DEMAND
             running[kind, family(item.instance_type)] += self._size(item.instance_type)
-        seen, now = {item.id for item in found}, self._clock.now()
+        seen, now = {item.id for item in found}, self._clock.monotonic()
         self._running, self._counted = running, True
         self._since = {
             key: value for key, value in self._since.items() if key not in seen and now - value[2] < _APPEARS

@@ -69,7 +69,7 @@ class Fleets:
     async def launch(self, request: Document, entity: str) -> Share:
         """One instance of the fleet that the request describes. Raises AwsError."""
         batch = self._unanswered.get(entity)
-        if batch is None or self._clock.now() - batch.asked > _UNANSWERED:
+        if batch is None or self._clock.monotonic() - batch.asked > _UNANSWERED:
             self._unanswered.pop(entity, None)
             batch = self._join(request, entity)
         if batch.call is None or (batch.call.done() and batch.answer is None):
@@ -91,14 +91,14 @@ class Fleets:
         key = json.dumps(request, sort_keys=True)
         batch = self._open.get(key)
         if batch is None or len(batch.entities) >= self._window.most or entity in batch.entities:
-            batch = self._open[key] = _Batch(request, self._clock.now())
+            batch = self._open[key] = _Batch(request, self._clock.monotonic())
         batch.entities.append(entity)
         return batch
 
     async def _make(self, batch: _Batch) -> FleetAnswer:
         if not batch.token:
             await self._window.close(self._clock, lambda: len(batch.entities))
-            self._figures.batch("create_fleet", len(batch.entities), self._clock.now() - batch.asked)
+            self._figures.batch("create_fleet", len(batch.entities), self._clock.monotonic() - batch.asked)
             self._open = {key: other for key, other in self._open.items() if other is not batch}
             batch.request = copy.deepcopy(batch.request)
             batch.request["TargetCapacitySpecification"]["TotalTargetCapacity"] = len(batch.entities)

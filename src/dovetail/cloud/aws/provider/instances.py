@@ -59,7 +59,7 @@ class Instances:
         Raises AwsError.
         """
         seen = self._seen.get(identifier)
-        if seen is not None and self._clock.now() - seen[1] < fresh:
+        if seen is not None and self._clock.monotonic() - seen[1] < fresh:
             return seen[0]
         found = await self._describe.ask(identifier)
         return None if found is None or found.state == "terminated" else found
@@ -108,14 +108,14 @@ class Instances:
 
     async def _list(self) -> Sequence[Instance]:
         found = await self._ec2.describe_instances(self._filters)
-        now = self._clock.now()
+        now = self._clock.monotonic()
         self._seen = {item.id: (item, now) for item in found}
         return found
 
     async def _described(self, identifiers: Sequence[str]) -> Mapping[str, Instance]:
         # By filter: EC2 answers nothing at all when one of the ids that it is asked for does not exist.
         found = await self._ec2.describe_instances((Filter("instance-id", tuple(identifiers)),))
-        now = self._clock.now()
+        now = self._clock.monotonic()
         for item in found:
             self._seen[item.id] = (item, now)
         return {item.id: item for item in found}

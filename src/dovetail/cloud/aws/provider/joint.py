@@ -23,10 +23,10 @@ class Window:
 
     async def close(self, clock: Clock, count: Callable[[], int]) -> None:
         """Return when it is time; `count` says how many have come so far."""
-        end, known = clock.now() + self.longest, 0
-        while known < count() < self.most and clock.now() < end:
+        end, known = clock.monotonic() + self.longest, 0
+        while known < count() < self.most and clock.monotonic() < end:
             known = count()
-            await clock.sleep(min(self.idle, end - clock.now()))
+            await clock.sleep(min(self.idle, end - clock.monotonic()))
 
 
 class Joint(Generic[T]):
@@ -60,9 +60,9 @@ class Joint(Generic[T]):
         return (await asyncio.shield(self._open)).get(key)
 
     async def _gather(self, keys: dict[str, None]) -> Mapping[str, T]:
-        began = self._clock.now()
+        began = self._clock.monotonic()
         await self._window.close(self._clock, lambda: len(keys))
-        self._closed(len(keys), self._clock.now() - began)
+        self._closed(len(keys), self._clock.monotonic() - began)
         if self._keys is keys:
             self._open, self._keys = None, {}
         return await self._call(tuple(keys))

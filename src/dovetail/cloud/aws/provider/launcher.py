@@ -180,7 +180,7 @@ class Launcher:
             for name in found.spot_types
             for zone in sorted(self._sold().zones.get(name, ()))
         ]
-        self._unavailable.mark((*found.pools, *everywhere), self._clock.now())
+        self._unavailable.mark((*found.pools, *everywhere), self._clock.monotonic())
         self._subnets.full(found.subnets)
 
 

@@ -27,7 +27,7 @@ class SeenMemory:
 
     def note(self, instance_type: str, image: str, memory: int) -> None:
         """A machine has so many bytes."""
-        key, now = (instance_type, image), self._clock.now()
+        key, now = (instance_type, image), self._clock.monotonic()
         known = self._known(key)
         least = memory if known is None else min(known, memory)
         self._seen[key] = least, now
@@ -52,6 +52,6 @@ class SeenMemory:
 
     def _known(self, key: tuple[str, str]) -> int | None:
         found = self._seen.get(key)
-        if found is None or self._clock.now() - found[1] > KEPT:
+        if found is None or self._clock.monotonic() - found[1] > KEPT:
             return None
         return found[0]

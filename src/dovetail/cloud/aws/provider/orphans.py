@@ -70,7 +70,7 @@ class Orphans:
 
     def waiting(self) -> frozenset[str]:
         """Provider ids of those that a launch may still take."""
-        if self._clock.now() - self._seen > KEPT:
+        if self._clock.monotonic() - self._seen > KEPT:
             self._left.clear()
         return frozenset(self._promised).union(_place(item.instance) for item in self._left)
 
@@ -82,7 +82,7 @@ class Orphans:
             place = _place(orphan.instance)
             self._promised.add(place)
             try:
-                await self._clock.sleep(max(0, self._seen + SETTLED - self._clock.now()))
+                await self._clock.sleep(max(0, self._seen + SETTLED - self._clock.monotonic()))
                 found = await self._instances.find(orphan.instance.id)
             finally:
                 self._promised.discard(place)
@@ -113,7 +113,7 @@ class Orphans:
             names = {one.id: one.name for one in await self._ec2.describe_launch_templates(self._templates)}
             known = [(item, names.get(item.tags[TEMPLATE], "")) for item in found]
             self._left = [Orphan(item, name) for item, name in known if name]
-        self._seen = self._clock.now()
+        self._seen = self._clock.monotonic()
 
 
 def _place(instance: Instance) -> str:

@@ -28,7 +28,7 @@ class Resolved:
 
     def note(self, node_class: EC2NodeClass, found: NodeClassResolution) -> None:
         """It stands for this now."""
-        self._known[node_class.metadata.name] = _Resolved(node_class, found, self._clock.now())
+        self._known[node_class.metadata.name] = _Resolved(node_class, found, self._clock.monotonic())
 
     def last(self, name: str) -> NodeClassResolution | None:
         """What it stood for when it was last asked about, however long ago and whatever its spec was."""
@@ -43,6 +43,10 @@ class Resolved:
     def recent(self, node_class: EC2NodeClass) -> NodeClassResolution | None:
         """What this very class stood for a moment ago; None if it has changed or nobody asked."""
         known = self._known.get(node_class.metadata.name)
-        if known is None or known.node_class is not node_class or self._clock.now() - known.at >= RECENT:
+        if (
+            known is None
+            or known.node_class is not node_class
+            or self._clock.monotonic() - known.at >= RECENT
+        ):
             return None
         return known.found

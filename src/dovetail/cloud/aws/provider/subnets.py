@@ -32,7 +32,7 @@ class SubnetBook:
         """The subnet per zone, with `pods` addresses promised in each. Raises AwsError."""
         wanted = [item for item in subnets if item.zone in zones]
         await self._refresh(wanted)
-        now = self._clock.now()
+        now = self._clock.monotonic()
         best: dict[str, str] = {}
         for item in sorted(wanted, key=lambda one: one.id):
             if self._full.get(item.id, 0) > now:
@@ -70,13 +70,13 @@ class SubnetBook:
 
     def full(self, subnets: Iterable[str]) -> None:
         """They refused a launch for want of addresses."""
-        self._full.update(dict.fromkeys(subnets, self._clock.now() + UNAVAILABLE_FOR))
+        self._full.update(dict.fromkeys(subnets, self._clock.monotonic() + UNAVAILABLE_FOR))
 
     def _left(self, subnet: str) -> int:
         return self._free.get(subnet, 0) - self._promised[subnet]
 
     async def _refresh(self, subnets: Iterable[ResolvedSubnet]) -> None:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         due = tuple(
             item.id for item in subnets if item.id not in self._asked or now - self._asked[item.id] >= REFRESH
         )
@@ -84,7 +84,7 @@ class SubnetBook:
             await self._ask(due)
 
     async def _ask(self, subnets: tuple[str, ...]) -> None:
-        self._asked.update(dict.fromkeys(subnets, self._clock.now()))
+        self._asked.update(dict.fromkeys(subnets, self._clock.monotonic()))
         before = self._taken.copy()
         for found in await self._ec2.describe_subnets((Filter("subnet-id", subnets),)):
             self._free[found.id] = found.free_addresses

@@ -55,7 +55,7 @@ class Around:
 
     async def __call__(self, market: Market) -> Surroundings:
         """Raises AwsError, ApiError."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         if self._known is None:
             self._known = (await self._cluster(), await self._version(), now)
         elif now - self._known[2] >= REFRESH:

@@ -31,7 +31,7 @@ class KeptTemplates:
         """Raises AwsError."""
         for template in templates:
             if template.name in self._used:
-                self._used[template.name] = self._clock.now()
+                self._used[template.name] = self._clock.monotonic()
                 continue
             making = self._making.get(template.name)
             if making is None:
@@ -48,7 +48,7 @@ class KeptTemplates:
 
     async def sweep(self) -> None:
         """Delete the cluster's templates that were not needed for an hour. Raises AwsError."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         self._missing.clear()  # what was looked for long ago says nothing
         if not self._known_all:
             tags = (Filter("tag:eks:eks-cluster-name", (self._cluster,)),)
@@ -73,7 +73,7 @@ class KeptTemplates:
                 self._missing.add(template.name)
                 await self._create(template, launch)
             self._missing.discard(template.name)
-            self._used[template.name] = self._clock.now()
+            self._used[template.name] = self._clock.monotonic()
         finally:
             del self._making[template.name]
 
