@@ -92,9 +92,15 @@ FAILED = Metric(
     "Questions that the solver gave no answer to.",
     ("controller",),
 )
+ASIDE = Metric(
+    "dovetail_pods_set_aside",
+    "gauge",
+    "Pods that wait for another round: it is not their turn yet, or no plan could be made for them.",
+    ("reason",),
+)
 ALL = (
     *(DURATION, QUEUE_DEPTH, UNSCHEDULABLE, IGNORED, DECISION, CREATED),
-    *(COST, BOUND, GAP, PLANNED_COST, PLANNED_BOUND, WORK, FAILED),
+    *(COST, BOUND, GAP, PLANNED_COST, PLANNED_BOUND, WORK, FAILED, ASIDE),
 )
 
 
@@ -148,6 +154,11 @@ class ProvisioningMetrics:
         """What a round left over."""
         self._metrics.set(IGNORED, ignored)
         self._metrics.set(UNSCHEDULABLE, unschedulable, controller=CONTROLLER)
+
+    def set_aside(self, *, later: int, failed: int) -> None:
+        """How many pods a round leaves for later ones, and how many wait because their plan failed."""
+        self._metrics.set(ASIDE, later, reason="later")
+        self._metrics.set(ASIDE, failed, reason="failed")
 
     def created(self, claim: PlannedClaim) -> None:
         """A claim was created."""

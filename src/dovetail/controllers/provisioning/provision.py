@@ -23,6 +23,7 @@ from dovetail.controllers.provisioning.realised import Realised
 from dovetail.controllers.provisioning.remarks import Remarks
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.tell import failed, nominate
+from dovetail.controllers.provisioning.turns import Ledger, Turn, candidates, settled, take_turn
 from dovetail.model.problem import Options, Pool, Problem
 from dovetail.solve.plan import OUT_OF_TIME, Plan, PlannedClaim
 
@@ -57,6 +58,7 @@ class Provisioner:
         self._metrics = ProvisioningMetrics(context.metrics, context.waits)
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
+        self._ledger = Ledger()
 
     async def run(self) -> None:
         """Provision for ever."""
@@ -72,15 +74,18 @@ class Provisioner:
                 await self._context.clock.sleep(SECOND)
 
     async def provision(self, window: Window) -> None:
-        """Plan once for all pods that wait now, and act on the plan.
+        """Plan once for the pods that wait now and whose turn it is, and act on the plan.
 
         A round that would only repeat the one before is not in the log; its pods are told again.
         """
         places = self._intake.places()
-        pods, ignored = await self._pending(places)
-        if not pods:
+        waiting, ignored = await self._pending(places)
+        turn, self._ledger = take_turn(candidates(waiting), self._ledger, self._context.clock.now())
+        await self._tell_aside(turn)
+        if not turn.pods:
             self._metrics.round(ignored, 0)
             return
+        pods = tuple(pod for pod in waiting if pod.key in turn.pods)
         problem = self._intake.problem(pods, places)
         snapshot = self._context.state.fingerprint()
         plan = self._leftover.recall(problem)
@@ -92,9 +97,10 @@ class Provisioner:
             await self._check_offers(pool)
         if plan is None:
             self._remarks.on_problem(problem)
-            plan = await self._solve(problem)
+            plan = await self._solve(problem, turn, waiting)
             self._leftover.keep(problem, plan)
             self._remarks.on_plan(problem, plan)
+        self._settle(turn, "", waiting)
         self._metrics.round(ignored, len(plan.unschedulable))
         self._metrics.decided(pods, plan, window.triggers, self._context.clock.now())
         await self._act(problem, plan, snapshot)
@@ -127,8 +133,32 @@ class Provisioner:
                 subject, "Warning", "NoCompatibleInstanceTypes", message, ttl=NO_TYPES_TTL
             )
 
-    async def _solve(self, problem: Problem) -> Plan:
-        plan, spent = await self._ask(problem)
+    async def _tell_aside(self, turn: Turn) -> None:
+        now = self._context.clock.now()
+        self._metrics.set_aside(later=len(turn.later), failed=len(turn.aside))
+        for key, entry in turn.aside.items():
+            wait = max(1, -(-(entry.until - now) // SECOND))
+            await failed(
+                self._context,
+                key,
+                f"no plan could be made for it ({entry.cause}); it is tried again alone in {wait} s",
+            )
+
+    def _settle(self, turn: Turn, failure: str, waiting: tuple[Pod, ...]) -> None:
+        """Note how the turn ended; what has to have its turn at once triggers the next round."""
+        self._ledger = settled(self._ledger, turn, failure, self._context.clock.now())
+        uids = {pod.key: pod.metadata.uid for pod in waiting}
+        again = turn.pods if failure and self._ledger.suspects else ()
+        if self._ledger.suspects or turn.later:
+            for key in (*sorted(again), *turn.later) or sorted(uids):
+                self._batcher.trigger(uids[key])
+
+    async def _solve(self, problem: Problem, turn: Turn, waiting: tuple[Pod, ...]) -> Plan:
+        try:
+            plan, spent = await self._ask(problem)
+        except PlannerFailed as error:
+            self._settle(turn, str(error).strip().rpartition("\n")[2], waiting)
+            raise
         if self._options.on_plan is not None:
             self._options.on_plan(problem, plan)
         self._context.log.record(

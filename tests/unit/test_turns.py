@@ -1,0 +1,116 @@
+"""Whose turn it is, round by round, with hostile pods beside ordinary ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Pod
+from dovetail.base.clock import SECOND
+from dovetail.controllers.provisioning.turns import (
+    HARD,
+    LONGEST_BACKOFF,
+    ROUND,
+    Candidate,
+    Ledger,
+    candidates,
+    settled,
+    take_turn,
+)
+from dovetail.testing import problems
+
+
+def _some(namespace: str, count: int, cost: int = 1) -> list[Candidate]:
+    names = [f"{namespace}/p-{number:05}" for number in range(count)]
+    return [Candidate(name, namespace, name.encode(), cost) for name in names]
+
+
+def _rounds(waiting: list[Candidate], bad: set[str], most: int) -> list[tuple[frozenset[str], bool]]:
+    """Rounds of a second each, in which a plan with a bad pod fails; others place their pods."""
+    ledger, found = Ledger(), []
+    for number in range(most):
+        turn, ledger = take_turn(waiting, ledger, number * SECOND)
+        failed = bool(turn.pods & bad)
+        ledger = settled(ledger, turn, "boom" if failed else "", number * SECOND)
+        found.append((turn.pods, failed))
+        if not failed:
+            waiting = [item for item in waiting if item.pod not in turn.pods]
+    return found
+
+
+ORDINARY = [
+    ("many classes of one namespace", _some("a", 3 * ROUND)),
+    ("500 classes beside 20", [*_some("a", 500), *_some("b", 20)]),
+    ("10,000 pods of a few classes", [Candidate(f"a/{n}", "a", b"%d" % (n % 50), 5) for n in range(10_000)]),
+]
+
+
+@pytest.mark.parametrize(("_", "waiting"), ORDINARY)
+def test_an_ordinary_batch_is_one_plan(_: str, waiting: list[Candidate]) -> None:
+    turn, _ledger = take_turn(waiting, Ledger(), 0)
+    assert turn.pods == {item.pod for item in waiting}
+    assert turn.later == ()
+
+
+def test_a_namespace_with_few_pods_is_not_crowded_out() -> None:
+    waiting = [*_some("hostile", 3 * ROUND), *_some("ordinary", 20)]
+    rounds = _rounds(waiting, set(), 4)
+    assert {item.pod for item in waiting[-20:]} <= rounds[0][0]
+    assert len(rounds[0][0]) <= ROUND  # the rest has nothing beside it any more: one plan
+    assert frozenset().union(*(pods for pods, _ in rounds)) == {item.pod for item in waiting}
+
+
+def test_hard_pods_have_a_round_each_after_all_others() -> None:
+    waiting = [*_some("hostile", 5, HARD), *_some("hostile-2", 20), *_some("ordinary", 20)]
+    rounds = [pods for pods, _ in _rounds(waiting, set(), 6)]
+    assert rounds[0] == {item.pod for item in waiting[5:]}
+    assert {name for pods in rounds[1:] for name in pods} == {item.pod for item in waiting[:5]}
+
+
+@pytest.mark.parametrize("bad", [{"a/p-00000"}, {"a/p-00317"}, {"a/p-00001", "a/p-00900", "a/p-00999"}])
+def test_what_makes_plans_fail_is_found_by_halves(bad: set[str]) -> None:
+    waiting = _some("a", 1000)
+    rounds = _rounds(waiting, bad, 100)
+    placed = frozenset().union(*(pods for pods, failed in rounds if not failed))
+    assert placed == {item.pod for item in waiting} - bad
+    last = max(number for number, (pods, failed) in enumerate(rounds) if pods and not failed)
+    assert last <= 2 + 2 * len(bad) * 11  # a failure and a success for each halving
+    alone = [number for number, (pods, failed) in enumerate(rounds) if failed and len(pods) == 1]
+    assert len(alone) <= len(bad) * 4  # after 10, 20, 40 seconds
+
+
+def test_one_failure_of_the_solver_is_nobodys_fault() -> None:
+    waiting = _some("a", 10)
+    turn, ledger = take_turn(waiting, Ledger(), 0)
+    again, ledger = take_turn(waiting, settled(ledger, turn, "died", 0), SECOND)
+    assert again.pods == turn.pods
+    assert settled(ledger, again, "", SECOND).suspects == ()
+
+
+def test_others_have_their_turn_between_suspects_and_a_failing_pod_waits_ever_longer() -> None:
+    bad, ledger, now, waits = _some("a", 1), Ledger(), 0, []
+    for round_ in range(40):
+        fresh = [Candidate(f"b/{round_}", "b", b"web", 1)]
+        for _ in range(2):
+            turn, ledger = take_turn([*bad, *fresh], ledger, now)
+            failed = bad[0].pod in turn.pods
+            ledger = settled(ledger, turn, "boom" if failed else "", now)
+            if not failed:
+                fresh = [item for item in fresh if item.pod not in turn.pods]
+            if failed and turn.aside == {} and len(turn.pods) == 1:
+                waits.append(now)
+        assert round_ < 4 or not fresh
+        now += 60 * SECOND
+    assert all(later - sooner <= LONGEST_BACKOFF + 60 * SECOND for sooner, later in pairwise(waits))
+    assert len(waits) < 15
+
+
+def test_costs_follow_what_pods_ask_for() -> None:
+    every = [problems.pod(name, "web", (100, 64), rule) for name, rule in problems.rules("web", "db").items()]
+    pods = [decode(item, Pod) for item in every]
+    costs = {item.pod: item.cost for item in candidates(pods)}
+    assert costs["default/plain"] == 1 < costs["default/rather in zone-c"] < costs["default/one per host"]
+    same = candidates(pods[:1] * 2)
+    assert same[0].kind == same[1].kind
