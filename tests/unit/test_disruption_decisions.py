@@ -21,13 +21,17 @@ from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Com
 from dovetail.disrupt.confirmation import token, too_many
 from dovetail.disrupt.consolidation.balanced import Score, totals
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Ledger, Purse
-from dovetail.disrupt.emptiness import decide
+from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
+from dovetail.disrupt.drift import drifted_since, pool_drift
+from dovetail.disrupt.emptiness import decide, validate
 from dovetail.disrupt.expiry import expired_since, expires
 from dovetail.disrupt.faults import node_mark_fault, pool_faults
 from dovetail.disrupt.pause import Pause, pause_of, read_pause
 from dovetail.disrupt.pods import Budgets, do_not_disrupt, do_not_disrupt_error, evictable, eviction_cost
 from dovetail.disrupt.rollout import Rules, rollout
 from dovetail.disrupt.static import is_static, surplus
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.requirement import Requirements
 from dovetail.units.timestamp import to_rfc3339
 
 NONE = Budgets(())
@@ -456,3 +460,126 @@ def test_balanced_takes_what_saves_half_of_what_it_disrupts(
     assert score.refused == refused
     assert ("<" in str(score)) == refused
     assert not replace(score, policy="WhenEmpty").refused
+
+
+# ------------------------------------------------------------------ drift
+
+
+def kind(name: str, *offered: tuple[str, str], available: bool = True) -> InstanceType:
+    nothing = Requirements({})
+    sold = tuple(Offering(zone, capacity, 1, nothing, available) for zone, capacity in offered)
+    return InstanceType(name, nothing, sold, {})
+
+
+@pytest.mark.parametrize(
+    ("types", "age", "reason"),
+    [
+        ((kind("m.large", ("a", "spot")),), HOUR, ""),
+        ((kind("c.large", ("b", "spot")), kind("m.large", ("b", "spot"), ("a", "spot"))), HOUR, ""),
+        ((kind("m.large", ("a", "spot"), available=False),), HOUR, ""),  # sold out is not gone
+        ((), HOUR, "InstanceTypeNotFound"),
+        ((), HOUR - SECOND, ""),  # types may come late
+        ((kind("m.large", ("a", "on-demand"), ("b", "spot")),), HOUR, "InstanceTypeNotFound"),
+        ((kind("c.large", ("a", "spot")),), HOUR, "InstanceTypeNotFound"),
+        ((kind("m.large"),), HOUR, "InstanceTypeNotFound"),
+    ],
+)
+def test_a_type_that_is_sold_no_more_where_the_node_is(
+    types: tuple[InstanceType, ...], age: int, reason: str
+) -> None:
+    marks = {"node.kubernetes.io/instance-type": "m.large", "topology.kubernetes.io/zone": "a"}
+    marks["karpenter.sh/capacity-type"] = "spot"
+    found = claim(age=age)
+    found = structs.replace(found, metadata=structs.replace(found.metadata, labels=marks))
+    assert pool_drift(found, pool(), types, NOW) == reason
+
+
+def test_a_claim_outside_of_its_pools_requirements_has_drifted() -> None:
+    wanted = [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]}]
+    spec = {"template": {"spec": {"nodeClassRef": REF, "requirements": wanted}}}
+    owner = decode({"metadata": {"name": "general"}, "spec": spec}, NodePool)
+    found = claim()
+    for zone, reason in (("a", "RequirementsDrifted"), ("b", "")):
+        meta = structs.replace(found.metadata, labels={"topology.kubernetes.io/zone": zone})
+        assert pool_drift(structs.replace(found, metadata=meta), owner, (), NOW) == reason
+
+
+@pytest.mark.parametrize(("status", "since"), [("True", NOW), ("False", None), ("", None)])
+def test_when_a_claim_drifted(status: str, since: int | None) -> None:
+    found = claim(conditions={"Drifted": status} if status else {})
+    conditions = [
+        structs.replace(one, last_transition_time=to_rfc3339(NOW)) for one in found.status.conditions
+    ]
+    changed = structs.replace(found, status=structs.replace(found.status, conditions=tuple(conditions)))
+    assert drifted_since(view(claim=changed)) == since
+
+
+# ------------------------------------------------------------------ emptiness, once more
+
+
+def test_why_a_node_is_not_taken_as_empty() -> None:
+    never = pool("never", after="Never")
+    views = (
+        view("blocked", nominated=True),
+        view("young", claim=claim("young")),  # not consolidatable yet
+        view("never", owner=never),
+        view("empty"),
+    )
+    decision = decide(views, (pool(), never), NONE, NOW)
+    assert decision.command is not None
+    assert [item.name for item in decision.command.candidates] == ["empty"]
+    assert [(note.subject, note.reason) for note in decision.notes] == [
+        ("claim-blocked", "DisruptionBlocked"),
+        ("claim-never", "Unconsolidatable"),
+    ]
+
+
+def test_validation_looks_at_everything_again() -> None:
+    before = tuple(view(name) for name in ("a", "b", "c", "d"))
+    command = decide(before, (pool(),), NONE, NOW).command
+    assert command is not None
+    fixed = pool()
+    fixed = structs.replace(fixed, spec=structs.replace(fixed.spec, replicas=1))
+    later = (
+        view("a", owner=fixed),
+        view("b", owner=pool(after="Never")),
+        view("c", claim=claim("c")),
+        view("d"),
+    )
+    left = validate(command, later, (pool(),), NONE, NOW)
+    assert left is not None
+    assert [item.name for item in left.candidates] == ["d"]
+
+
+# ------------------------------------------------------------------ the least saving
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0%", Minimum(share=0.0)),
+        ("99%", Minimum(share=0.99)),
+        ("$0", Minimum(least=0)),
+        ("$0.5/pod", Minimum(per_pod=500_000_000)),
+        ("100%", None),
+        ("-1%", None),
+        ("x%", None),
+        ("0.01", None),
+        ("0.01/pod", None),
+    ],
+)
+def test_the_least_saving_of_a_pool(text: str, found: Minimum | None) -> None:
+    default = Minimum(share=0.5)
+    assert pool_minimum({}, default) == default
+    if found is None:
+        assert pool_minimum({"dovetail.dev/minimum-saving": text}, default) == default
+        with pytest.raises(ValueError, match=r"\S"):
+            parse_minimum(text, default)
+    else:
+        assert pool_minimum({"dovetail.dev/minimum-saving": text}, Minimum()) == found
+
+
+def test_the_least_saving_is_rounded_to_the_next_nano_dollar() -> None:
+    assert Minimum(share=0.5, least=0).of(7, 1.0) == 4
+    assert Minimum(share=0.0, least=0, per_pod=3).of(100, 1.6) == 5
+    assert Minimum(share=0.0, least=0).of(100, 9.0) == 0
