@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs check lint types layers format upgrade clean
+.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs mutants check lint types layers format upgrade clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,6 +41,10 @@ soak: $(STAMP) ## Play SEEDS=20 seeds of SCENARIO=examples/faults, from FIRST=1 
 
 seeded-bugs: $(STAMP) ## Plant each of twenty bugs; every one must be caught within 50 seeds
 	$(BIN)/python tests/seeded_bugs/run.py --jobs 2
+
+ONLY ?= dovetail.
+mutants: $(STAMP) ## Change decisions in small wrong ways (in modules ONLY=dovetail.disrupt.); tests must notice 95 %
+	$(BIN)/python tests/mutants/run.py --only $(ONLY) --show
 
 check: lint types layers ## Lint, types, floors
 

@@ -1,0 +1,585 @@
+"""What the tables of single methods leave out: who counts for budgets, what blocks, whose turn it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+from test_emptiness import KEEP, NOW, READY, REF, budget, pod, pool, view
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Node
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import Budget, NodePool
+from dovetail.base.clock import HOUR, SECOND
+from dovetail.disrupt.allowance import allowances, blocked_notes, consuming, within
+from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions, fault, is_active
+from dovetail.disrupt.candidates import NodeView, blocker, blockers
+from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command
+from dovetail.disrupt.confirmation import token, too_many
+from dovetail.disrupt.consolidation.balanced import Score, totals
+from dovetail.disrupt.consolidation.churn import MOVED_PODS, Ledger, Purse
+from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
+from dovetail.disrupt.drift import drifted_since, pool_drift
+from dovetail.disrupt.emptiness import decide, validate
+from dovetail.disrupt.expiry import expired_since, expires
+from dovetail.disrupt.faults import node_mark_fault, pool_faults
+from dovetail.disrupt.pause import Pause, pause_of, read_pause
+from dovetail.disrupt.pods import Budgets, do_not_disrupt, do_not_disrupt_error, evictable, eviction_cost
+from dovetail.disrupt.rollout import Rules, rollout
+from dovetail.disrupt.static import is_static, surplus
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.requirement import Requirements
+from dovetail.units.timestamp import to_rfc3339
+
+NONE = Budgets(())
+COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def claim(name: str = "n", owner: str = "general", **more: Any) -> NodeClaim:
+    """A claim; `more` are `conditions`, `annotations`, `age` (nanoseconds) and fields of the spec."""
+    conditions = [{"type": kind, "status": status} for kind, status in more.pop("conditions", {}).items()]
+    meta = {
+        "name": f"claim-{name}",
+        "uid": name,
+        "labels": {"karpenter.sh/nodepool": owner} if owner else {},
+        "annotations": more.pop("annotations", {}),
+        "creationTimestamp": to_rfc3339(NOW - more.pop("age", 0)),
+    }
+    status = {"conditions": conditions, "providerID": more.pop("provider", "i")}
+    return decode({"metadata": meta, "spec": {"nodeClassRef": REF, **more}, "status": status}, NodeClaim)
+
+
+def marked(**annotations: str) -> NodePool:
+    found = pool()
+    names = {f"dovetail.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return structs.replace(found, metadata=structs.replace(found.metadata, annotations=names))
+
+
+# ------------------------------------------------------------------ budgets
+
+
+@pytest.mark.parametrize(
+    ("case", "counted", "used"),
+    [
+        (view(), 1, 0),
+        (view(going=True), 1, 1),
+        (view(queued=True), 1, 1),
+        (view(going=True, queued=True), 1, 1),
+        # What is not there yet, and what the cloud ends already, is no node of the pool.
+        (view(node=decode({"metadata": {"name": "n"}, "status": READY}, Node)), 0, 0),
+        (view(node=None, queued=True), 0, 0),
+        (view(claim=claim(conditions={"InstanceTerminating": "True"}), going=True), 0, 0),
+        (view(claim=claim(conditions={"InstanceTerminating": "False"}), going=True), 1, 1),
+    ],
+)
+def test_which_nodes_budgets_count(case: NodeView, counted: int, used: int) -> None:
+    half = pool(budgets=[{"nodes": "100%"}])
+    assert allowances((half,), (case,), EMPTY, NOW) == {"general": counted - used}
+    assert consuming((half,), (case,)) == {"general": used}
+
+
+def test_budgets_take_the_first_candidates_and_tell_which_pools_refused() -> None:
+    views = tuple(view(name, owner=pool(owner)) for name, owner in zip("abcdef", "yyxxzz", strict=True))
+    taken, refused = within(views, {"y": 1, "x": 0, "z": 2})
+    assert ([item.name for item in taken], refused) == (["a", "e", "f"], ("x", "y"))
+    assert within(views[:1], {}) == ((), ("y",))
+    (note,) = blocked_notes(refused, {"y": 1, "x": 0}, DRIFTED)  # y's budget is used up now, not closed
+    assert (note.subject, note.reason, note.on_pool) == ("x", "DisruptionBlocked", True)
+    assert [note.subject for note in blocked_notes(("gone",), {}, DRIFTED)] == ["gone"]
+
+
+def test_a_pool_without_budgets_is_not_limited_however_many_nodes_go() -> None:
+    assert allowed_disruptions((), EMPTY, 10, 3, NOW) == UNLIMITED
+
+
+@pytest.mark.parametrize(
+    ("fields", "complains"),
+    [
+        ({"nodes": "10%"}, False),
+        ({"nodes": "x"}, True),
+        ({"nodes": "x%"}, True),
+        ({"nodes": "1", "schedule": "@daily", "duration": "1h"}, False),
+        ({"nodes": "1", "schedule": "at night", "duration": "1h"}, True),
+        ({"nodes": "1", "schedule": "@daily", "duration": "1 day"}, True),
+        # One without the other says nothing about when: it allows nothing, and that is told.
+        ({"nodes": "1", "schedule": "@daily"}, True),
+        ({"nodes": "1", "duration": "1h"}, True),
+    ],
+)
+def test_a_budget_that_cannot_be_read_is_told_and_allows_nothing(
+    fields: dict[str, str], complains: bool
+) -> None:
+    found = Budget(**fields)
+    assert bool(fault(found)) == complains
+    if complains:
+        assert allowed_disruptions((found,), EMPTY, 10, 0, NOW) == 0
+
+
+def test_a_schedule_that_never_hits_is_never_active() -> None:
+    assert not is_active(Budget(nodes="0", schedule="0 0 30 2 *", duration="1h"), NOW)
+
+
+# ------------------------------------------------------------------ what blocks a node
+
+
+def labelled(**annotations: str) -> Node:
+    marks = {"karpenter.sh/nodepool": "general", "karpenter.sh/initialized": "true"}
+    return decode({"metadata": {"name": "n", "labels": marks, "annotations": annotations}}, Node)
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        (view(claim=claim(annotations=KEEP)), 'Disruption is blocked through the "karpenter.sh/do-not-'),
+        (view(node=labelled(**{"karpenter.sh/do-not-disrupt": "1h"})), ""),
+        (view(claim=claim(owner="")), 'Node does not have label "karpenter.sh/nodepool"'),
+        (view(pool=marked(pause="disruption")), "Disruption of the NodePool is paused (NodePool=general)"),
+        (view(pool=marked(pause="all")), "Disruption of the NodePool is paused (NodePool=general)"),
+        (view(pool=marked(pause="launches")), ""),
+    ],
+)
+def test_more_blockers(case: NodeView, expected: str) -> None:
+    assert blocker(case, NONE, NOW).startswith(expected)
+    assert bool(blocker(case, NONE, NOW)) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("grace", "must_go", "blocked"),
+    [(None, False, True), (None, True, True), ("1h", False, True), ("1h", True, False)],
+)
+def test_pods_do_not_block_a_node_that_must_go_and_has_an_end(
+    grace: str | None, must_go: bool, blocked: bool
+) -> None:
+    more = {} if grace is None else {"terminationGracePeriod": grace}
+    case = view("n", pod(annotations=KEEP), claim=claim(**more))
+    assert bool(blocker(case, NONE, NOW, must_go=must_go)) == blocked
+    assert list(blockers(case, NONE, NOW)) == [
+        'Pod has "karpenter.sh/do-not-disrupt" annotation (Pod=default/p)'
+    ]
+
+
+def test_each_pod_is_held_against_its_own_budgets() -> None:
+    free = pod("free", labels={"app": "other"})
+    found = blocker(view("n", free, pod("p")), Budgets((budget(),)), NOW)
+    assert found == "Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"
+
+
+def test_what_saves_most_for_each_disrupted_pod_goes_first() -> None:
+    views = [
+        view("two", pod("a"), pod("b"), price=300),
+        view("one", pod("c"), price=180),
+        view("none", price=95),
+        view("unknown", price=None),
+        # Pods that stay or come back by themselves cost nothing, nor do those that want to go first.
+        view("daemons", pod("d", ownerReferences=[OWNER]), pod("e", cost=str(-(2**31))), price=96),
+    ]
+    assert [item.name for item in sorted(views, key=NodeView.rank)] == [
+        "two",
+        "daemons",
+        "none",
+        "one",
+        "unknown",
+    ]
+
+
+OWNER = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}
+MIRROR = {**OWNER, "kind": "Node"}
+TOLERANT = [{"key": "karpenter.sh/disrupted", "operator": "Exists"}]
+OTHERWISE = [{"key": "team", "operator": "Exists"}]
+GOING = {"deletionTimestamp": "2026-03-02T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("case", "tolerations", "expected"),
+    [
+        (pod(), [], True),
+        (pod(), OTHERWISE, True),
+        (pod(), TOLERANT, False),
+        (pod(status={"phase": "Failed"}), [], False),
+        (pod(**GOING), [], False),
+        (pod(ownerReferences=[MIRROR]), [], False),
+        (pod(ownerReferences=[OWNER]), [], True),
+    ],
+)
+def test_which_pods_a_drain_evicts(case: Any, tolerations: list[Any], expected: bool) -> None:
+    read = decode({"metadata": {"name": "x"}, "spec": {"tolerations": tolerations}}, type(case))
+    spec = structs.replace(case.spec, tolerations=read.spec.tolerations)
+    assert evictable(structs.replace(case, spec=spec)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "meta", "expected"),
+    [
+        ("true", {}, {}, True),
+        ("", {}, {}, False),
+        ("false", {}, {}, False),
+        ("true", {"phase": "Succeeded"}, {}, False),
+        ("true", {}, GOING, False),
+        ("1h", {}, {}, True),  # it has not started
+        ("1h", {"startTime": to_rfc3339(NOW - HOUR + SECOND)}, {}, True),
+        ("1h", {"startTime": to_rfc3339(NOW - HOUR)}, {}, False),
+        ("0s", {"startTime": to_rfc3339(NOW)}, {}, False),
+        ("0s", {}, {}, False),
+        ("-1h", {}, {}, False),
+    ],
+)
+def test_how_long_a_pod_is_protected(
+    text: str, status: dict[str, Any], meta: dict[str, Any], expected: bool
+) -> None:
+    found = pod(annotations={"karpenter.sh/do-not-disrupt": text}, status=status, **meta)
+    assert do_not_disrupt(found, NOW) is expected
+    assert bool(do_not_disrupt_error(found)) == (text in ("false", "0s", "-1h"))
+
+
+@pytest.mark.parametrize(
+    ("cost", "priority", "expected"),
+    [
+        ("0", 0, 1.0),
+        (str(2**27), 0, 2.0),
+        ("0", 2**25, 2.0),
+        ("0", -(2**25), 0.0),
+        (str(2**31 - 1), 2**28, 10.0),
+        (str(-(2**31)), -(2**30), -10.0),
+        ("dear", 0, 1.0),
+    ],
+)
+def test_what_evicting_a_pod_costs(cost: str, priority: int, expected: float) -> None:
+    found = pod(cost=cost)
+    found = structs.replace(found, spec=structs.replace(found.spec, priority=priority))
+    assert eviction_cost(found) == pytest.approx(expected)
+
+
+# ------------------------------------------------------------------ ages, pauses, static pools
+
+
+def test_expiry() -> None:
+    old, never = claim(expireAfter="1h", age=HOUR), claim(expireAfter="Never", age=HOUR)
+    assert (expires(old), expires(never)) == (NOW, None)
+    first = marked(expiration="replace-first")
+    for owner, since in ((first, NOW), (marked(expiration="later"), None), (pool(), None), (None, None)):
+        assert expired_since(view(claim=old, pool=owner), NOW) == since
+    assert expired_since(view(claim=old, pool=first), NOW - 1) is None
+    assert expired_since(view(claim=never, pool=first), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "launches", "disruption"),
+    [
+        ("", False, False),
+        ("launches", True, False),
+        ("disruption", False, True),
+        ("all", True, True),
+        ("everything", True, True),
+    ],
+)
+def test_pauses(text: str, launches: bool, disruption: bool) -> None:
+    assert read_pause(text) == Pause(launches, disruption) == pause_of(marked(pause=text))
+    assert pause_of(None) == Pause()
+    faults = [(item.reason, item.place) for item in pool_faults(marked(pause=text))]
+    assert faults == ([("InvalidAnnotation", "dovetail.dev/pause")] if text == "everything" else [])
+
+
+def test_what_cannot_be_read_on_a_pool_is_told() -> None:
+    owner = pool(budgets=[{"nodes": "1"}, {"nodes": "some"}])
+    marks = {"dovetail.dev/expiration": "soon", "dovetail.dev/minimum-saving": "much"}
+    owner = structs.replace(owner, metadata=structs.replace(owner.metadata, annotations=marks))
+    found = list(pool_faults(owner))
+    assert [(item.reason, item.place) for item in found] == [
+        ("InvalidBudget", "1"),
+        ("InvalidAnnotation", "dovetail.dev/expiration"),
+        ("InvalidAnnotation", "dovetail.dev/minimum-saving"),
+    ]
+    assert found[0].message.startswith("Budget 2 of the NodePool allows nothing until it is mended: ")
+    assert not list(pool_faults(marked(expiration="replace-first", minimum_saving="3%")))
+    for text, wrong in (("", False), ("true", False), ("1h", True)):
+        assert bool(node_mark_fault(labelled(**{"karpenter.sh/do-not-disrupt": text}))) == wrong
+
+
+def test_which_static_nodes_go_first() -> None:
+    kept = pod("kept", annotations=KEEP)
+    views = [
+        view("held", kept, pod("q"), claim=claim("held")),
+        view("dear", pod("a"), pod("b"), claim=claim("dear")),
+        view("cheap", pod("c"), claim=claim("cheap")),
+        view("empty", claim=claim("empty")),
+        view("new", pod("d"), pod("e"), claim=claim("new", provider="")),
+        # Two pods, but only a quarter of its life is left: that is half a pod.
+        view("old", pod("f"), pod("g"), claim=claim("old", expireAfter="4h", age=3 * HOUR)),
+        view("young", pod("h"), pod("i"), claim=claim("young", expireAfter="4h", age=-HOUR)),
+        view("over", pod("j"), claim=claim("over", expireAfter="4h", age=9 * HOUR)),
+    ]
+    order = ["new", "empty", "over", "old", "cheap", "dear", "young", "held"]
+    for count in (-1, 0, 1, 8, 9):
+        assert [item.name for item in surplus(views, count, NOW)] == order[: max(0, count)]
+
+
+def test_static_pools_are_no_matter_of_emptiness() -> None:
+    fixed = pool()
+    fixed = structs.replace(fixed, spec=structs.replace(fixed.spec, replicas=2))
+    assert (is_static(fixed), is_static(pool()), is_static(None)) == (True, False, False)
+    decision = decide((view("a", owner=fixed), view("b")), (pool(),), NONE, NOW)
+    assert decision.command is not None
+    assert [item.name for item in decision.command.candidates] == ["b"]
+
+
+# ------------------------------------------------------------------ whose turn it is
+
+
+def test_a_rollout_takes_empty_nodes_first_then_those_due_for_longest() -> None:
+    views = (
+        view("late", pod("a")),
+        view("early", pod("b")),
+        view("empty"),
+        view("not-due", pod("c")),
+        view("kept", pod("d"), nominated=True),
+        view("also-early", pod("e")),
+    )
+    due = {"late": 30, "early": 10, "empty": 50, "kept": 1, "also-early": 10}
+    owner = pool(budgets=[{"nodes": "3"}])
+    found = rollout(views, lambda one: due.get(one.name), DRIFTED, Rules((owner,), NONE, NOW))
+    assert [item.name for item in found.empty] == ["empty"]
+    assert [item.name for item in found.loaded] == ["also-early", "early"]
+    assert [(note.subject, note.reason) for note in found.notes] == [("claim-kept", "DisruptionBlocked")]
+    closed = pool(budgets=[{"nodes": "0"}])
+    found = rollout(views[:3], lambda one: due.get(one.name), DRIFTED, Rules((closed,), NONE, NOW))
+    assert (found.empty, found.loaded, [note.subject for note in found.notes]) == ((), (), ["general"])
+
+
+def test_a_rollout_passes_pods_over_where_the_node_has_an_end() -> None:
+    one = view("n", pod(annotations=KEEP), claim=claim(terminationGracePeriod="1h"))
+    found = rollout((one,), lambda _: 1, EXPIRED, Rules((pool(),), NONE, NOW))
+    assert found.loaded == (one,)
+
+
+# ------------------------------------------------------------------ commands, confirmations
+
+
+def test_a_command_in_words() -> None:
+    views = tuple(view(f"n{number}", price=10**9) for number in range(6))
+    assert Command(EMPTY, views[:1]).told() == "delete: nodepools=[general]: [n0] (savings: $1.00)"
+    told = Command(UNDERUTILIZED, views[:5]).told("why not")
+    assert told == "delete: nodepools=[general]: [n0 n1 n2 n3 n4], reason: why not (savings: $5.00)"
+    told = Command(EXPIRED, (view("x", owner=pool("z")), *views)).told()
+    assert told.startswith("delete: nodepools=[general z]: [x n0 n1 n2 n3 and 2 other(s)] (savings: $6.00")
+    assert Command(EMPTY, (view("x", node=None, price=None),)).names() == ("claim-x",)
+    assert Command(EMPTY, (view("x", price=None),)).savings == 0
+    assert (EMPTY, DRIFTED, EXPIRED, UNDERUTILIZED) == ("Empty", "Drifted", "Expired", "Underutilized")
+
+
+@pytest.mark.parametrize(("fleet", "most"), [(10, 5), (50, 5), (51, 6), (100, 10), (1_000, 100)])
+def test_how_many_nodes_end_without_a_confirmation(fleet: int, most: int) -> None:
+    assert (too_many(most, fleet), too_many(most + 1, fleet)) == (False, True)
+    assert len(token(["a", "b"])) == 8 and token(["a", "b"]) == token(["b", "a"]) != token(["a"])
+
+
+# ------------------------------------------------------------------ consolidation: moves and policies
+
+
+def owned(name: str, owner: str) -> Any:
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": owner,
+        "uid": owner,
+        "controller": True,
+    }
+    return pod(name, uid=name, ownerReferences=[reference], creationTimestamp=to_rfc3339(0))
+
+
+def test_moves_of_a_set_of_nodes_add_up() -> None:
+    purse = Purse({"p": 9}, {"a": 2, "b": 1})
+    pods = [owned("1", "a"), owned("2", "b"), owned("3", "free")]
+    assert purse.holds("p", pods)
+    purse.take("p", pods)
+    assert purse.holds("p", [owned("4", "a")])
+    assert not purse.holds("p", [owned("4", "a"), owned("5", "b")])
+    assert not purse.holds("p", [owned("4", "a"), owned("6", "a")])
+
+
+def test_only_these_very_moves_are_found_and_taken_back() -> None:
+    ledger = Ledger(1)
+    pods = [owned("1", "a"), owned("2", "b")]
+    entry = ledger.record("p", pods, 10)
+    assert ledger.find("p", pods, 10) is entry
+    assert ledger.find("p", pods, 11) is None
+    assert ledger.find("q", pods, 0) is None
+    assert ledger.find("p", pods[:1], 0) is None
+    for _ in range(2):
+        ledger.take_back(entry)
+    assert ledger.find("p", pods, 0) is None
+
+
+@pytest.mark.parametrize(("made", "replacing"), [(0, 4), (2, 2), (3, 0)])
+def test_half_of_the_moves_are_kept_for_deletions(made: int, replacing: int) -> None:
+    pods = [owned(str(each), "a") for each in range(4)]
+    late = [
+        structs.replace(one, metadata=structs.replace(one.metadata, creation_timestamp="")) for one in pods
+    ]
+    ledger = Ledger(1)
+    ledger.record("p", late[:made], HOUR)
+    found = ledger.left(late, 2 * HOUR)
+    assert (found.deleting, found.replacing) == ({"a": 4 - made}, {"a": replacing})
+
+
+def test_a_move_is_told_for_a_day_under_the_name_that_a_restart_looks_for() -> None:
+    ledger = Ledger(1)
+    ledger.record("p", [owned("1", "a")], HOUR)
+    assert MOVED_PODS == "dovetail.dev/moved-pods"
+    assert ledger.text("p", 2 * HOUR) == '{"1970-01-01T01:00:00Z":{"a":1}}'
+    assert ledger.text("p", 25 * HOUR) == "{}"
+    again = Ledger(1)
+    again.read("p", '{"1970-01-01T01:00:00Z":{"a":1}}', HOUR)  # made at this very moment
+    assert again.find("p", [owned("1", "a")], HOUR) is not None
+
+
+def test_what_a_pool_costs_in_all() -> None:
+    balanced = pool(consolidationPolicy="Balanced")
+    views = (
+        view("stray", pool=None),
+        view("a", pod("1"), pod("2"), owner=balanced, price=100),
+        view("b", pod("3"), owner=balanced, price=None),
+        view("c", owner=pool("other"), price=7),
+    )
+    found = totals(views, 5)
+    one, other = found["general"], found["other"]
+    assert (one.policy, one.price, one.cost) == ("Balanced", 110, 5.0)
+    assert (other.price, other.cost) == (12, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("saving", "disruption", "refused"),
+    [(0.1, 0.2, False), (0.1, 0.21, True), (0.0, 0.0, False), (0.3, 0.1, False), (0.0, 0.1, True)],
+)
+def test_balanced_takes_what_saves_half_of_what_it_disrupts(
+    saving: float, disruption: float, refused: bool
+) -> None:
+    score = Score("p", "Balanced", saving, disruption)
+    assert score.refused == refused
+    assert ("<" in str(score)) == refused
+    assert not replace(score, policy="WhenEmpty").refused
+
+
+# ------------------------------------------------------------------ drift
+
+
+def kind(name: str, *offered: tuple[str, str], available: bool = True) -> InstanceType:
+    nothing = Requirements({})
+    sold = tuple(Offering(zone, capacity, 1, nothing, available) for zone, capacity in offered)
+    return InstanceType(name, nothing, sold, {})
+
+
+@pytest.mark.parametrize(
+    ("types", "age", "reason"),
+    [
+        ((kind("m.large", ("a", "spot")),), HOUR, ""),
+        ((kind("c.large", ("b", "spot")), kind("m.large", ("b", "spot"), ("a", "spot"))), HOUR, ""),
+        ((kind("m.large", ("a", "spot"), available=False),), HOUR, ""),  # sold out is not gone
+        ((), HOUR, "InstanceTypeNotFound"),
+        ((), HOUR - SECOND, ""),  # types may come late
+        ((kind("m.large", ("a", "on-demand"), ("b", "spot")),), HOUR, "InstanceTypeNotFound"),
+        ((kind("c.large", ("a", "spot")),), HOUR, "InstanceTypeNotFound"),
+        ((kind("m.large"),), HOUR, "InstanceTypeNotFound"),
+    ],
+)
+def test_a_type_that_is_sold_no_more_where_the_node_is(
+    types: tuple[InstanceType, ...], age: int, reason: str
+) -> None:
+    marks = {"node.kubernetes.io/instance-type": "m.large", "topology.kubernetes.io/zone": "a"}
+    marks["karpenter.sh/capacity-type"] = "spot"
+    found = claim(age=age)
+    found = structs.replace(found, metadata=structs.replace(found.metadata, labels=marks))
+    assert pool_drift(found, pool(), types, NOW) == reason
+
+
+def test_a_claim_outside_of_its_pools_requirements_has_drifted() -> None:
+    wanted = [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]}]
+    spec = {"template": {"spec": {"nodeClassRef": REF, "requirements": wanted}}}
+    owner = decode({"metadata": {"name": "general"}, "spec": spec}, NodePool)
+    found = claim()
+    for zone, reason in (("a", "RequirementsDrifted"), ("b", "")):
+        meta = structs.replace(found.metadata, labels={"topology.kubernetes.io/zone": zone})
+        assert pool_drift(structs.replace(found, metadata=meta), owner, (), NOW) == reason
+
+
+@pytest.mark.parametrize(("status", "since"), [("True", NOW), ("False", None), ("", None)])
+def test_when_a_claim_drifted(status: str, since: int | None) -> None:
+    found = claim(conditions={"Drifted": status} if status else {})
+    conditions = [
+        structs.replace(one, last_transition_time=to_rfc3339(NOW)) for one in found.status.conditions
+    ]
+    changed = structs.replace(found, status=structs.replace(found.status, conditions=tuple(conditions)))
+    assert drifted_since(view(claim=changed)) == since
+
+
+# ------------------------------------------------------------------ emptiness, once more
+
+
+def test_why_a_node_is_not_taken_as_empty() -> None:
+    never = pool("never", after="Never")
+    views = (
+        view("blocked", nominated=True),
+        view("young", claim=claim("young")),  # not consolidatable yet
+        view("never", owner=never),
+        view("empty"),
+    )
+    decision = decide(views, (pool(), never), NONE, NOW)
+    assert decision.command is not None
+    assert [item.name for item in decision.command.candidates] == ["empty"]
+    assert [(note.subject, note.reason) for note in decision.notes] == [
+        ("claim-blocked", "DisruptionBlocked"),
+        ("claim-never", "Unconsolidatable"),
+    ]
+
+
+def test_validation_looks_at_everything_again() -> None:
+    before = tuple(view(name) for name in ("a", "b", "c", "d"))
+    command = decide(before, (pool(),), NONE, NOW).command
+    assert command is not None
+    fixed = pool()
+    fixed = structs.replace(fixed, spec=structs.replace(fixed.spec, replicas=1))
+    later = (
+        view("a", owner=fixed),
+        view("b", owner=pool(after="Never")),
+        view("c", claim=claim("c")),
+        view("d"),
+    )
+    left = validate(command, later, (pool(),), NONE, NOW)
+    assert left is not None
+    assert [item.name for item in left.candidates] == ["d"]
+
+
+# ------------------------------------------------------------------ the least saving
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0%", Minimum(share=0.0)),
+        ("99%", Minimum(share=0.99)),
+        ("$0", Minimum(least=0)),
+        ("$0.5/pod", Minimum(per_pod=500_000_000)),
+        ("100%", None),
+        ("-1%", None),
+        ("x%", None),
+        ("0.01", None),
+        ("0.01/pod", None),
+    ],
+)
+def test_the_least_saving_of_a_pool(text: str, found: Minimum | None) -> None:
+    default = Minimum(share=0.5)
+    assert pool_minimum({}, default) == default
+    if found is None:
+        assert pool_minimum({"dovetail.dev/minimum-saving": text}, default) == default
+        with pytest.raises(ValueError, match=r"\S"):
+            parse_minimum(text, default)
+    else:
+        assert pool_minimum({"dovetail.dev/minimum-saving": text}, Minimum()) == found
+
+
+def test_the_least_saving_is_rounded_to_the_next_nano_dollar() -> None:
+    assert Minimum(share=0.5, least=0).of(7, 1.0) == 4
+    assert Minimum(share=0.0, least=0, per_pod=3).of(100, 1.6) == 5
+    assert Minimum(share=0.0, least=0).of(100, 9.0) == 0
