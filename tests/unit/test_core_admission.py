@@ -46,7 +46,7 @@ def test_requests_default_from_limits() -> None:
         "name": "c",
         "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}},
     }
-    given = pod(containers=[container], initContainers=[copy.deepcopy(container)])
+    given = pod(containers=[container], initContainers=[{**copy.deepcopy(container), "name": "i"}])
     before = copy.deepcopy(given)
     spec = admit(given)["spec"]
     for item in (*spec["containers"], *spec["initContainers"]):
@@ -204,3 +204,64 @@ def test_what_was_admitted_stays_admitted() -> None:
     old = pod(restartPolicy="Sometimes")
     assert admit({**old, "metadata": {"name": "x", "finalizers": ["a/b"]}}, old)
     assert causes({**old, "metadata": {"name": "x", "labels": {"a": "b"}}}, old)
+
+
+def budget(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "x"}, "spec": spec}
+
+
+def terms(*found: dict[str, Any]) -> dict[str, Any]:
+    needed = {"nodeSelectorTerms": list(found)}
+    return pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": needed}})
+
+
+def bound(operator: str, value: str) -> dict[str, Any]:
+    return terms({"matchExpressions": [{"key": "a", "operator": operator, "values": [value]}]})
+
+
+PORT = {"containerPort": 80, "hostPort": 80}
+COST = "controller.kubernetes.io/pod-deletion-cost"
+OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}
+
+
+def with_meta(**meta: Any) -> dict[str, Any]:
+    return {**pod(), "metadata": {"name": "x", **meta}}
+
+
+@pytest.mark.parametrize(
+    ("document", "where"),
+    [
+        (budget(minAvailable="1000%"), "spec"),
+        (budget(maxUnavailable="-1"), "spec"),
+        (budget(maxUnavailable=-1), "spec"),
+        (terms(), "nodeSelectorTerms"),
+        (bound("Gt", "-1"), "values"),
+        (bound("In", "9" * 64), "values"),
+        (with_meta(annotations={COST: str(2**31)}), COST),
+        (with_meta(annotations={COST: "NaN"}), COST),
+        (with_meta(annotations={"a": "x" * 2**18}), "metadata.annotations"),
+        (with_meta(ownerReferences=[OWNER, OWNER]), "metadata.ownerReferences"),
+        (pod(containers=[{"name": "c"}, {"name": "c"}]), "spec.containers"),
+        (pod(containers=[{"name": "c", "ports": [PORT]}, {"name": "d", "ports": [PORT]}]), "spec.containers"),
+        (
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": "x"},
+                "status": {"capacity": {"cpu": "-1"}},
+            },
+            "status",
+        ),
+    ],
+)
+def test_refused_as_a_real_server_does(document: dict[str, Any], where: str) -> None:
+    ((field, _),) = causes(document)
+    assert where in field
+
+
+@pytest.mark.parametrize(
+    "document",
+    [budget(minAvailable="100%"), budget(maxUnavailable=2**31 - 1), bound("Gt", "abc"), bound("Lt", "")],
+)
+def test_admitted_as_a_real_server_does(document: dict[str, Any]) -> None:
+    admit(document)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 from dovetail.api.names import label_key_faults, label_value_faults
@@ -11,6 +12,9 @@ from dovetail.units.cron import Cron
 from dovetail.units.quantity import Quantity, parse_quantity
 
 Value = dict[str, Any]
+
+POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+ANNOTATION_BYTES = 256 * 1024  # of all annotations of an object, keys and values
 
 
 @rule("`selector` does not match template `labels`", at="template.metadata.labels")
@@ -59,6 +63,23 @@ def parallelism_not_negative(spec: Value) -> bool:
 @rule("minAvailable and maxUnavailable cannot be both set")
 def one_kind_of_budget(spec: Value) -> bool:
     return not ("minAvailable" in spec and "maxUnavailable" in spec)
+
+
+def _budget_fault(spec: Value) -> str:
+    """What is wrong with a number or a share of pods; empty when it is fine."""
+    for field in ("minAvailable", "maxUnavailable"):
+        wanted = spec.get(field, 0)
+        if isinstance(wanted, str):
+            if not re.fullmatch("[0-9]+%", wanted, re.ASCII):
+                return f"{field}: a valid percent string must be digits followed by '%', such as '93%'"
+            if len(wanted.lstrip("0")) > len("100%") or int(wanted[:-1]) > 100:
+                return f"{field}: must not be greater than 100%"
+        elif wanted < 0:
+            return f"{field}: must be greater than or equal to 0"
+    return ""
+
+
+budget_in_range = Rule("budget_in_range", explain=_budget_fault)
 
 
 @rule("must be greater than or equal to `minReplicas`", at="maxReplicas")
@@ -116,14 +137,23 @@ def values_fit_operator(item: Value) -> bool:
     return item["operator"] in ("Gt", "Lt") or not item.get("values")
 
 
-@rule("must hold one whole number for Gt and Lt", at="values")
-def bounds_are_numbers(item: Value) -> bool:
-    values = item.get("values", [])
-    return item["operator"] not in ("Gt", "Lt") or (len(values) == 1 and _is_int(values[0]))
+@rule("must be specified single value when `operator` is 'Lt' or 'Gt'", at="values")
+def bounds_have_one_value(item: Value) -> bool:
+    return item["operator"] not in ("Gt", "Lt") or len(item.get("values", ())) == 1
 
 
-def _is_int(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+def _value_fault(item: Value) -> str:
+    """Values to compare with must be label values; a bound need not be a number, and matches nothing then."""
+    faults = (fault for value in item.get("values", ()) for fault in label_value_faults(value))
+    return next(faults, "")
+
+
+values_are_label_values = Rule("values_are_label_values", explain=_value_fault, at="values")
+
+
+@rule("must have at least one node selector term", at="nodeSelectorTerms")
+def some_term(selector: Value) -> bool:
+    return bool(selector.get("nodeSelectorTerms"))
 
 
 @rule("value must be empty when operator is 'Exists'", at="value")
@@ -146,6 +176,52 @@ def labels_well_formed(meta: Value) -> bool:
     )
 
 
+@rule(f"may not be more than {ANNOTATION_BYTES} bytes", at="annotations")
+def annotations_within_bounds(meta: Value) -> bool:
+    return sum(len(f"{key}{value}".encode()) for key, value in meta.get("annotations", {}).items()) <= (
+        ANNOTATION_BYTES
+    )
+
+
+@rule("Only one reference can have Controller set to true", at="ownerReferences")
+def one_controller(meta: Value) -> bool:
+    return sum(bool(owner.get("controller")) for owner in meta.get("ownerReferences", ())) <= 1
+
+
+@rule("must be a 32bit integer", at=f"metadata.annotations[{POD_DELETION_COST}]")
+def deletion_cost_is_number(pod: Value) -> bool:
+    text = (pod.get("metadata", {}).get("annotations") or {}).get(POD_DELETION_COST, "0")
+    return bool(re.fullmatch("-?[0-9]{1,10}", text, re.ASCII)) and -(2**31) <= int(text) < 2**31
+
+
+@rule("names of containers must be unique", at="containers")
+def containers_have_own_names(spec: Value) -> bool:
+    names = [
+        container["name"] for field in ("containers", "initContainers") for container in spec.get(field, ())
+    ]
+    return len(names) == len(set(names))
+
+
+@rule("a host port must be asked for once only", at="containers")
+def host_ports_are_distinct(spec: Value) -> bool:
+    ports = [
+        (port.get("protocol", "TCP"), port.get("hostIP", ""), port["hostPort"])
+        for container in spec.get("containers", ())
+        for port in container.get("ports", ())
+        if port.get("hostPort")
+    ]
+    return len(ports) == len(set(ports))
+
+
+@rule("must be greater than or equal to 0", at="status")
+def room_not_negative(node: Value) -> bool:
+    status = node.get("status")
+    if not isinstance(status, dict):  # of any form, as far as the schema goes
+        return True
+    lists = [status[field] for field in ("capacity", "allocatable") if isinstance(status.get(field), dict)]
+    return all(amount.nanos >= 0 for found in lists for amount in _amounts({"": found}, "").values())
+
+
 def _schedule_fault(spec: Value) -> str:
     """What is wrong with the schedule of a CronJob; empty when it is fine."""
     try:
@@ -158,23 +234,27 @@ def _schedule_fault(spec: Value) -> str:
 schedule_is_cron = Rule("schedule_is_cron", explain=_schedule_fault, at="schedule")
 
 _SELECTOR = (selector_not_empty, selector_matches_template)
-_EXPRESSION = (values_fit_operator, bounds_are_numbers)
+_EXPRESSION = (values_fit_operator, bounds_have_one_value, values_are_label_values)
 
 # Type name of the field tables -> its rules.
 RULES: dict[str, tuple[Rule, ...]] = {
-    "V1ObjectMeta": (labels_well_formed,),
+    "V1ObjectMeta": (labels_well_formed, annotations_within_bounds, one_controller),
+    "V1Pod": (deletion_cost_is_number,),
+    "V1PodSpec": (containers_have_own_names, host_ports_are_distinct),
+    "V1Node": (room_not_negative,),
     "V1DeploymentSpec": (*_SELECTOR, always_restarts, replicas_not_negative),
     "V1ReplicaSetSpec": (*_SELECTOR, always_restarts, replicas_not_negative),
     "V1StatefulSetSpec": (*_SELECTOR, always_restarts, replicas_not_negative),
     "V1DaemonSetSpec": (*_SELECTOR, always_restarts),
     "V1JobSpec": (job_restart_policy, parallelism_not_negative),
     "V1CronJobSpec": (schedule_is_cron,),
-    "V1PodDisruptionBudgetSpec": (one_kind_of_budget,),
+    "V1PodDisruptionBudgetSpec": (one_kind_of_budget, budget_in_range),
     "V2HorizontalPodAutoscalerSpec": (max_replicas_positive, replicas_in_order),
     "V1ResourceRequirements": (amounts_not_negative, requests_within_limits),
     "V1TopologySpreadConstraint": (skew_positive, min_domains_apply),
     "V1PreferredSchedulingTerm": (weight_in_range,),
     "V1WeightedPodAffinityTerm": (weight_in_range,),
+    "V1NodeSelector": (some_term,),
     "V1NodeSelectorRequirement": _EXPRESSION,
     "V1LabelSelectorRequirement": (values_fit_operator,),
     "V1Toleration": (exists_has_no_value, keyless_toleration_exists),

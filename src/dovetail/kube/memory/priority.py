@@ -1,4 +1,4 @@
-"""The priority of a new pod, from its class."""
+"""What admission plugins say of a new pod: its priority, from its class, and its overhead."""
 
 from __future__ import annotations
 
@@ -14,9 +14,27 @@ _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2
 def resolve_priority(store: Store, pod: dict[str, Any]) -> None:
     """Fill in `spec.priority`, and the default class where none is named; changes the document.
 
-    Raises Forbidden for a class that does not exist.
+    Raises Forbidden for a class that does not exist, and for a priority that is not the class's.
     """
     spec = pod.setdefault("spec", {})
+    given = spec.pop("priority", None)
+    _resolve(store, pod, spec)
+    if given is not None and given != spec["priority"]:
+        raise _forbidden(
+            pod,
+            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission"
+            f" controller computed {spec['priority']} from the given PriorityClass name",
+        )
+
+
+def check_overhead(pod: dict[str, Any]) -> None:
+    """Raises Forbidden for overhead that no RuntimeClass defines; there are none here."""
+    if pod.get("spec", {}).get("overhead"):
+        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise _forbidden(pod, why)
+
+
+def _resolve(store: Store, pod: dict[str, Any], spec: dict[str, Any]) -> None:
     classes = store.table(PriorityClass).records
     name = spec.get("priorityClassName", "")
     if not name:
@@ -24,7 +42,7 @@ def resolve_priority(store: Store, pod: dict[str, Any]) -> None:
             record.document for record in classes.values() if record.document.get("globalDefault") is True
         ]
         if not defaults:
-            spec.setdefault("priority", 0)
+            spec["priority"] = 0
             return
         # With several defaults the lowest value counts.
         lowest = min(defaults, key=lambda item: (item.get("value", 0), item["metadata"]["name"]))
@@ -37,5 +55,8 @@ def resolve_priority(store: Store, pod: dict[str, Any]) -> None:
         spec["priority"] = _BUILT_IN[name]
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     else:
-        pod_name = pod["metadata"].get("name", "")
-        raise Forbidden(f'pods "{pod_name}" is forbidden: no PriorityClass with name {name} was found')
+        raise _forbidden(pod, f"no PriorityClass with name {name} was found")
+
+
+def _forbidden(pod: dict[str, Any], why: str) -> Forbidden:
+    return Forbidden(f'pods "{pod["metadata"].get("name", "")}" is forbidden: {why}')

@@ -7,6 +7,7 @@ from typing import Any
 
 from dovetail.api.meta import Object
 from dovetail.api.scheme import BY_GVK
+from dovetail.base.clock import SECOND
 from dovetail.base.errors import BadRequest, Cause, Conflict
 from dovetail.kube.memory.texts import conflict, forbidden_cause, invalid
 
@@ -71,6 +72,8 @@ def prepare_creation(kind: type[Object], document: Document) -> None:
         meta.pop(field, None)
     if kind.KIND in GENERATIONAL:
         meta["generation"] = 1
+    if kind.KIND == "Pod" and document.get("spec", {}).get("terminationGracePeriodSeconds", 0) < 0:
+        document["spec"]["terminationGracePeriodSeconds"] = 1
     if kind.KIND not in KEEPS_STATUS:
         document.pop("status", None)
         if kind.KIND in _FIRST_STATUS:
@@ -181,6 +184,14 @@ def pod_grace(document: Mapping[str, Any], asked: int | None) -> int:
         return 0
     grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
     return grace if grace >= 0 else 1
+
+
+def deletion_instant(now: int, grace: int) -> int:
+    """When a deletion is due, in nanoseconds. What an int64 of nanoseconds does not hold wraps around, as it
+    does in Go: the longest grace there is was over a second ago.
+    """
+    lasts = grace * SECOND
+    return now + (lasts + 2**63) % 2**64 - 2**63
 
 
 def set_propagation(meta: Document, finalizer: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from dovetail.api.admission import admit
 from dovetail.api.core import Event, Namespace, Pod
 from dovetail.api.meta import Object
-from dovetail.base.clock import HOUR, SECOND, Clock
+from dovetail.base.clock import HOUR, Clock
 from dovetail.base.errors import ApiError, NotFound
 from dovetail.kube.memory import rules, texts
 from dovetail.kube.memory.client import MemoryClient
@@ -20,7 +20,7 @@ from dovetail.kube.memory.garbage import FINALIZERS, Collector
 from dovetail.kube.memory.journal import Journal, Observer
 from dovetail.kube.memory.names import Names
 from dovetail.kube.memory.patching import apply_json, clone, merge
-from dovetail.kube.memory.priority import resolve_priority
+from dovetail.kube.memory.priority import check_overhead, resolve_priority
 from dovetail.kube.memory.selectors import selection
 from dovetail.kube.memory.store import Key, Record, Store
 from dovetail.kube.memory.watch import Watch, parse_version
@@ -143,6 +143,7 @@ class MemoryServer:
         self.definitions.check(kind)
         if kind is Pod:
             resolve_priority(self.store, new)
+            check_overhead(new)
         return self.store_new(kind, self._admit(new, None), key)
 
     def store_new(self, kind: type[T], new: Document, key: Key) -> Record[T]:
@@ -254,12 +255,12 @@ class MemoryServer:
         """Stamp the deletion; one under way may only be hurried."""
         now = self.clock.now()
         if "deletionTimestamp" not in meta:
-            meta["deletionTimestamp"] = to_rfc3339(now + grace * SECOND)
+            meta["deletionTimestamp"] = to_rfc3339(rules.deletion_instant(now, grace))
             meta["deletionGracePeriodSeconds"] = grace
             if "generation" in meta:
                 meta["generation"] += 1
         elif asked is not None and grace < meta.get("deletionGracePeriodSeconds", 0):
-            meta["deletionTimestamp"] = to_rfc3339(now + grace * SECOND)
+            meta["deletionTimestamp"] = to_rfc3339(rules.deletion_instant(now, grace))
             meta["deletionGracePeriodSeconds"] = grace
 
     def _commit(self, kind: type[T], key: Key, document: Document, *, gone: bool = False) -> Record[T]:
