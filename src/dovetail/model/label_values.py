@@ -18,7 +18,7 @@ from dovetail.model.labels import ALIASES
 INFINITE = 2**63 - 1
 _SMALLEST = -(2**63)
 _SHOWN_VALUES = 5
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}", re.ASCII)  # 64 bits have no more digits
 
 
 class SelectorLike(Protocol):
