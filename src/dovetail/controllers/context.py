@@ -58,7 +58,7 @@ class Context:
     ) -> Reconciler:
         """A work queue of a controller.
 
-        `of` is the kind whose keys these are, or finds the object of a key: an unexpected error is told there.
+        `of` is the kind whose keys these are, or finds the object of a key: unexpected errors are told there.
         With a kind, what was planned for an object is forgotten when that is gone.
         """
 

@@ -1,8 +1,8 @@
 """What nothing foresaw: an unexpected exception costs the object that it is about, and nothing else.
 
-Errors of the API server and of the cloud are foreseen, and belong to whoever asked; everything else is a bug, set
-off by one object more often than not. It is caught where that object is handled, told, counted and tried again
-later, so that all other objects go on. In tests the first one ends the run instead: a bug must not hide there.
+Errors of the API server and of the cloud are foreseen, and belong to whoever asked; everything else is a bug,
+set off by one object more often than not. It is caught where that object is handled, told, counted and tried
+again later, so that all other objects go on. In tests the first one ends the run: a bug must not hide there.
 """
 
 from __future__ import annotations

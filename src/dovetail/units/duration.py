@@ -1,7 +1,7 @@
 """Lengths of time as text: Go's notation ("1h30m", "500ms") in objects, integer nanoseconds in code.
 
-The longest is Go's, 292 years. What is longer, such as the 99999999h that a NodePool may say, is as long as that:
-an instant that far away can still be written, and means never.
+The longest is Go's, 292 years. What is longer, such as the 99999999h that a NodePool may say, is as long as
+that: an instant that far away can still be written, and means never.
 """
 
 from __future__ import annotations

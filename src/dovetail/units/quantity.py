@@ -1,8 +1,8 @@
 """Exact Kubernetes quantities ("100m", "1.5Gi", "1e3").
 
 A quantity is a whole number of nano-units; anything finer is rounded away from zero, as the API server does.
-It admits amounts of any size ("1e1000", 5,000 digits). Here they end at 2^63-1 units with a suffix of 1024, as
-there, and at 10^30 units else: more than any machine has, exact arithmetic stays cheap, and a float can hold it.
+It admits amounts of any size ("1e1000", 5,000 digits). Here they end at 2^63-1 units with a suffix of 1024,
+as there, and at 10^30 units else: more than any machine has, cheap to reckon with, and a float can hold it.
 """
 
 from __future__ import annotations

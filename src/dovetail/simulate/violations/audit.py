@@ -47,7 +47,7 @@ class AuditedClient(MemoryClient):
 
 
 class AuditedLog:
-    """The event log of the controllers: an unexpected error that they caught is a broken promise all the same."""
+    """The event log of the controllers: an unexpected error is a broken promise, though they caught it."""
 
     def __init__(self, log: EventLog, report: Report) -> None:
         self._log = log
