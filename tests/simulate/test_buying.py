@@ -17,6 +17,7 @@ from dovetail.base.errors import Forbidden, TimedOut, Unavailable
 from dovetail.controllers.brakes.brakes import BrakeOptions, Brakes
 from dovetail.controllers.brakes.rate import Rate
 from dovetail.controllers.context import Context
+from dovetail.controllers.panics import Panics
 from dovetail.controllers.provisioning.buy import AT_ONCE, Buyer
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
@@ -59,7 +60,9 @@ def tools(world: Operated, limit: str = "") -> Context:
     clock, provider = world.clock, world.cloud.provider
     brakes = Brakes(BrakeOptions(launches=Rate.parse(limit) if limit else None), clock, world.state)
     recorder = Recorder(world.client, clock)
-    return Context(world.client, provider, clock, world.log, world.state, recorder, world.metrics, brakes)
+    panics = Panics(world.log, world.metrics, recorder, strict=True)
+    log, state, metrics = world.log, world.state, world.metrics
+    return Context(world.client, provider, clock, log, state, recorder, metrics, brakes, panics)
 
 
 async def bought(

@@ -148,7 +148,6 @@ _OLD = "deprecated: the metrics with the kind in their name say the same"
 LEFT_OUT = {
     **{name: _OLD for name in KARPENTERS if name.startswith(("operator_status_", "operator_termination_"))},
     "controller_runtime_terminal_reconcile_errors_total": "every error of a turn is tried again",
-    "controller_runtime_reconcile_panics_total": "what is no error of a server ends the process",
     "controller_runtime_reconcile_timeouts_total": "requests have their time, turns have not",
     "leader_election_slowpath_total": "the lease is renewed in one way",
 }

@@ -162,8 +162,8 @@ def test_claims_whose_instance_vanished() -> None:
         claim("never", provider_id="i-5", age=3 * MINUTE, Launched="True", Registered="Unknown"),
         claim("deleted", provider_id="i-4", Registered="True", deleted=to_rfc3339(NOW)),
     )
-    found = vanished(claims, (instance("i-2"),), NOW)
-    assert [item.metadata.name for item in found] == ["gone", "never"]
+    there = {instance("i-2").provider_id}
+    assert [item.metadata.name for item in claims if vanished(item, there, NOW)] == ["gone", "never"]
 
 
 def test_instances_without_a_claim() -> None:

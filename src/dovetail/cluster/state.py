@@ -28,6 +28,8 @@ from dovetail.kube.client import ChangeType, Client, EventType
 T = TypeVar("T", bound=Object)
 # (kind, type, old, new): `new` is None for DELETED, `old` for ADDED.
 Callback = Callable[[type[Object], ChangeType, Object | None, Object | None], None]
+# (callback's name, object's key, error, object): what a callback raised; the others are called all the same.
+OnError = Callable[[str, str, Exception, Object], None]
 NOMINATION_WINDOW = 20 * SECOND
 # How long a claim that we created may be missing from the watch before the API server is asked for it.
 EXPECTATION = 10 * SECOND
@@ -47,7 +49,8 @@ class State:
     Claims and pools whose class is not one of `node_class_kinds` belong to somebody else: they never get in.
     `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own.
     Events cost what changed. `watch_synced` tells whether every first list has arrived. `revision` counts
-    changes of objects, nominations and marks: while it and the instant stay, so does every answer.
+    changes of objects, nominations and marks: while it and the instant stay, so does every answer. `on_error`
+    is told what a callback raised; without it, that ends the watch.
     """
 
     def __init__(
@@ -59,7 +62,9 @@ class State:
         nomination_window: int = NOMINATION_WINDOW,
         watch_synced: Callable[[], bool] = lambda: True,
         default_constraints: tuple[core.TopologySpreadConstraint, ...] = (),
+        on_error: OnError | None = None,
     ) -> None:
+        self._on_error = on_error
         self.watch_synced = watch_synced
         self.kinds = watched(node_class_kinds, spreading=bool(default_constraints))
         self._constraints = default_constraints
@@ -226,8 +231,7 @@ class State:
         """Tell of every object as if it were added, which is no news: for those who subscribed since."""
         self._replaying = True
         for kind, item in [(kind, item) for kind, store in self._stores.items() for item in store.items()]:
-            for callback in self._callbacks:
-                callback(kind, "ADDED", None, item)
+            self._tell(kind, "ADDED", None, item)
         self._replaying = False
 
     def news(self) -> bool:
@@ -271,8 +275,18 @@ class State:
         self.revision += 1
         self._index(old, new)
         seen: ChangeType = "DELETED" if new is None else "ADDED" if old is None else "MODIFIED"
+        self._tell(kind, seen, old, new)
+
+    def _tell(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
+        """One that fails keeps neither the others nor the watch from their work."""
         for callback in self._callbacks:
-            callback(kind, seen, old, new)
+            try:
+                callback(kind, change, old, new)
+            except Exception as error:
+                about = new or old
+                if self._on_error is None or about is None:
+                    raise
+                self._on_error(callback.__qualname__, about.key, error, about)
 
     def _index(self, old: Object | None, new: Object | None) -> None:
         present = new if new is not None else old

@@ -18,9 +18,10 @@ from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.made import Made
+from dovetail.controllers.panics import Panics
 from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler
 from dovetail.controllers.waits import Waits
-from dovetail.kube.client import Client
+from dovetail.kube.client import ChangeType, Client
 from dovetail.kube.recorder import Recorder
 from dovetail.model.offering import InstanceType
 
@@ -39,6 +40,7 @@ class Context:
     recorder: Recorder
     metrics: Metrics
     brakes: Brakes
+    panics: Panics
     waits: Waits = field(default_factory=Waits)
     made: Made = field(default_factory=Made)
     # UIDs of claims whose end was counted: one whose deletion fails is ended once more, and counts once.
@@ -50,11 +52,37 @@ class Context:
         name: str,
         reconcile: Reconcile,
         *,
+        of: type[Object] | Callable[[str], Object | None] | None = None,
         concurrency: int = 10,
         on_failure: Callable[[Failure], None] | None = None,
     ) -> Reconciler:
-        """A work queue of a controller."""
-        made = Reconciler(name, self.clock, reconcile, concurrency=concurrency, on_failure=on_failure)
+        """A work queue of a controller.
+
+        `of` is the kind whose keys these are, or finds the object of a key: unexpected errors are told there.
+        With a kind, what was planned for an object is forgotten when that is gone.
+        """
+
+        def about(key: str) -> Object | None:
+            return self.state.get(of, key) if isinstance(of, type) else of(key) if of is not None else None
+
+        def panicked(key: str, error: Exception) -> None:
+            self.panics.caught(name, key, error, about(key))
+
+        made = Reconciler(
+            name,
+            self.clock,
+            reconcile,
+            concurrency=concurrency,
+            on_failure=on_failure,
+            on_panic=panicked,
+        )
+
+        def gone(kind: type[Object], change: ChangeType, old: Object | None, _: Object | None) -> None:
+            if change == "DELETED" and kind is of and old is not None:
+                made.forget(old.key)
+
+        if isinstance(of, type):
+            self.state.subscribe(gone)
         self.queues.append(made)
         return made
 

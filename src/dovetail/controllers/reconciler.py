@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import ApiError, CloudError, Conflict, TooManyRequests
 from dovetail.base.eventlog import EventLog
+from dovetail.controllers.panics import FIRST_PAUSE, LONGEST_PAUSE
 from dovetail.controllers.tally import ERROR, LATER, SUCCESS, Tally
 
 FIRST_BACKOFF = 5_000_000
 LONGEST_BACKOFF = MINUTE
+_COMPACT_ABOVE = 64  # instants in the heap that were given up, beyond as many as are planned
 
 # Reconciles the object of a key; answers after how many nanoseconds to come back, or None.
 Reconcile = Callable[[str], Awaitable[int | None]]
@@ -33,11 +36,14 @@ class Reconciler:
 
     A key that is added while its reconcile runs is reconciled once more afterwards. A conflict or another
     error of the API server or the cloud is retried after 5 ms, doubling up to a minute, or when the
-    server says so; other errors are bugs and end `run`.
+    server says so. Other errors are bugs: `on_panic` is told of them and they are retried after a second,
+    doubling up to five minutes; without it, or if it raises, they end `run`.
 
     A reconcile forgets what was planned for its key: what it answers takes its place.
 
-    Invariant: a key is in `_ready` at most once, and `_due[key]` is its earliest future instant, if any.
+    Invariant: a key is in `_ready` at most once, and `_due[key]` is its earliest future instant, if any. The
+    heap has every (instant, number, key) of `_due`, and some that were given up. At most one task waits for
+    time to pass, whatever the number of keys.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class Reconciler:
         *,
         concurrency: int = 10,
         on_failure: Callable[[Failure], None] | None = None,
+        on_panic: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self.name = name
         self.concurrency = concurrency
@@ -55,13 +62,16 @@ class Reconciler:
         self._clock = clock
         self._reconcile = reconcile
         self._on_failure = on_failure
+        self._on_panic = on_panic
         self._ready: deque[str] = deque()
         self._queued: dict[str, int] = {}  # -> since when
         self._running: dict[str, asyncio.Task[None]] = {}
         self._began: dict[str, int] = {}  # of those
         self._again: set[str] = set()
         self._due: dict[str, int] = {}
-        self._timers: dict[asyncio.Task[None], None] = {}
+        self._heap: list[tuple[int, int, str]] = []
+        self._number = 0  # of the last one: first in, first out where instants are equal
+        self._alarm: tuple[int, asyncio.Task[None]] | None = None  # the instant that it waits for
         self._failures: dict[str, int] = {}
         self._wake = asyncio.Event()
         self._error: Exception | None = None
@@ -86,9 +96,17 @@ class Reconciler:
         if due >= self._due.get(key, due + 1):
             return
         self._due[key] = due
-        timer = asyncio.get_running_loop().create_task(self._ring(due, key))
-        self._timers[timer] = None
-        timer.add_done_callback(lambda task: self._timers.pop(task, None))
+        if len(self._heap) > 2 * len(self._due) + _COMPACT_ABOVE:
+            self._heap = [one for one in self._heap if self._due.get(one[2]) == one[0] and one[2] != key]
+            heapq.heapify(self._heap)
+        self._number += 1
+        heapq.heappush(self._heap, (due, self._number, key))
+        self._set_alarm()
+
+    def forget(self, key: str) -> None:
+        """The object of the key is gone: nothing is planned for it any more. What waits or runs goes on."""
+        self._due.pop(key, None)
+        self._failures.pop(key, None)
 
     async def run(self) -> None:
         """Work for ever; raises what a reconcile raised if it is a bug. Nothing goes on once it ended."""
@@ -103,8 +121,11 @@ class Reconciler:
                 if self._error is not None:
                     raise self._error
         finally:
-            for task in (*self._running.values(), *self._timers):
+            for task in self._running.values():
                 task.cancel()
+            if self._alarm is not None:
+                self._alarm[1].cancel()
+                self._alarm = None
 
     @property
     def depth(self) -> int:
@@ -120,11 +141,30 @@ class Reconciler:
         now = self._began[key] = self._clock.monotonic()
         self.tally.waited.observe((now - since) / SECOND)
 
-    async def _ring(self, due: int, key: str) -> None:
+    def _set_alarm(self) -> None:
+        """Let the earliest instant be waited for."""
+        due = self._heap[0][0]
+        if self._alarm is not None:
+            if self._alarm[0] <= due:
+                return
+            self._alarm[1].cancel()
+        self._alarm = due, asyncio.get_running_loop().create_task(self._ring(due))
+
+    async def _ring(self, due: int) -> None:
         await self._clock.sleep(due - self._clock.monotonic())
-        if self._due.get(key) == due:
-            del self._due[key]
-            self.add(key)
+        self._alarm = None
+        now = max(due, self._clock.monotonic())
+        while self._heap:
+            instant, _, key = self._heap[0]
+            if self._due.get(key) != instant:
+                heapq.heappop(self._heap)  # given up, or done already
+            elif instant <= now:
+                heapq.heappop(self._heap)
+                del self._due[key]
+                self.add(key)
+            else:
+                self._set_alarm()
+                return
 
     async def _once(self, key: str) -> None:
         self._due.pop(key, None)
@@ -139,7 +179,7 @@ class Reconciler:
             again = max(self._backoff(key), asked)
             self._report(key, error)
         except Exception as error:
-            self._error = error
+            again = self._panicked(key, error)
         finally:
             del self._running[key]
             self.tally.ended(result, (self._clock.monotonic() - self._began.pop(key)) / SECOND)
@@ -150,10 +190,22 @@ class Reconciler:
         if again is not None:
             self.add_after(key, again)
 
-    def _backoff(self, key: str) -> int:
+    def _backoff(self, key: str, first: int = FIRST_BACKOFF, longest: int = LONGEST_BACKOFF) -> int:
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(count, 20))
+        return min(longest, first << min(count, 20))
+
+    def _panicked(self, key: str, error: Exception) -> int | None:
+        """After how long to try again; None if that is the end."""
+        if self._on_panic is None:
+            self._error = error
+            return None
+        try:
+            self._on_panic(key, error)
+        except Exception as raised:
+            self._error = raised
+            return None
+        return self._backoff(key, FIRST_PAUSE, LONGEST_PAUSE)
 
     def _report(self, key: str, error: Exception) -> None:
         if self._on_failure is not None:

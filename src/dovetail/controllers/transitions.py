@@ -20,7 +20,7 @@ class Transitions:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._pending: dict[str, tuple[Object, list[str]]] = {}
-        self.queue = context.queue("status", self.reconcile, concurrency=1)
+        self.queue = context.queue("status", self.reconcile, of=self._changed, concurrency=1)
         context.state.subscribe(self.notice)
 
     def notice(
@@ -42,6 +42,9 @@ class Transitions:
             waiting = self._pending.setdefault(key, (new, []))[1]
             waiting.extend(f"{name}\0{text}" for name, text in found)
             self.queue.add(key)
+
+    def _changed(self, key: str) -> Object | None:
+        return self._pending[key][0] if key in self._pending else None
 
     async def reconcile(self, key: str) -> int | None:
         """Write what waits for the object."""

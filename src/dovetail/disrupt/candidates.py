@@ -19,6 +19,8 @@ from dovetail.disrupt.pods import (
     reschedulable,
 )
 from dovetail.model import labels
+from dovetail.units.duration import parse_nillable
+from dovetail.units.timestamp import parse_rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,24 @@ class NodeView:
     def rank(self) -> tuple[float, str]:
         """Sorts what saves most per disrupted pod first."""
         return (-(self.price or 0) / (1 + self.disruption_cost()), self.name)
+
+
+def judge_alone(view: NodeView, now: int) -> None:
+    """Ask everything about one node that every decision asks; raises what is raised by something about it."""
+    for _ in blockers(view, Budgets(()), now):
+        pass
+    for pod in view.pods:
+        eviction_cost(pod)
+        reschedulable(pod)
+        evictable(pod)
+    view.rank()
+    parse_nillable(view.claim.spec.expire_after)
+    if view.pool is not None:
+        parse_nillable(view.pool.spec.disruption.consolidate_after)
+    parse_rfc3339(view.claim.metadata.creation_timestamp)
+    for found in view.claim.status.conditions:
+        if found.last_transition_time:
+            parse_rfc3339(found.last_transition_time)
 
 
 def blocker(view: NodeView, budgets: Budgets, now: int, *, must_go: bool = False) -> str:

@@ -19,6 +19,9 @@ from dovetail.units.timestamp import parse_rfc3339
 DISRUPTED = Taint(key=labels.DISRUPTED_TAINT, effect="NoSchedule")
 _COST_PER_DELETION_COST = 1 / 2**27
 _COST_PER_PRIORITY = 1 / 2**25
+_LARGEST = (
+    2**31
+)  # of a deletion cost: the API server takes no larger one, and a float holds no number whatever
 
 
 def owned_by(pod: Pod, kind: str) -> bool:
@@ -137,5 +140,6 @@ def eviction_cost(pod: Pod) -> float:
         deletion = int(pod.metadata.annotations.get(labels.POD_DELETION_COST, "0"))
     except ValueError:
         deletion = 0
+    deletion = max(-_LARGEST, min(_LARGEST, deletion))
     cost = 1 + deletion * _COST_PER_DELETION_COST + pod.spec.priority * _COST_PER_PRIORITY
     return max(-10.0, min(10.0, cost))

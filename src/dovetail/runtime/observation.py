@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from dovetail.api.meta import Object
 from dovetail.cluster.state import State
@@ -21,13 +20,14 @@ from dovetail.controllers.observation.launches import ObservedLaunches
 from dovetail.controllers.observation.rival import Rival
 from dovetail.controllers.observation.table import table
 from dovetail.controllers.observation.tally import Tally
+from dovetail.controllers.panics import Panics
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.trigger import PodTrigger
 from dovetail.kube.client import EventType
 from dovetail.kube.informer import Informer
 from dovetail.kube.readonly import ReadOnlyClient, SilentRecorder
-from dovetail.runtime.operator import Ports, refusals
+from dovetail.runtime.operator import Part, Ports, refusals
 from dovetail.runtime.settings import Settings
 
 
@@ -43,6 +43,8 @@ class Observation:
         self._settings = settings
         self._tell = tell
         self._every = every
+        self._recorder = SilentRecorder(self._client, ports.clock)
+        self._panics = Panics(ports.log, ports.metrics, self._recorder, strict=not ports.forgiving)
         self.state = self._state()
         # Has marks of what would be disrupted, which plans for pods that wait must not know.
         self._imagined = self._state()
@@ -61,24 +63,24 @@ class Observation:
             for kind, informer in self._informers.items():
                 tasks.create_task(informer.run(), name=f"watch {kind.PLURAL}")
             for name, part in parts:
-                tasks.create_task(part, name=name)
+                tasks.create_task(self._panics.keep(name, self._ports.clock, part), name=name)
 
     def table(self) -> str:
         """The figures so far, to read."""
         self.tally.settle()
         return table(self.tally, self._efficiency.latest)
 
-    def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+    def _parts(self) -> Iterator[Part]:
         ports, settings = self._ports, self._settings
         context = self._context(self.state)
         Rival(context, self.tally)
         batcher = Batcher(ports.clock, settings.batch_idle_duration, settings.batch_max_duration)
-        yield "observer.trigger.pod", PodTrigger(context, batcher).queue.run()
+        yield "observer.trigger.pod", PodTrigger(context, batcher).queue.run
         launches = ObservedLaunches(context, batcher, ports.planner, settings.provisioning(), self.tally)
-        yield "observer.launches", launches.run()
-        yield "observer.disruption", self._disruption().run()
-        yield "observer.efficiency", self._efficiency.run()
-        yield "observer.report", self._report()
+        yield "observer.launches", launches.run
+        yield "observer.disruption", self._disruption().run
+        yield "observer.efficiency", self._efficiency.run
+        yield "observer.report", self._report
 
     def _disruption(self) -> ObservedDisruption:
         context, planner = self._context(self._imagined), self._ports.planner
@@ -104,6 +106,7 @@ class Observation:
             nomination_window=self._settings.nomination_window,
             watch_synced=self.synced,
             default_constraints=self._settings.default_constraints,
+            on_error=self._panics.caught,
         )
 
     def synced(self) -> bool:
@@ -116,10 +119,17 @@ class Observation:
 
     def _context(self, state: State) -> Context:
         ports = self._ports
-        recorder = SilentRecorder(self._client, ports.clock)
         brakes = Brakes(replace(self._settings.brakes, launches=None, moves=None), ports.clock, state)
         return Context(
-            self._client, ports.provider, ports.clock, ports.log, state, recorder, ports.metrics, brakes
+            self._client,
+            ports.provider,
+            ports.clock,
+            ports.log,
+            state,
+            self._recorder,
+            ports.metrics,
+            brakes,
+            self._panics,
         )
 
     def _intake(self, context: Context) -> Intake:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.meta import Object
@@ -50,6 +49,7 @@ from dovetail.controllers.nodepool.hash import NodePoolHash
 from dovetail.controllers.nodepool.readiness import NodePoolReadiness
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, RegistrationObserver
 from dovetail.controllers.nodepool.zonalshift import ZonalShifts
+from dovetail.controllers.panics import Panics
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
@@ -66,6 +66,8 @@ from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metered import CONTROLLER, Metered
 from dovetail.runtime.settings import Settings
 
+Part = tuple[str, Callable[[], Awaitable[None]]]
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -78,6 +80,8 @@ class Ports:
     planner: Planner
     metrics: Metrics
     interruptions: InterruptionQueue | None = None  # without one, only status checks tell of broken machines
+    # Unexpected errors cost the object they are about, as in production; else the first one ends everything.
+    forgiving: bool = False
 
 
 def refusals(log: EventLog, kind: type[Object]) -> Callable[[str], None]:
@@ -94,6 +98,8 @@ class Operator:
     def __init__(self, ports: Ports, settings: Settings) -> None:
         client, clock, log = ports.client, ports.clock, ports.log
         provider = Metered(ports.provider, clock, ports.metrics)
+        recorder = Recorder(client, clock)
+        self._panics = Panics(log, ports.metrics, recorder, strict=not ports.forgiving)
         self.state = State(
             client,
             clock,
@@ -101,6 +107,7 @@ class Operator:
             nomination_window=settings.nomination_window,
             watch_synced=self._watch_synced,
             default_constraints=settings.default_constraints,
+            on_error=self._panics.caught,
         )
         self._informers = {
             kind: Informer(client, kind, self.state.apply, on_refused=refusals(log, kind))
@@ -108,7 +115,7 @@ class Operator:
         }
         brakes = Brakes(settings.brakes, clock, self.state)
         self._context = Context(
-            client, provider, clock, log, self.state, Recorder(client, clock), ports.metrics, brakes
+            client, provider, clock, log, self.state, recorder, ports.metrics, brakes, self._panics
         )
         self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)
         self._planner = ports.planner
@@ -138,29 +145,31 @@ class Operator:
         parts = tuple(self._parts())
         self.state.replay()
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._panics.run(), name="events of unexpected errors")
             for name, part in parts:
                 here = copy_context()
                 here.run(CONTROLLER.set, name)
-                tasks.create_task(part, name=name, context=here)
+                kept = self._panics.keep(name, self._context.clock, part)
+                tasks.create_task(kept, name=name, context=here)
 
     def _watch_synced(self) -> bool:
         return all(informer.synced for informer in self._informers.values())
 
-    def _parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+    def _parts(self) -> Iterator[Part]:
         """In the order in which changes reach them."""
         context = self._context
         Lifetimes(context)
-        yield "status", Transitions(context).queue.run()
+        yield "status", Transitions(context).queue.run
         yield from self._classes_and_pools()
         yield from self._claims()
         batcher = Batcher(
             context.clock, self._settings.batch_idle_duration, self._settings.batch_max_duration
         )
-        yield "provisioner.trigger.pod", PodTrigger(context, batcher).queue.run()
-        yield "provisioner.trigger.node", NodeTrigger(context, batcher).queue.run()
+        yield "provisioner.trigger.pod", PodTrigger(context, batcher).queue.run
+        yield "provisioner.trigger.node", NodeTrigger(context, batcher).queue.run
         provisioning = self._settings.provisioning()
         intake = Intake(context, provisioning.solver)
-        yield "provisioner", Provisioner(context, batcher, self._planner, provisioning).run()
+        yield "provisioner", Provisioner(context, batcher, self._planner, provisioning).run
         options = self._settings.consolidation()
         moves = MoveBook(context, options.moves_per_pod)
         execution = Execution(context, moves)
@@ -171,47 +180,47 @@ class Operator:
             methods += [static_drift(context), static_expiry(context)]
             yield (
                 "static",
-                StaticCapacity(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run(),
+                StaticCapacity(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run,
             )
         methods += [drift(context, what_if), expiry(context, what_if), consolidation]
-        yield "disruption.efficiency", Efficiency(context, self._planner, intake).run()
-        yield "disruption.queue", execution.run()
-        yield "disruption", Disruption(context, execution, tuple(methods)).run()
+        yield "disruption.efficiency", Efficiency(context, self._planner, intake).run
+        yield "disruption.queue", execution.run
+        yield "disruption", Disruption(context, execution, tuple(methods)).run
 
-    def _classes_and_pools(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+    def _classes_and_pools(self) -> Iterator[Part]:
         context, health = self._context, RegistrationHealth()
         self._registrations = RegistrationObserver(context, health)
         if any(kind == EC2NodeClass.KIND for _, kind in context.provider.node_class_kinds):
-            yield "nodeclass.hash", NodeClassHash(context).queue.run()
-            yield "nodeclass", NodeClassReadiness(context).queue.run()
-            yield "nodeclass.garbagecollection", ProfileCollection(context).queue.run()
+            yield "nodeclass.hash", NodeClassHash(context).queue.run
+            yield "nodeclass", NodeClassReadiness(context).queue.run
+            yield "nodeclass.garbagecollection", ProfileCollection(context).queue.run
         else:
-            yield "nodeclass", PlainReadiness(context).queue.run()
-        yield "nodepool.hash", NodePoolHash(context).queue.run()
-        yield "nodepool.readiness", NodePoolReadiness(context, health).queue.run()
-        yield "nodepool.registrationhealth", self._registrations.queue.run()
-        yield "arczonalshift", ZonalShifts(context).run()
-        yield "nodepool.counter", NodePoolCounter(context).run()
+            yield "nodeclass", PlainReadiness(context).queue.run
+        yield "nodepool.hash", NodePoolHash(context).queue.run
+        yield "nodepool.readiness", NodePoolReadiness(context, health).queue.run
+        yield "nodepool.registrationhealth", self._registrations.queue.run
+        yield "arczonalshift", ZonalShifts(context).run
+        yield "nodepool.counter", NodePoolCounter(context).run
 
-    def _claims(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+    def _claims(self) -> Iterator[Part]:
         context = self._context
         self._discovery = Discovery(context)
         lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice)
-        yield "nodeclaim.lifecycle", lifecycle.run()
-        yield "capacityreservation", ReservedClaims(context).run()
+        yield "nodeclaim.lifecycle", lifecycle.run
+        yield "capacityreservation", ReservedClaims(context).run
         evictions = EvictionQueue(context)
-        yield "eviction-queue", evictions.run()
-        yield "node.termination", NodeTermination(context, evictions).run()
+        yield "eviction-queue", evictions.run
+        yield "node.termination", NodeTermination(context, evictions).run
         if self._settings.gates.node_repair:
-            yield "node.health", NodeRepair(context).run()
+            yield "node.health", NodeRepair(context).run
         if self._interruptions is not None:
-            yield "interruption", Interruptions(context, self._interruptions).run()
-        yield "interruption.instancestatus", InstanceStatus(context).run()
-        yield "nodeclaim.expiration", NodeClaimExpiration(context).run()
-        yield "nodeclaim.tagging", NodeClaimTagging(context).queue.run()
-        yield "nodeclaim.garbagecollection", ClaimCollection(context).run()
-        yield "instance.garbagecollection", InstanceCollection(context).run()
-        yield "nodeclaim.podevents", PodEvents(context).queue.run()
-        yield "pod.donotdisrupt", DoNotDisrupt(context).queue.run()
-        yield "nodeclaim.disruption", Consolidatable(context).queue.run()
-        yield "nodeclaim.drift", Drifted(context).queue.run()
+            yield "interruption", Interruptions(context, self._interruptions).run
+        yield "interruption.instancestatus", InstanceStatus(context).run
+        yield "nodeclaim.expiration", NodeClaimExpiration(context).run
+        yield "nodeclaim.tagging", NodeClaimTagging(context).queue.run
+        yield "nodeclaim.garbagecollection", ClaimCollection(context).run
+        yield "instance.garbagecollection", InstanceCollection(context).run
+        yield "nodeclaim.podevents", PodEvents(context).queue.run
+        yield "pod.donotdisrupt", DoNotDisrupt(context).queue.run
+        yield "nodeclaim.disruption", Consolidatable(context).queue.run
+        yield "nodeclaim.drift", Drifted(context).queue.run

@@ -34,7 +34,7 @@ from dovetail.simulate.settings import operator_settings
 from dovetail.simulate.surroundings import cloud_of, interruptions
 from dovetail.simulate.trace import play
 from dovetail.simulate.violations import Violation, Watchdog
-from dovetail.simulate.violations.audit import AuditedClient
+from dovetail.simulate.violations.audit import AuditedClient, AuditedLog
 from dovetail.simulate.volumes import Volumes
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.solve.plan import Plan
@@ -120,7 +120,9 @@ class Cluster:
         client = AuditedClient(self.server, "karpenter", self._watchdog, self._report)
         planner = InlinePlanner(self._clock, file.settings.work_per_second)
         queue = self.cloud.queue if file.settings.interruption_queue else None
-        ports = Ports(client, self.cloud.provider, self._clock, self._log, planner, MemoryMetrics(), queue)
+        log = AuditedLog(self._log, self._report)
+        provider, metrics = self.cloud.provider, MemoryMetrics()
+        ports = Ports(client, provider, self._clock, log, planner, metrics, queue, forgiving=True)
         if self._dice is None:
             yield "dovetail", Operator(ports, settings).run()
             yield from self.cloud.upkeep()

@@ -26,7 +26,7 @@ _NAMED = {
 }
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_ITEM = re.compile(r"(?:[*?]|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\d+))?")
+_ITEM = re.compile(r"(?:[*?]|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\d{1,9}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Field:
     def _value(self, text: str) -> int:
         if text.lower() in self.names:
             return self.low + self.names.index(text.lower())
-        value = int(text) if text.isdecimal() else -1
+        value = int(text) if text.isdecimal() and len(text) < 10 else -1
         if not self.low <= value <= self.high:
             raise ValueError(f"{text!r} in the {self.name} field is not within {self.low}-{self.high}")
         return value
@@ -123,7 +123,7 @@ def _zone(name: str) -> tzinfo:
 def _next(fields: str, zone: str, second: int) -> int:
     try:
         hit = next(CronSim(fields, datetime.fromtimestamp(second, _zone(zone))))
-    except (StopIteration, CronSimError):
+    except (StopIteration, CronSimError, OverflowError, OSError):  # none, or beyond the years that dates have
         return NEVER
     return int(hit.timestamp()) * SECOND
 

@@ -1,4 +1,8 @@
-"""Lengths of time as text: Go's notation ("1h30m", "500ms") in objects, integer nanoseconds in code."""
+"""Lengths of time as text: Go's notation ("1h30m", "500ms") in objects, integer nanoseconds in code.
+
+The longest is Go's, 292 years. What is longer, such as the 99999999h that a NodePool may say, is as long as
+that: an instant that far away can still be written, and means never.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,20 @@ _UNITS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_TERM = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)")
+_TERM = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _NEVER = "Never"
+LONGEST = 2**63 - 1
+_PLACES = 19  # digits of LONGEST; a fraction of an hour has fewer that matter
+_SHORT = 64  # characters of what is remembered: a cache of longer ones could be made to fill the memory
+_SHOWN = 100  # characters of a text in a complaint
 
 
-@lru_cache(maxsize=4096)
 def parse_duration(text: str) -> int:
     """Nanoseconds; raises ValueError with what would be valid. Days are no unit of Kubernetes."""
+    return _remembered(text) if len(text) <= _SHORT else _parse(text)
+
+
+def _parse(text: str) -> int:
     body = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     if body == "0":
         return 0
@@ -30,12 +41,16 @@ def parse_duration(text: str) -> int:
         match = _TERM.match(body, at)
         if match is None or not (match[1] or match[2]):
             raise ValueError(_complaint(text))
-        unit, part = _UNITS[match[3]], match[2] or ""
-        total += int(match[1] or 0) * unit + int(part or 0) * unit // 10 ** len(part)
+        unit, whole, part = _UNITS[match[3]], match[1].lstrip("0"), (match[2] or "")[:_PLACES]
+        total += LONGEST if len(whole) > _PLACES else int(whole or 0) * unit
+        total += int(part or 0) * unit // 10 ** len(part)
         at = match.end()
     if not body:
         raise ValueError(_complaint(text))
-    return -total if text.startswith("-") else total
+    return max(-LONGEST - 1, -total) if text.startswith("-") else min(LONGEST, total)
+
+
+_remembered = lru_cache(maxsize=4096)(_parse)
 
 
 def parse_nillable(text: str) -> int | None:
@@ -72,9 +87,10 @@ def _decimal(amount: int, unit: int) -> str:
 
 def _complaint(text: str) -> str:
     hint = ""
-    days = re.fullmatch(r"(\d+)d", text)
+    days = re.fullmatch(r"([0-9]{1,6})d", text)
     if days:
         hint = f"; did you mean {int(days[1]) * 24}h?"
-    elif re.fullmatch(r"\d+", text):
+    elif re.fullmatch(r"[0-9]{1,9}", text):
         hint = f"; did you mean {text}s?"
-    return f"{text!r} is not a duration; valid are numbers with a unit, such as 30s, 5m, 1h30m or 500ms{hint}"
+    shown = repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+    return f"{shown} is not a duration; valid are numbers with a unit, such as 30s, 5m, 1h30m or 500ms{hint}"

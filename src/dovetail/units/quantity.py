@@ -1,6 +1,8 @@
 """Exact Kubernetes quantities ("100m", "1.5Gi", "1e3").
 
 A quantity is a whole number of nano-units; anything finer is rounded away from zero, as the API server does.
+It admits amounts of any size ("1e1000", 5,000 digits). Here they end at 2^63-1 units with a suffix of 1024,
+as there, and at 10^30 units else: more than any machine has, cheap to reckon with, and a float can hold it.
 """
 
 from __future__ import annotations
@@ -12,9 +14,15 @@ _NANO = 1_000_000_000
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _PATTERN = re.compile(
-    r"(?P<sign>[+-]?)(?P<whole>\d*)(?:\.(?P<part>\d*))?(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?\d+))?"
+    r"(?P<sign>[+-]?)(?P<whole>\d*)(?:\.(?P<part>\d*))?(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?\d+))?",
+    re.ASCII,
 )
-_LARGEST_EXPONENT = 100
+_MOST = 10**30 * _NANO
+_MOST_BINARY = (2**63 - 1) * _NANO
+_PLACES = 40  # decimal places of nano-units: those of _MOST and one more
+_DIGITS = 80  # that can matter: those places, 19 of a factor of 1024^6, and enough to tell which way to round
+_SHORT = 64  # characters of what is remembered: a cache of longer ones could be made to fill the memory
+_SHOWN = 100  # characters of a text in a complaint
 
 
 class Quantity:
@@ -91,41 +99,63 @@ def _decimal_text(nanos: int, *, exponent: bool) -> str:
     return f"{nanos}{suffix}"
 
 
-# Typed, because True == 1 and a boolean is no quantity.
-@lru_cache(maxsize=65_536, typed=True)
 def parse_quantity(text: str | int | float) -> Quantity:
     """Read a quantity as the API server does; raises ValueError with what would be valid."""
+    if isinstance(text, str) and len(text) > _SHORT:
+        return _parse(text)
+    return _remembered(text)
+
+
+def _parse(text: str | int | float) -> Quantity:
     if isinstance(text, bool):
         raise ValueError(_complaint(text))
     if isinstance(text, int):
-        return Quantity(text * _NANO)
-    match = _PATTERN.fullmatch(str(text))
+        return Quantity(max(-_MOST, min(_MOST, text * _NANO)))
+    match = _PATTERN.fullmatch(str(text).strip())
     if match is None or not (match["whole"] or match["part"]):
         raise ValueError(_complaint(text))
-    part = match["part"] or ""
-    digits = int((match["whole"] or "0") + part)
-    style, numerator, power = "decimal", digits, -len(part)
-    suffix = match["suffix"] or ""
+    part, suffix = match["part"] or "", match["suffix"] or ""
+    digits = (match["whole"] + part).lstrip("0")
+    style, factor, most, power = "decimal", 1, _MOST, 9 - len(part)
     if suffix in _BINARY:
-        style, numerator = "binary", digits * 1024 ** _BINARY[suffix]
+        style, factor, most = "binary", 1024 ** _BINARY[suffix], _MOST_BINARY
     elif match["exponent"] is not None:
-        style, power = "exponent", power + _exponent(match["exponent"], text)
+        style, power = "exponent", power + _exponent(match["exponent"])
     else:
         power += _DECIMAL[suffix]
-    power += 9
-    nanos = numerator * 10**power if power >= 0 else -(-numerator // 10**-power)
+    nanos = min(most, _scaled(digits, factor, power))
     return Quantity(-nanos if match["sign"] == "-" else nanos, style)
 
 
-def _exponent(digits: str, text: str | float) -> int:
-    value = int(digits)
-    if abs(value) > _LARGEST_EXPONENT:
-        raise ValueError(_complaint(text))
-    return value
+# Typed, because True == 1 and a boolean is no quantity.
+_remembered = lru_cache(maxsize=65_536, typed=True)(_parse)
+
+
+def _scaled(digits: str, factor: int, power: int) -> int:
+    """digits * factor * 10^power, rounded up; what is beyond every limit is only beyond it."""
+    if not digits:
+        return 0
+    if len(digits) + power > _PLACES:
+        return _MOST
+    if len(digits) + power < -_PLACES:
+        return 1
+    if len(digits) > _DIGITS:
+        power += len(digits) - _DIGITS - 1
+        digits = digits[:_DIGITS] + ("1" if digits[_DIGITS:].strip("0") else "0")
+    numerator = int(digits) * factor
+    scale: int = 10 ** abs(power)
+    return numerator * scale if power >= 0 else -(-numerator // scale)
+
+
+def _exponent(text: str) -> int:
+    """As large as it matters: a text has fewer digits than 10^9."""
+    sign, digits = (-1 if text[0] == "-" else 1), text.lstrip("+-").lstrip("0")
+    return sign * (int(digits or "0") if len(digits) < 10 else 10**9)
 
 
 def _complaint(text: object) -> str:
+    shown = repr(text) if len(str(text)) <= _SHOWN else f"{str(text)[:_SHOWN]!r}..."
     return (
-        f"{text!r} is not a quantity; valid are numbers with an optional suffix, "
+        f"{shown} is not a quantity; valid are numbers with an optional suffix, "
         "such as 2, 500m, 1.5, 64Mi, 10Gi or 1e3"
     )

@@ -121,7 +121,7 @@ def _one_integer(values: list[str] | None) -> bool:
     if values is None or len(values) != 1:
         return False
     digits = values[0].removeprefix("+")
-    return digits.isascii() and digits.isdigit() and int(digits) < _INT64
+    return digits.isascii() and digits.isdigit() and int(digits.lstrip("0")[:20] or 0) < _INT64
 
 
 @rule(

@@ -19,11 +19,13 @@ class DoNotDisrupt:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = context.queue("pod.donotdisrupt", self.reconcile)
+        self.queue = context.queue("pod.donotdisrupt", self.reconcile, of=self._marked)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:
         """Look at objects whose annotation is news, or their start."""
+        if old is not None and new is None and kind in _KINDS:
+            self.queue.forget(f"{kind.KIND} {old.key}")
         if kind not in _KINDS or new is None or _value(new) in ("", "true"):
             return
         if old is None or _facts(old) != _facts(new):
@@ -31,19 +33,24 @@ class DoNotDisrupt:
 
     async def reconcile(self, key: str) -> int | None:
         """Tell what there is to tell of "KIND KEY"; come back when the duration of a pod is over."""
-        kind, _, name = key.partition(" ")
-        if kind == Pod.KIND:
-            return await self._pod(name)
-        found = self._context.state.get(Node if kind == Node.KIND else NodeClaim, name)
-        if found is None or found.deleting or not found.metadata.labels.get(labels.NODEPOOL):
+        found = self._marked(key)
+        if found is None or found.deleting:
+            return None
+        if isinstance(found, Pod):
+            return await self._pod(found)
+        if not found.metadata.labels.get(labels.NODEPOOL):
             return None
         message = ignored_mark(node_mark_fault(found))
         await self._context.recorder.publish(found, "Warning", "InvalidDoNotDisruptAnnotation", message)
         return None
 
-    async def _pod(self, key: str) -> int | None:
-        pod = self._context.state.get(Pod, key)
-        if pod is None or pod.terminal or pod.deleting:
+    def _marked(self, key: str) -> Object | None:
+        """The object of "KIND KEY"."""
+        name, _, found = key.partition(" ")
+        return next((self._context.state.get(kind, found) for kind in _KINDS if name == kind.KIND), None)
+
+    async def _pod(self, pod: Pod) -> int | None:
+        if pod.terminal:
             return None
         publish, name = self._context.recorder.publish, labels.DO_NOT_DISRUPT
         error = do_not_disrupt_error(pod)

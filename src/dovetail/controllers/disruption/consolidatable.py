@@ -23,7 +23,7 @@ class Consolidatable:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = context.queue("nodeclaim.disruption", self.reconcile)
+        self.queue = context.queue("nodeclaim.disruption", self.reconcile, of=NodeClaim)
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
@@ -13,9 +15,10 @@ from dovetail.controllers.disruption.metrics import DisruptionMetrics
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.prices import Prices
 from dovetail.controllers.reconciler import Failure, failure_log
-from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import Command, Note, moved_pods
+from dovetail.disrupt.candidates import NodeView, judge_alone
+from dovetail.disrupt.command import Command, Decision, Note, moved_pods
 
+NAME = "disruption"
 POLL = 10 * SECOND
 IDLE = MINUTE  # budgets and annotations end with time, without anything else that changes
 UNSYNCED_POLL = SECOND
@@ -27,7 +30,8 @@ POOL_BLOCKED_TTL = MINUTE
 class Disruption:
     """Asks the methods in order every 10 s, at once again after one acted; not while unsynced.
 
-    While nothing changes, they are asked once a minute.
+    While nothing changes, they are asked once a minute. A node that cannot be judged, because of a bug that
+    something about it sets off, stays, and counts as one that goes; the others are judged without it.
     """
 
     def __init__(self, context: Context, execution: Execution, methods: tuple[Method, ...]) -> None:
@@ -53,7 +57,7 @@ class Disruption:
                     acted = await self.turn()
                 except ApiError as error:
                     self._idle = None
-                    self._failed(Failure("disruption", "", error))
+                    self._failed(Failure(NAME, "", error))
                 except PlannerFailed as error:
                     self._idle = None
                     self._context.log.record("plan.failed", message=str(error))
@@ -74,7 +78,7 @@ class Disruption:
         self._metrics.budgets(state.all(NodePool), self._views(), clock.now())
         for method in self._methods:
             views, asked = self._views(), clock.monotonic()
-            decision = await method.decide(views)
+            decision = await self._decided(method, views)
             eligible = sum(view.initialized and not view.going for view in views)
             self._metrics.decided(method.reason, eligible, decision.command, clock.monotonic() - asked)
             for note in decision.notes:
@@ -94,6 +98,29 @@ class Disruption:
                 return True
         self._idle = idle
         return False
+
+    async def _decided(self, method: Method, views: tuple[NodeView, ...]) -> Decision:
+        """What the method would do; a node that it cannot judge stays as it is, and the others are judged."""
+        panics, now = self._context.panics, self._context.clock.now()
+        try:
+            return await method.decide(views)
+        except (ApiError, PlannerFailed):
+            raise
+        except Exception as error:
+            broken = error
+        sound = []
+        for view in views:
+            with panics.alone(NAME, view.claim.metadata.name, view.claim):
+                judge_alone(view, now)
+                sound.append(view)
+                continue
+            sound.append(replace(view, pods=(), queued=True))
+        if all(one is two for one, two in zip(sound, views, strict=True)):
+            panics.caught(NAME, method.reason, broken)  # no node of its own makes it fail
+            return Decision(None)
+        with panics.alone(NAME, method.reason):
+            return await method.decide(tuple(sound))
+        return Decision(None)
 
     def _refused(self, command: Command) -> bool:
         """True iff it would exceed a limit of launches or of moved pods; then it is decided anew later."""

@@ -25,7 +25,9 @@ class Drifted:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = context.queue("nodeclaim.drift", self.reconcile, on_failure=failure_log(context.log))
+        self.queue = context.queue(
+            "nodeclaim.drift", self.reconcile, of=NodeClaim, on_failure=failure_log(context.log)
+        )
         context.state.subscribe(self._notice)
 
     def _notice(

@@ -76,8 +76,10 @@ class Execution:
         while True:
             await self._context.clock.sleep(STEP)
             for running in tuple(self._running):
+                first = running.command.candidates[0].claim
                 try:
-                    await self._step(running)
+                    with self._context.panics.alone("disruption.queue", first.metadata.name, first):
+                        await self._step(running)
                 except ApiError as error:
                     self._failed(Failure("disruption.queue", "", error))  # it is stepped again in a second
 
@@ -145,7 +147,8 @@ class Execution:
         for claim in state.all(NodeClaim):
             if not claim.deleting and claim.metadata.name not in self._taken:
                 try:
-                    await self._undo(claim)
+                    with self._context.panics.alone("disruption", claim.metadata.name, claim):
+                        await self._undo(claim)
                 except ApiError as error:  # the others need not wait for this one
                     self._failed(Failure("disruption", claim.metadata.name, error))
         self._begun = True

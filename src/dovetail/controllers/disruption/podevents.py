@@ -26,7 +26,7 @@ class PodEvents:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._latest: dict[str, int] = {}  # claim -> the newest event, nanoseconds
-        self.queue = context.queue("nodeclaim.podevents", self.reconcile)
+        self.queue = context.queue("nodeclaim.podevents", self.reconcile, of=NodeClaim)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

@@ -24,8 +24,10 @@ def node_views(context: Context, queued: Collection[str], prices: Prices) -> tup
         name = claim.metadata.labels.get(labels.NODEPOOL, "")
         pool = state.get(NodePool, name)
         if pool is not None and name not in tables:
-            tables[name] = prices.of(name, context.instance_types(pool))
-            volumes[name] = context.volume_price(pool)
+            with context.panics.alone("disruption", name, pool):  # without prices its nodes stay
+                tables[name], volumes[name] = {}, 0
+                volumes[name] = context.volume_price(pool)
+                tables[name] = prices.of(name, context.instance_types(pool))
         instance = tables.get(name, {}).get(offer_of(claim))
         node = state.node_of(claim)
         machine = Machine(node, claim)

@@ -81,7 +81,8 @@ class Interruptions:
 
     async def _attended(self, letter: Letter) -> None:
         try:
-            await self._handle(letter)
+            with self._context.panics.alone(NAME, letter.receipt):
+                await self._handle(letter)
         except (ApiError, CloudError) as error:
             self._failed(letter.receipt, error)
 

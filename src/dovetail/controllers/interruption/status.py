@@ -38,7 +38,8 @@ class InstanceStatus:
             announced = found.category == _ANNOUNCED
             if claim is None or claim.deleting or not (announced or now - found.since >= TOLERATION):
                 continue
-            await self._end(claim, found, by_force=not announced)
+            with context.panics.alone("interruption.instancestatus", claim.metadata.name, claim):
+                await self._end(claim, found, by_force=not announced)
 
     async def _end(self, claim: NodeClaim, found: Impairment, *, by_force: bool) -> None:
         context = self._context

@@ -51,6 +51,7 @@ class EvictionQueue:
         self._queue = context.queue(
             "eviction-queue",
             self.reconcile,
+            of=lambda uid: self._wanted[uid].pod if uid in self._wanted else None,
             concurrency=100,
             on_failure=failure_log(context.log),
         )

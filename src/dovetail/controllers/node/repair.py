@@ -47,7 +47,9 @@ class NodeRepair:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._policies = context.provider.repair_policies
-        self._queue = context.queue("node.health", self.reconcile, on_failure=failure_log(context.log))
+        self._queue = context.queue(
+            "node.health", self.reconcile, of=Node, on_failure=failure_log(context.log)
+        )
         context.state.subscribe(self._notice)
 
     async def run(self) -> None:

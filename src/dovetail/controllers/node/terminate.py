@@ -47,6 +47,7 @@ class NodeTermination:
         self._queue = context.queue(
             "node.termination",
             self.reconcile,
+            of=Node,
             concurrency=100,
             on_failure=failure_log(context.log),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -28,17 +29,12 @@ _FIRST_PERIOD = 10 * SECOND
 _PERIOD = 2 * MINUTE
 
 
-def vanished(claims: Sequence[NodeClaim], instances: Sequence[Instance], now: int) -> list[NodeClaim]:
-    """Claims whose instance the cloud does not list any more, registered or not.
+def vanished(claim: NodeClaim, there: Collection[str], now: int) -> bool:
+    """True iff the claim's instance is not among those the cloud lists any more, registered or not.
 
     One that never joined need not wait until its time to register is up: its pods wait as well.
     """
-    there = {item.provider_id for item in instances}
-    return [
-        claim
-        for claim in claims
-        if not claim.deleting and _had_instance(claim, now) and claim.status.provider_id not in there
-    ]
+    return not claim.deleting and _had_instance(claim, now) and claim.status.provider_id not in there
 
 
 def _had_instance(claim: NodeClaim, now: int) -> bool:
@@ -104,14 +100,16 @@ class ClaimCollection:
         context = self._context
         claims = await _claims(context)
         instances = await context.provider.list()
-        for claim in vanished(claims, instances, context.clock.now()):
-            node = context.state.node_of(claim)
-            if node is not None and is_true(node.status.conditions, "Ready"):
-                continue
-            try:
-                await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
-            except NotFound:
-                continue
+        there, now = {item.provider_id for item in instances}, context.clock.now()
+        for claim in claims:
+            with context.panics.alone("nodeclaim.garbagecollection", claim.metadata.name, claim):
+                if not vanished(claim, there, now):
+                    continue
+                node = context.state.node_of(claim)
+                if node is not None and is_true(node.status.conditions, "Ready"):
+                    continue
+                with suppress(NotFound):
+                    await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
 
 
 class InstanceCollection:

@@ -25,7 +25,10 @@ class NodeClaimExpiration:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._queue = context.queue(
-            "nodeclaim.expiration", self.reconcile, on_failure=failure_log(context.log)
+            "nodeclaim.expiration",
+            self.reconcile,
+            of=NodeClaim,
+            on_failure=failure_log(context.log),
         )
         context.state.subscribe(self._notice)
 

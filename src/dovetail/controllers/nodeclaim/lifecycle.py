@@ -39,6 +39,7 @@ class NodeClaimLifecycle:
         self._queue = context.queue(
             "nodeclaim.lifecycle",
             self.reconcile,
+            of=NodeClaim,
             concurrency=concurrency,
             on_failure=failure_log(context.log),
         )

@@ -17,6 +17,7 @@ from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, count_disrupted
 from dovetail.model import labels
 
 PERIOD = MINUTE
+_NAME = "capacityreservation"
 EXPIRING = "capacity_reservation_expiring"
 _KINDS = (labels.AWS + "capacity-reservation-type", labels.AWS + "capacity-reservation-interruptible")
 
@@ -73,7 +74,7 @@ class ReservedClaims:
                 await self.look()
             except (ApiError, CloudError) as error:
                 self._context.log.record(
-                    "reconcile.failed", controller="capacityreservation", key="reserved", message=str(error)
+                    "reconcile.failed", controller=_NAME, key="reserved", message=str(error)
                 )
 
     async def look(self) -> None:
@@ -82,7 +83,8 @@ class ReservedClaims:
         if not claims:
             return
         for item in moved(claims, await self._context.provider.list()):
-            await self._relabel(item)
+            with self._context.panics.alone(_NAME, item.claim.metadata.name, item.claim):
+                await self._relabel(item)
         for claim in expiring(self._reserved(), self._context.state.all(EC2NodeClass)):
             try:
                 await self._context.client.delete(NodeClaim, claim.metadata.name)

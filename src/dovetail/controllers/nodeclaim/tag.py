@@ -23,6 +23,7 @@ class NodeClaimTagging:
         self.queue = context.queue(
             "nodeclaim.tagging",
             self.reconcile,
+            of=NodeClaim,
             concurrency=1,
             on_failure=failure_log(context.log),
         )

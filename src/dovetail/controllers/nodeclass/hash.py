@@ -15,7 +15,7 @@ class NodeClassHash:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = context.queue("nodeclass.hash", self.reconcile)
+        self.queue = context.queue("nodeclass.hash", self.reconcile, of=EC2NodeClass)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

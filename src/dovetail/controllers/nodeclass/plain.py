@@ -13,7 +13,7 @@ class PlainReadiness:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = context.queue("nodeclass", self.reconcile)
+        self.queue = context.queue("nodeclass", self.reconcile, of=context.state.node_class)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

@@ -23,7 +23,7 @@ class NodeClassReadiness:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.queue = context.queue("nodeclass", self.reconcile)
+        self.queue = context.queue("nodeclass", self.reconcile, of=EC2NodeClass)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

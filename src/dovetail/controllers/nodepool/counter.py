@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from dovetail.api.codec import encode
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -11,7 +13,7 @@ from dovetail.base.errors import NotFound
 from dovetail.cluster.usage import BASE, NODES, usage_by_pool
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import every
-from dovetail.model.resources import add, quantities
+from dovetail.model.resources import Resources, add, quantities
 
 PERIOD = 5 * SECOND
 
@@ -39,18 +41,18 @@ class NodePoolCounter:
         self._counted = None
         usage = usage_by_pool(machine for machine in state.machines() if not state.going(machine))
         for pool in state.all(NodePool):
-            used = add(BASE, usage.get(pool.metadata.name, {}))
-            wanted = quantities(used)
-            if wanted == pool.status.resources and used[NODES] == pool.status.nodes:
-                continue
-            # A resource that the last node took with it is removed from the map.
-            gone = dict.fromkeys(pool.status.resources)
-            resources = {**gone, **{name: str(value) for name, value in wanted.items()}}
-            status = encode({"resources": resources, "nodes": used[NODES]})
-            try:
-                await self._context.client.patch(
-                    NodePool, pool.metadata.name, merge={"status": status}, status=True
-                )
-            except NotFound:
-                continue
+            name = pool.metadata.name
+            with self._context.panics.alone("nodepool.counter", name, pool), suppress(NotFound):
+                await self._write(pool, add(BASE, usage.get(name, {})))
         self._counted = seen
+
+    async def _write(self, pool: NodePool, used: Resources) -> None:
+        """Raises NotFound."""
+        wanted = quantities(used)
+        if wanted == pool.status.resources and used[NODES] == pool.status.nodes:
+            return
+        # A resource that the last node took with it is removed from the map.
+        gone = dict.fromkeys(pool.status.resources)
+        resources = {**gone, **{name: str(value) for name, value in wanted.items()}}
+        status = encode({"resources": resources, "nodes": used[NODES]})
+        await self._context.client.patch(NodePool, pool.metadata.name, merge={"status": status}, status=True)

@@ -22,7 +22,7 @@ class NodePoolReadiness:
     def __init__(self, context: Context, health: RegistrationHealth) -> None:
         self._context = context
         self._health = health
-        self.queue = context.queue("nodepool.readiness", self.reconcile)
+        self.queue = context.queue("nodepool.readiness", self.reconcile, of=NodePool)
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], _: str, old: Object | None, new: Object | None) -> None:

@@ -55,7 +55,7 @@ class RegistrationObserver:
         self._context = context
         self._health = health
         self._failures: dict[str, tuple[str, str]] = {}  # pool -> reason and message of its last failure
-        self.queue = context.queue("nodepool.registrationhealth", self.reconcile)
+        self.queue = context.queue("nodepool.registrationhealth", self.reconcile, of=NodePool)
 
     def notice(self, claim: NodeClaim, registered: bool) -> None:
         """A claim's launch came to its outcome."""

@@ -24,7 +24,7 @@ class PodTrigger:
         self._context = context
         self._state = context.state
         self._batcher = batcher
-        self.queue = context.queue("provisioner.trigger.pod", self.reconcile)
+        self.queue = context.queue("provisioner.trigger.pod", self.reconcile, of=Pod)
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
@@ -53,7 +53,7 @@ class NodeTrigger:
     def __init__(self, context: Context, batcher: Batcher) -> None:
         self._state = context.state
         self._batcher = batcher
-        self.queue = context.queue("provisioner.trigger.node", self.reconcile)
+        self.queue = context.queue("provisioner.trigger.node", self.reconcile, of=Node)
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:

@@ -37,7 +37,7 @@ class StaticCapacity:
         self._metrics = metrics
         self._prices = Prices()
         self._full: set[str] = set()  # pools at their limit of which the log was told
-        self.queue = context.queue("static", self.reconcile, on_failure=failure_log(context.log))
+        self.queue = context.queue("static", self.reconcile, of=NodePool, on_failure=failure_log(context.log))
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:

@@ -11,9 +11,9 @@ from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition
 from dovetail.api.scheme import NODE_CLASSES
-from dovetail.base.clock import SECOND, Clock
+from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
-from dovetail.cluster.state import State
+from dovetail.controllers.context import Context
 from dovetail.runtime.figures.text import header, series
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -61,9 +61,10 @@ class _Known:
 class ConditionFigures:
     """Lines of objects that did not change are kept."""
 
-    def __init__(self, state: State, clock: Clock) -> None:
-        self._state = state
-        self._clock = clock
+    def __init__(self, context: Context) -> None:
+        self._panics = context.panics
+        self._state = state = context.state
+        self._clock = context.clock
         classes = [
             kind for key, kind in NODE_CLASSES.items() if key in (state.node_class_kinds or NODE_CLASSES)
         ]
@@ -80,9 +81,12 @@ class ConditionFigures:
                 key = f"{kind.KIND}/{item.key}"
                 old = self._known.get(key)
                 if old is None or old.item is not item:
-                    old = _look(item, count, since)
-                found[key] = old
-                mine.append(old)
+                    old = None
+                    with self._panics.alone("metrics", key, item):
+                        old = _look(item, count, since)
+                if old is not None:
+                    found[key] = old
+                    mine.append(old)
                 yield ""
             yield header(count)
             yield from (known.counted for known in mine)
@@ -91,7 +95,9 @@ class ConditionFigures:
             for known in mine:
                 yield "".join(f"{start}{max(0, now - at) / SECOND}\n" for start, at in known.since)
             yield header(ending)
-            yield from (_age(ending, known.item, now) for known in mine if known.item.deleting)
+            for known in mine:
+                with self._panics.alone("metrics", known.item.key, known.item):
+                    yield _age(ending, known.item, now) if known.item.deleting else ""
         self._known = found
 
 

@@ -22,8 +22,8 @@ class ClusterFigures:
     """What was made within the last five seconds is given again. `pods_and_nodes` False leaves those out."""
 
     def __init__(self, context: Context, *, pods_and_nodes: bool = True) -> None:
-        state, clock = context.state, context.clock
-        self._clock = clock
+        self._clock = context.clock
+        self._panics = context.panics
         self._parts: list[Callable[[], Iterator[str]]] = [
             PoolFigures(context).text,
             OfferFigures(context).text,
@@ -32,8 +32,8 @@ class ClusterFigures:
         ]
         if pods_and_nodes:
             self._parts += [
-                ConditionFigures(state, clock).text,
-                NodeFigures(state, clock).text,
+                ConditionFigures(context).text,
+                NodeFigures(context).text,
                 PodFigures(context).text,
             ]
         self._made: int | None = None
@@ -48,11 +48,12 @@ class ClusterFigures:
         pieces: list[bytes] = []
         some: list[str] = []
         for part in self._parts:
-            for piece in part():
-                some.append(piece)
-                if len(some) >= _AT_ONCE:
-                    pieces.append("".join(some).encode())
-                    some.clear()
-                    await self._clock.sleep(0)
+            with self._panics.alone("metrics", part.__qualname__):  # the others are told all the same
+                for piece in part():
+                    some.append(piece)
+                    if len(some) >= _AT_ONCE:
+                        pieces.append("".join(some).encode())
+                        some.clear()
+                        await self._clock.sleep(0)
         self._text = (*pieces, "".join(some).encode())
         return self._text

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dovetail.api.core import Node, Pod
-from dovetail.base.clock import SECOND, Clock
+from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
-from dovetail.cluster.state import State
+from dovetail.controllers.context import Context
 from dovetail.model import labels
 from dovetail.model.occupancy import is_daemon
 from dovetail.model.resources import CPU, Resources, amounts, pod_limits, pod_requests, subtract, total
@@ -50,6 +50,7 @@ class _Known:
     pods: tuple[Pod, ...]
     told: tuple[str, ...]  # the lines of each metric
     lifetime: str  # the line up to its value
+    created: int  # ns since the epoch; 0 where that is not known
     allocatable: Resources
     requests: Resources
 
@@ -57,9 +58,10 @@ class _Known:
 class NodeFigures:
     """Lines of nodes that did not change, and whose pods did not, are kept."""
 
-    def __init__(self, state: State, clock: Clock) -> None:
-        self._state = state
-        self._clock = clock
+    def __init__(self, context: Context) -> None:
+        self._panics = context.panics
+        self._state = context.state
+        self._clock = context.clock
         self._known: dict[str, _Known] = {}
 
     def text(self) -> Iterator[str]:
@@ -74,8 +76,11 @@ class NodeFigures:
                 or not same
                 or any(one is not two for one, two in zip(old.pods, pods, strict=True))
             ):
-                old = self._look(node, pods)
-            found[name] = old
+                old = None
+                with self._panics.alone("metrics", name, node):
+                    old = self._look(node, pods)
+            if old is not None:
+                found[name] = old
             yield ""
         self._known = found
         for number, metric in enumerate(_TOLD):
@@ -83,7 +88,7 @@ class NodeFigures:
             yield from (known.told[number] for known in found.values())
         now = self._clock.now()
         yield header(LIFETIME)
-        yield from (f"{known.lifetime}{_age(known.node, now)}\n" for known in found.values())
+        yield from (f"{known.lifetime}{_age(known.created, now)}\n" for known in found.values())
         yield header(UTILIZATION)
         yield from _utilization(found.values())
 
@@ -108,7 +113,8 @@ class NodeFigures:
             *((name, meta.labels.get(key, "")) for name, key in _MARKS),
         )
         told = tuple(_lines(metric, marks, each) for metric, each in zip(_TOLD, values, strict=True))
-        return _Known(node, pods, told, series(LIFETIME, marks), allocatable, requests)
+        created = parse_rfc3339(meta.creation_timestamp) if meta.creation_timestamp else 0
+        return _Known(node, pods, told, series(LIFETIME, marks), created, allocatable, requests)
 
 
 def _lines(metric: Metric, marks: tuple[tuple[str, str], ...], values: Resources) -> str:
@@ -135,9 +141,8 @@ def _utilization(known: Iterable[_Known]) -> Iterator[str]:
             yield f"{series(UTILIZATION, (('resource_type', name),))}{100 * asked[name] / room[name]}\n"
 
 
-def _age(node: Node, now: int) -> float:
-    created = node.metadata.creation_timestamp
-    return max(0, now - parse_rfc3339(created)) / SECOND if created else 0.0
+def _age(created: int, now: int) -> float:
+    return max(0, now - created) / SECOND if created else 0.0
 
 
 def _value(resource: str, amount: int) -> float:

@@ -59,6 +59,7 @@ class PodFigures:
         self._state = context.state
         self._clock = context.clock
         self._waits = context.waits
+        self._panics = context.panics
         self._known: dict[str, _Known] = {}
 
     def text(self) -> Iterator[str]:
@@ -69,16 +70,20 @@ class PodFigures:
         for pod in pods:
             node, old = nodes.get(pod.spec.node_name), self._known.get(pod.metadata.uid)
             if old is None or old[0] is not pod or old[1] is not node:
-                old = pod, node, self._line(pod, node)
+                old = pod, node, ""
+                with self._panics.alone("metrics", pod.key, pod):
+                    old = pod, node, self._line(pod, node)
             known[pod.metadata.uid] = old
             yield old[2]
         self._known = known
         now = self._clock.now()
         waiting = [pod for pod in pods if pod.status.phase == "Pending"]
-        yield header(UNBOUND)
-        yield from (_age(UNBOUND, pod, now) for pod in waiting if not pod.spec.node_name)
-        yield header(UNSTARTED)
-        yield from (_age(UNSTARTED, pod, now) for pod in waiting)
+        unbound = [pod for pod in waiting if not pod.spec.node_name]
+        for metric, some in ((UNBOUND, unbound), (UNSTARTED, waiting)):
+            yield header(metric)
+            for pod in some:
+                with self._panics.alone("metrics", pod.key, pod):
+                    yield _age(metric, pod, now)
         yield from self._provisioning(waiting, now)
 
     def _provisioning(self, waiting: list[Pod], now: int) -> Iterator[str]:

@@ -59,7 +59,8 @@ class SchedulingFigures:
         )
         offered, found = self._offered(), Counter[str]()
         for pod in waiting:
-            found[effective_zone(pod, volumes, offered)] += 1
+            with self._context.panics.alone("metrics", pod.key, pod):
+                found[effective_zone(pod, volumes, offered)] += 1
             yield ""  # a place for others to go on
         for zone in sorted(found):
             yield f"{series(ZONES, (('controller', CONTROLLER), ('zone', zone)))}{found[zone]}\n"

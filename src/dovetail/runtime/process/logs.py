@@ -224,6 +224,18 @@ _LINES: dict[str, Line] = {
         "Reconciler error",
         lambda one: {"controller": one["controller"], "name": one["key"], "error": one["message"]},
     ),
+    "reconcile.panicked": Line(
+        "error",
+        "controller",
+        "unexpected error: what it is about is left alone and tried again later, all else goes on",
+        lambda one: {
+            "controller": one["controller"],
+            "name": one["key"],
+            "object": one["object"],
+            "error": one["message"],
+            "stacktrace": one["stack"],
+        },
+    ),
     "termination.guarded": Line(
         "error", "guard", "many instances would be ended", lambda one: {"reason": one["message"]}
     ),

@@ -137,7 +137,7 @@ class Process:
         planner = await stack.enter_async_context(ProcessPlanner())
         cloud = aws.cloud if aws is not None else self._cloud(client)
         queue = aws.queue if aws is not None else None
-        ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, queue)
+        ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, queue, forgiving=True)
         return Operator(ports, self._options.settings), [aws.cloud.run] if aws is not None else []
 
     async def _exposition(self) -> Sequence[bytes]:
@@ -196,7 +196,7 @@ class Process:
         """Without the lease: an observer acts on nothing, and there may be any number."""
         options = self._options
         async with ProcessPlanner() as planner:
-            ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics)
+            ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, forgiving=True)
             self._running = seen = Observation(ports, options.settings, self._report, options.tell_every)
             self._tell("observing: nothing is written to the cluster")
             await self._until_stopped(seen.run())

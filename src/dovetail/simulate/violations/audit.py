@@ -7,6 +7,7 @@ from typing import Literal
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import Object
+from dovetail.base.eventlog import EventLog
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.simulate.violations import Violation, Watchdog
@@ -43,3 +44,18 @@ class AuditedClient(MemoryClient):
             grace_period_seconds=grace_period_seconds,
             propagation=propagation,
         )
+
+
+class AuditedLog:
+    """The event log of the controllers: an unexpected error is a broken promise, though they caught it."""
+
+    def __init__(self, log: EventLog, report: Report) -> None:
+        self._log = log
+        self._report = report
+
+    def record(self, kind: str, /, **fields: object) -> None:
+        """See EventLog."""
+        self._log.record(kind, **fields)
+        if kind == "reconcile.panicked":
+            subject = f"{fields['controller']} {fields['key']}".strip()
+            self._report((Violation("no reconcile panics", subject, str(fields["message"])),))
