@@ -198,6 +198,8 @@ class Lifetimes:
             metrics.add(NODES_TERMINATED, nodepool=pool, zone=_zone(item))
             metrics.observe(NODE_END, ended, nodepool=pool)
             metrics.observe(NODE_LIFE, self._since(item.metadata.creation_timestamp), nodepool=pool)
+        elif isinstance(item, NodePool):
+            self._context.brakes.backoff.reset(item.metadata.uid)
         metrics.observe(_OF[item.KIND][2], ended)
 
     def _conditions(self, old: _Conditioned, new: _Conditioned) -> None:

@@ -110,7 +110,12 @@ class DisruptionMetrics:
         self._logged: dict[str, tuple[int, int]] = {}  # pool -> used and allowed, as the log has them
 
     def budgets(self, pools: Sequence[NodePool], views: Sequence[NodeView], now: int) -> None:
-        """What the pools' budgets come to at the beginning of a turn."""
+        """What the pools' budgets come to at the beginning of a turn; pools that are gone are forgotten."""
+        for pool in sorted(self._logged.keys() - {pool.metadata.name for pool in pools}):
+            del self._logged[pool]
+            for reason in _REASONS:
+                self._metrics.drop(ALLOWED, nodepool=pool, reason=reason)
+                self._metrics.drop(CONSUMING, nodepool=pool, reason=reason)
         left: dict[str, int] = {}
         for reason in _REASONS:
             allowed = allowances(pools, views, reason, now)

@@ -79,6 +79,7 @@ class NodeClaimLifecycle:
         try:
             claim = await self._latest(name)
         except NotFound:
+            self._doubtful.discard(name)
             return None
         if not managed(claim.spec.node_class_ref, self._context.provider.node_class_kinds):
             return None
@@ -133,7 +134,8 @@ class NodeClaimLifecycle:
         if not was_registered and is_true(claim.status.conditions, REGISTERED):
             self._tell(claim, True)
         claim = await initialize(self._context, claim, node)
-        self._written[claim.metadata.name] = claim
+        if self._context.state.get(NodeClaim, claim.metadata.name) is not None:  # else it is gone already
+            self._written[claim.metadata.name] = claim
         return time_left(claim, self._context.clock.now())
 
     async def _launch(self, claim: NodeClaim) -> NodeClaim | None:

@@ -102,7 +102,9 @@ class Provisioner:
             self._remarks.on_plan(problem, plan)
         self._settle(turn, "", waiting)
         self._metrics.round(ignored, len(plan.unschedulable))
-        self._metrics.decided(pods, plan, window.triggers, self._context.clock.now())
+        # Pods that went while the plan was made have nothing more that would end what is noted of them.
+        there = [pod for pod in pods if self._context.state.get(Pod, pod.key) is not None]
+        self._metrics.decided(there, plan, window.triggers, self._context.clock.now())
         await self._act(problem, plan, snapshot)
 
     async def _synced(self) -> None:

@@ -99,6 +99,8 @@ class Realised:
             for pod in one.pods:
                 self._settle_pod(pod, PodOutcome.REPLANNED)
                 self._promise(pod, _Promise(name, account, self._owner(pod)))
+                if self._context.state.get(Pod, pod) is None:
+                    self._settle_pod(pod, PodOutcome.GONE)  # while the plan was made
 
     def _owner(self, key: str) -> str:
         pod = self._context.state.get(Pod, key)

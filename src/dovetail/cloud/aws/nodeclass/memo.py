@@ -43,5 +43,7 @@ class Memo:
         old = self._clock.monotonic() - ttl
         for key in [key for key, (asked, _) in self._known.items() if asked < old]:
             del self._known[key]
+        # Questions that were never answered have no other end.
+        for key in [key for key in self._asking if key not in self._known]:
             if not self._asking[key].locked():
                 del self._asking[key]

@@ -62,6 +62,8 @@ class Commons:
             await self._read_quotas()
             if self._quotas:
                 await self._count()
+            else:
+                self._since.clear()  # nothing is reckoned with it, and nothing else would ever end it
             await self._book.refresh()
         except AwsError as error:
             failed(error)
