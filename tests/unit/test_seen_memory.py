@@ -21,7 +21,7 @@ class Clock:
     def __init__(self) -> None:
         self.at = 1_000 * DAY
 
-    def now(self) -> int:
+    def monotonic(self) -> int:
         return self.at
 
 
