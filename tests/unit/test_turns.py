@@ -54,6 +54,18 @@ def test_an_ordinary_batch_is_one_plan(_: str, waiting: list[Candidate]) -> None
     assert turn.later == ()
 
 
+def test_a_hard_class_has_its_turn_alone_although_others_have_no_place() -> None:
+    """The solver leaves it over beside others: in a plan with them it would wait for ever."""
+    waiting = [*_some("a", 20), *_some("b", 1, cost=HARD)]
+    ledger, rounds = Ledger(), []
+    for number in range(4):
+        turn, ledger = take_turn(waiting, ledger, number * SECOND)  # all of them are left over each time
+        ledger = settled(ledger, turn, "", number * SECOND)
+        rounds.append(turn.pods)
+    ordinary = {item.pod for item in waiting[:20]}
+    assert rounds == [ordinary, {"b/p-00000"}, ordinary, {"b/p-00000"}]
+
+
 def test_a_namespace_with_few_pods_is_not_crowded_out() -> None:
     waiting = [*_some("hostile", 3 * ROUND), *_some("ordinary", 20)]
     rounds = _rounds(waiting, set(), 4)

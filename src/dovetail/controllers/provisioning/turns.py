@@ -18,7 +18,7 @@ from dovetail.solve.demand.asks import Reader
 # What one round may cost, in units of about the time that one plain class of pods takes. Measured against 150
 # instance types on one core: 3,000 plain classes take 0.7 s of a deadline of 1 s.
 ROUND = 2_000
-# From here on a class is hard: of those a round has one, once nothing else waits.
+# From here on a class is hard: it has a round of its own, after all others.
 HARD = ROUND // 4
 _TOPOLOGY = 3  # units of a rule about other pods, which makes domains
 FIRST_BACKOFF = 10 * SECOND
@@ -141,9 +141,10 @@ def settled(ledger: Ledger, turn: Turn, failure: str, now: int) -> Ledger:
 
 def _fair(clean: Sequence[Candidate], ledger: Ledger) -> tuple[tuple[bytes, ...], Ledger]:
     """Kinds for one round: all, or those that have not had their turn, a share for each namespace."""
-    crowded = sum(item.cost for item in clean) > ROUND
-    several = len({item.namespace for item in clean}) > 1
-    if not crowded or not (several or any(item.cost >= HARD for item in clean)):
+    crowded = sum(item.cost for item in clean) > ROUND and len({item.namespace for item in clean}) > 1
+    # The solver leaves pods with hundreds of rules about others to a plan of their own: without a turn alone
+    # they would wait for as long as anything else does.
+    if not (crowded or any(item.cost >= HARD for item in clean)):
         return tuple(item.kind for item in clean), replace(ledger, had=frozenset())
     left = [item for item in clean if item.kind not in ledger.had]
     if not left:
