@@ -58,11 +58,12 @@ format: $(STAMP) ## Let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-upgrade: $(STAMP) ## Install the newest version of every package and write all of them to constraints.txt
+upgrade: $(STAMP) ## Install the newest version of every package; write constraints.txt and the image's hashes
 	$(BIN)/python -m pip install --disable-pip-version-check --upgrade --upgrade-strategy eager --editable '.[dev]'
 	@head -1 constraints.txt >$(VENV)/versions
 	@$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable >>$(VENV)/versions
 	@mv $(VENV)/versions constraints.txt
+	$(BIN)/python -m scripts.supply_chain pin
 	@touch $(STAMP)
 
 clean: ## Remove what the other targets made
