@@ -1,20 +1,33 @@
-"""What the image is made of.
+"""What the image is made of, what is known against it, and releases that can be verified.
 
-    python -m scripts.supply_chain pin      write requirements-image.txt: every file of `dovetail[aws]` by its SHA-256
+    python -m scripts.supply_chain pin       write requirements-image.txt: `dovetail[aws]`, files by SHA-256
+    python -m scripts.supply_chain sbom      print the list of components, CycloneDX 1.5
+    python -m scripts.supply_chain audit     look for withdrawn releases and known vulnerabilities
+    python -m scripts.supply_chain release --key KEY [--dist DIR]
+                                             beside the wheel in DIR: SBOM, notes, sums and their signature
 
-Versions are those of constraints.txt, needs are what installed packages tell. Packages are looked up where pip
-looks for them (its setting index-url), by the simple API in JSON (PEP 691).
+Exit code 1 is a finding of `audit`, 2 something that is missing. Versions are those of constraints.txt, needs
+and licences what installed packages tell. Packages are looked up where pip looks for them (its setting
+index-url), by the simple API in JSON (PEP 691).
+
+To verify a release, with the maintainers' public key in PUBLIC:
+
+    echo "release@dovetail $(cat PUBLIC)" >allowed
+    ssh-keygen -Y verify -f allowed -I release@dovetail -n dovetail-release -s SHA256SUMS.sig <SHA256SUMS
+    sha256sum --check --strict SHA256SUMS
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
 import urllib.request
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import distribution
@@ -25,6 +38,8 @@ from packaging.requirements import Requirement
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
+from dovetail import __version__
+
 ROOT = Path(__file__).parents[1]
 PINS = ROOT / "requirements-image.txt"
 # The image has the last one; the others are for those who install the file elsewhere.
@@ -34,6 +49,8 @@ MACHINES = ("x86_64", "aarch64")
 TIMEOUT = 10.0
 # Requests at a time.
 PARALLEL = 8
+# What a signature is for, so that one made with the same key for something else does not pass.
+NAMESPACE = "dovetail-release"
 
 
 @dataclass(frozen=True)
@@ -53,7 +70,7 @@ class Unusable(Exception):
 
 
 def needs() -> dict[str, tuple[str, ...]]:
-    """`dovetail` and each package that `dovetail[aws]` needs on Linux -> the packages that it needs directly."""
+    """`dovetail` and all that `dovetail[aws]` needs on Linux -> the packages that each needs directly."""
     found: dict[str, set[str]] = {}
     todo = [("dovetail", "aws")]
     seen = set(todo)
@@ -217,14 +234,180 @@ def _get(url: str, kind: str) -> Any:
         return json.load(answer)
 
 
+# The list of components
+
+
+def sbom(pins: list[Pin]) -> str:
+    """CycloneDX 1.5: the same text for the same pins, so without a time."""
+    purls = {pin.name: f"pkg:pypi/{pin.name}@{pin.version}" for pin in pins}
+    purls["dovetail"] = f"pkg:pypi/dovetail@{__version__}"
+    own = {
+        "type": "application",
+        "bom-ref": purls["dovetail"],
+        "name": "dovetail",
+        "version": __version__,
+        "licenses": _licences("dovetail"),
+        "purl": purls["dovetail"],
+    }
+    components = [
+        {
+            "type": "library",
+            "bom-ref": purls[pin.name],
+            "name": pin.name,
+            "version": pin.version,
+            "hashes": [{"alg": "SHA-256", "content": each} for each in pin.hashes],
+            "licenses": _licences(pin.name),
+            "purl": purls[pin.name],
+        }
+        for pin in pins
+    ]
+    direct = [
+        {"ref": purls[name], "dependsOn": [purls[each] for each in needed]}
+        for name, needed in needs().items()
+    ]
+    content = json.dumps([own, components, direct])
+    document = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, content)}",
+        "version": 1,
+        "metadata": {"component": own},
+        "components": components,
+        "dependencies": direct,
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _licences(name: str) -> list[dict[str, Any]]:
+    told = distribution(name).metadata
+    if expression := told.get("License-Expression"):
+        return [{"expression": expression}]
+    classes = [
+        each.split(" :: ")[-1] for each in told.get_all("Classifier") or () if each.startswith("License ::")
+    ]
+    # Free text: a name, or all of a licence; classifiers say it in one line.
+    text = told.get("License") or ""
+    names = classes or ([text] if text and "\n" not in text else [])
+    return [{"license": {"name": each}} for each in names]
+
+
+# What is known against them
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the index knows of one pin: findings, and what it could not tell."""
+
+    findings: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+
+def judge(pin: Pin, files: list[dict[str, Any]] | None, newest: dict[str, Any] | None) -> Verdict:
+    """By the pin's files (PEP 691) and the index's document of the newest release; None: no answer."""
+    label = f"{pin.name} {pin.version}"
+    findings, unchecked = [], []
+    if files is None:
+        unchecked.append(f"{label}: the index does not answer for it")
+    else:
+        by_hash = {each["hashes"].get("sha256"): each for each in files}
+        for digest in pin.hashes:
+            if digest not in by_hash:
+                findings.append(f"{label}: the index no longer has the file with SHA-256 {digest}")
+        for reason in sorted({str(each["yanked"]) for each in files if each.get("yanked")}):
+            findings.append(f"{label}: withdrawn" + ("" if reason == "True" else f" ({reason})"))
+    # Vulnerabilities are told of the newest release only.
+    told = newest or {}
+    if told.get("info", {}).get("version") != pin.version or "vulnerabilities" not in told:
+        unchecked.append(f"{label}: vulnerabilities")
+    else:
+        for each in told["vulnerabilities"]:
+            if not each.get("withdrawn"):
+                fixed = ", ".join(each.get("fixed_in") or ()) or "no release yet"
+                findings.append(f"{label}: {each.get('id')}, mended in {fixed}")
+    return Verdict(tuple(findings), tuple(unchecked))
+
+
+def audit(pins: list[Pin]) -> int:
+    """Prints what was found; 1 if that is anything. An index that does not answer is no finding."""
+    index = index_url()
+    documents = index.removesuffix("/simple") + "/pypi"
+
+    def look_up(pin: Pin) -> Verdict:
+        files, newest = None, None
+        try:
+            files = release_files(index, pin.name, pin.version)
+            newest = _get(f"{documents}/{pin.name}/json", "application/json")
+        except (OSError, ValueError):
+            pass  # what has no answer is told as unchecked
+        return judge(pin, files, newest)
+
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        verdicts = list(pool.map(look_up, pins))
+    findings = [each for verdict in verdicts for each in verdict.findings]
+    unchecked = [each for verdict in verdicts for each in verdict.unchecked]
+    for each in findings:
+        print(f"finding: {each}")
+    for each in unchecked:
+        print(f"not checked: {each}")
+    print(f"{len(pins)} packages, {len(findings)} findings, {len(unchecked)} could not be checked")
+    return 1 if findings else 0
+
+
+# Releases
+
+
+def notes(changelog: str, version: str) -> str:
+    """The section of one version, its heading included."""
+    found = re.search(rf"^## {re.escape(version)}\b.*?(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise Unusable(f"CHANGELOG.md has no section '## {version}'; give what is unreleased that heading")
+    return found[0].rstrip() + "\n"
+
+
+def release(dist: Path, key: Path, changelog: str, version: str) -> None:
+    """Beside the wheel in `dist`: SBOM, notes, the sums of all three and the signature of the sums."""
+    text = notes(changelog, version)
+    wheel = dist / f"dovetail-{version}-py3-none-any.whl"
+    if not wheel.is_file():
+        raise Unusable(f"{wheel} is not there; `make release KEY={key}` builds it")
+    if not key.is_file():
+        raise Unusable(f"no key {key}; make one with `ssh-keygen -t ed25519 -f {key}`")
+    listed = dist / f"dovetail-{version}.cdx.json"
+    listed.write_text(sbom(read_pins(PINS.read_text())))
+    told = dist / f"dovetail-{version}.md"
+    told.write_text(text)
+    sums = dist / "SHA256SUMS"
+    signature = dist / "SHA256SUMS.sig"
+    signature.unlink(missing_ok=True)  # ssh-keygen asks before it overwrites
+    sums.write_text(
+        "".join(
+            f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n"
+            for each in (told, listed, wheel)
+        )
+    )
+    done = subprocess.run(["ssh-keygen", "-Y", "sign", "-f", key, "-n", NAMESPACE, sums], check=False)
+    if done.returncode:
+        raise Unusable(f"ssh-keygen did not sign with {key}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.supply_chain")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("pin")
+    for name in ("pin", "sbom", "audit"):
+        commands.add_parser(name)
+    releasing = commands.add_parser("release")
+    releasing.add_argument("--key", type=Path, required=True)
+    releasing.add_argument("--dist", type=Path, default=ROOT / "dist")
     told = parser.parse_args()
     try:
         if told.command == "pin":
             pin()
+        elif told.command == "sbom":
+            print(sbom(read_pins(PINS.read_text())), end="")
+        elif told.command == "audit":
+            return audit(read_pins(PINS.read_text()))
+        else:
+            release(told.dist, told.key, (ROOT / "CHANGELOG.md").read_text(), __version__)
     except (Unusable, OSError) as error:
         print(f"{told.command}: {error}", file=sys.stderr)
         return 2
