@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs mutants check lint types layers format upgrade clean
+.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs mutants check lint types layers format upgrade sbom audit \
+	release clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,12 +63,26 @@ format: $(STAMP) ## Let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-upgrade: $(STAMP) ## Install the newest version of every package and write all of them to constraints.txt
+upgrade: $(STAMP) ## Install the newest version of every package; write constraints.txt and the image's hashes
 	$(BIN)/python -m pip install --disable-pip-version-check --upgrade --upgrade-strategy eager --editable '.[dev]'
 	@head -1 constraints.txt >$(VENV)/versions
 	@$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable >>$(VENV)/versions
 	@mv $(VENV)/versions constraints.txt
+	$(BIN)/python -m scripts.supply_chain pin
 	@touch $(STAMP)
 
+sbom: $(STAMP) ## Write build/dovetail.cdx.json: what the image is made of (CycloneDX 1.5)
+	@mkdir -p build
+	$(BIN)/python -m scripts.supply_chain sbom >build/dovetail.cdx.json
+
+audit: $(STAMP) ## Ask the package index for withdrawn releases and known vulnerabilities in the image
+	$(BIN)/python -m scripts.supply_chain audit
+
+release: $(STAMP) ## Write dist/: wheel, SBOM, notes, SHA256SUMS, signed with KEY=path (an SSH key)
+	@test -n "$(KEY)" || { echo "Which key signs? make release KEY=path (ssh-keygen -t ed25519 makes one)"; exit 2; }
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python -m scripts.supply_chain release --key "$(KEY)"
+
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -40,7 +40,9 @@ def programs() -> Iterator[Path]:
         pip = (folder / "venv" / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet")
         _run(*pip, "wheel", "--no-deps", "--wheel-dir", folder, ROOT)
         (wheel,) = folder.glob("*.whl")
-        _run(*pip, "install", "--constraint", ROOT / "constraints.txt", f"{wheel}[aws]")
+        _run(*pip, "install", "--require-hashes", "--requirement", ROOT / "requirements-image.txt")
+        _run(*pip, "install", "--no-deps", wheel)
+        _run(*pip, "check")
         yield folder / "venv" / "bin"
     finally:
         shutil.rmtree(folder)
