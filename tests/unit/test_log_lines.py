@@ -185,3 +185,34 @@ def test_a_line_that_cannot_be_written_stops_nothing() -> None:
     out.log.write("info", "controller", "lost", what=object())
     out.log.write("info", "controller", "written")
     assert out.messages() == ["written", "log lines were lost"]
+
+
+def test_a_pipe_without_a_reader_stops_nothing() -> None:
+    metrics = PrometheusMetrics()
+    source, target = os.pipe()
+    os.close(source)
+    with os.fdopen(target, "w", closefd=False) as out:
+        log = JsonLines(WallClock(), "info", out, metrics=metrics)
+        for _ in range(3):
+            log.write("info", "controller", "lost")
+        assert b'dovetail_log_lines_dropped_total{level="info"} 3.0' in metrics.exposition()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), target)
+    os.close(target)
+
+
+def test_a_full_pipe_that_does_not_block_costs_lines_and_spoils_none_after_it() -> None:
+    metrics = PrometheusMetrics()
+    source, target = os.pipe()
+    os.set_blocking(source, False)
+    os.set_blocking(target, False)
+    with os.fdopen(target, "w") as out:
+        log = JsonLines(WallClock(), "info", out, metrics=metrics)
+        for number in range(500):
+            log.write("info", "controller", "said", number=number, text="x" * 1_000)
+        assert b"dovetail_log_lines_dropped_total" in metrics.exposition()
+        read = os.read(source, 1 << 20)
+        log.write("info", "controller", "room again")
+        read += os.read(source, 1 << 20)
+    os.close(source)
+    again, lost = [json.loads(line)["message"] for line in read.splitlines()[-2:]]
+    assert (again, lost) == ("room again", "log lines were lost")

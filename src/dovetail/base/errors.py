@@ -165,7 +165,14 @@ class TimedOut(ApiError):
 
 
 class PlannerFailed(DovetailError):
-    """The solver gave no answer; the next question starts afresh."""
+    """The solver gave no answer; the next question starts afresh.
+
+    `stack` is where an exception of the solver came from: lines of code, none of the problem's data.
+    """
+
+    def __init__(self, message: str, stack: str = "") -> None:
+        super().__init__(message)
+        self.stack = stack
 
 
 class CloudError(DovetailError):

@@ -79,12 +79,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why there is no plan."""
+    """Why there is no plan, and where in the code that was found."""
 
     message: str
+    stack: str = ""
 
 
-Part = NewTypes | SomePods | SomeNodes | Question | SomeClaims | Answer | Fault
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker has started. What ends it from now on is a question, or comes from outside."""
+
+
+Part = NewTypes | SomePods | SomeNodes | Question | SomeClaims | Answer | Fault | Ready
 
 
 class _Sent(Generic[_Item]):
@@ -201,8 +207,8 @@ class Answering:
                 self._claims.extend(claims)
             case Answer(plan):
                 return replace(plan, claims=tuple(self._claims))
-            case Fault(message):
-                raise PlannerFailed(message)
+            case Fault(message, stack):
+                raise PlannerFailed(message, stack)
         return None
 
 

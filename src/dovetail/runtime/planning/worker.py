@@ -13,22 +13,28 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NoReturn
 
 from dovetail.base.collector import collect_if_due, collect_seldom
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning import wire
+from dovetail.runtime.planning.memory import bound_memory
 from dovetail.solve.solver import solve
 from dovetail.solve.work import Deadline
 
 LENGTH = 8
+NO_MEMORY = 12  # exit code where there was no memory even for the question; ENOMEM
+_MESSAGE = 200  # characters of an exception's own words: they may quote what a tenant wrote
+_FRAMES = 30  # of its stack, the innermost
 # Nanoseconds for each pod, until who asks has read the plan: measured, 1.4 to 7 microseconds.
 _WAY_BACK = 3_000
 
 
 def main() -> None:
-    """Answer questions for ever."""
+    """Answer questions for ever, or until one fails: who asks starts another process after that."""
+    bound_memory()
     collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
     # What anything prints goes to standard error: one stray byte would spoil the frames.
@@ -36,6 +42,19 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, frames), daemon=True).start()
+    _write(answers, [wire.pack(wire.Ready())])
+    try:
+        _serve(frames, answers)
+    except Exception as error:
+        # The frames of the stack hold the problem: without them there is memory again to tell of it.
+        traceback.clear_frames(error.__traceback__)
+        fault = fault_of(error)
+    _write(answers, [wire.pack(fault)])
+    while True:  # the rest of the question is taken, so that who asks comes to read the answer
+        frames.get()
+
+
+def _serve(frames: queue.SimpleQueue[bytes], answers: BinaryIO) -> NoReturn:
     hearing = wire.Hearing()
     while True:
         asked = hearing.take(wire.unpack(frames.get()))
@@ -45,20 +64,33 @@ def main() -> None:
                 collect_if_due()
 
 
-def _answer(problem: Problem, question: wire.Question) -> Iterable[bytes]:
-    try:
-        until = question.until - _WAY_BACK * len(problem.pods)
-        stop = Deadline(until, time.monotonic_ns)
-        return wire.answer(solve(problem, Budget.within(question.deadline), stop=stop))
-    except Exception:
-        return [wire.pack(wire.Fault(f"the solver failed:\n{traceback.format_exc()}"))]
+def _answer(problem: Problem, question: wire.Question) -> Iterator[bytes]:
+    until = question.until - _WAY_BACK * len(problem.pods)
+    stop = Deadline(until, time.monotonic_ns)
+    return wire.answer(solve(problem, Budget.within(question.deadline), stop=stop))
+
+
+def fault_of(error: Exception) -> wire.Fault:
+    """What an exception is told as: its kind, a little of its words, and the place in the code."""
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+    message = (str(error).splitlines() or [""])[0][:_MESSAGE]
+    if isinstance(error, MemoryError) and not message:
+        message = "the problem does not fit the memory that the solver's process may take"
+    place = frames[-1]
+    where = f"{place.name}, {Path(place.filename).name}:{place.lineno}"
+    told = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    stack = "".join(traceback.StackSummary.from_list(frames[-_FRAMES:]).format())
+    return wire.Fault(f"{told} ({where})", stack)
 
 
 def _read(source: BinaryIO, frames: queue.SimpleQueue[bytes]) -> None:
     """Frames as they come. A thread of its own, so that the end of the input is seen at any time."""
     while True:
-        head = source.read(LENGTH)
-        body = source.read(int.from_bytes(head)) if len(head) == LENGTH else b""
+        try:
+            head = source.read(LENGTH)
+            body = source.read(int.from_bytes(head)) if len(head) == LENGTH else b""
+        except MemoryError:
+            os._exit(NO_MEMORY)
         if not body:
             os._exit(0)
         frames.put(body)

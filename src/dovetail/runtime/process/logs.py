@@ -257,6 +257,12 @@ _LINES: dict[str, Line] = {
     "plan.failed": Line(
         "error", "provisioner", "could not make a plan", lambda one: {"error": one["message"]}
     ),
+    "solver.raised": Line(
+        "error",
+        "planner",
+        "the solver raised an exception",
+        lambda one: {"error": one["message"], "stacktrace": one["stack"]},
+    ),
 }
 
 
@@ -281,6 +287,8 @@ class JsonLines:
     ) -> None:
         self._metrics = metrics
         self._dropped = 0  # since a line was written last
+        # Streams that took a line in part, maybe: a full pipe that does not block does.
+        self._torn: dict[TextIO, None] = {}
         self._clock = clock
         self._least = LEVELS.index(level)
         self._out = out
@@ -310,13 +318,23 @@ class JsonLines:
         }
         out = self._errors if level == "error" else self._out
         try:
-            out.write(msgspec.json.encode({**head, **fields}).decode() + "\n")
-            out.flush()
-        except (OSError, ValueError, TypeError):  # full, closed, or not to be told in JSON
-            self._dropped += 1
-            if self._metrics is not None:
-                self._metrics.add(_DROPPED, level=level)
+            text = msgspec.json.encode({**head, **fields}).decode() + "\n"
+        except (ValueError, TypeError):  # not to be told in JSON
+            self._lost(level)
             return
+        try:
+            out.write("\n" + text if out in self._torn else text)
+            out.flush()
+        except (OSError, ValueError):  # full, or closed
+            self._torn[out] = None
+            self._lost(level)
+            return
+        self._torn.pop(out, None)
         if self._dropped:
             count, self._dropped = self._dropped, 0
             self.write("error", "controller", "log lines were lost", lines=count)
+
+    def _lost(self, level: str) -> None:
+        self._dropped += 1
+        if self._metrics is not None:
+            self._metrics.add(_DROPPED, level=level)

@@ -134,7 +134,7 @@ class Process:
         gate = fence.wait if fence is not None else None
         client = client.behind(gate) if gate is not None else client
         aws = await stack.enter_async_context(self._aws(client, gate))
-        planner = await stack.enter_async_context(ProcessPlanner())
+        planner = await stack.enter_async_context(ProcessPlanner(self._log))
         cloud = aws.cloud if aws is not None else self._cloud(client)
         queue = aws.queue if aws is not None else None
         ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, queue, forgiving=True)
@@ -195,7 +195,7 @@ class Process:
     async def _observe(self, client: HttpClient, cloud: Provider) -> None:
         """Without the lease: an observer acts on nothing, and there may be any number."""
         options = self._options
-        async with ProcessPlanner() as planner:
+        async with ProcessPlanner(self._log) as planner:
             ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, forgiving=True)
             self._running = seen = Observation(ports, options.settings, self._report, options.tell_every)
             self._tell("observing: nothing is written to the cluster")

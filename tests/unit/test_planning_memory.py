@@ -1,0 +1,87 @@
+"""Bounds of the worker's memory, read from control groups as containers and machines have them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dovetail.runtime.planning.memory import limit_of
+from dovetail.runtime.planning.worker import fault_of
+
+TOTAL = 1 << 34
+V2 = "sys/fs/cgroup"
+V1 = "sys/fs/cgroup/memory"
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({}, TOTAL),
+        ({"proc/self/cgroup": "0::/\n", f"{V2}/memory.max": "1073741824\n"}, 1 << 30),
+        ({"proc/self/cgroup": "0::/\n", f"{V2}/memory.max": "max\n"}, TOTAL),
+        ({"proc/self/cgroup": "0::/\n"}, TOTAL),
+        # Each group above bounds it as well.
+        ({"proc/self/cgroup": "0::/a/b\n", f"{V2}/a/memory.max": "5", f"{V2}/a/b/memory.max": "9"}, 5),
+        ({"proc/self/cgroup": "0::/a/b\n", f"{V2}/a/memory.max": "9", f"{V2}/a/b/memory.max": "5"}, 5),
+        ({"proc/self/cgroup": "4:cpu:/x\n3:memory:/a\n", f"{V1}/a/memory.limit_in_bytes": "7"}, 7),
+        # In a container, a group of version 1 may be named as the machine sees it and mounted as the root.
+        ({"proc/self/cgroup": "3:memory:/pods/a\n", f"{V1}/memory.limit_in_bytes": "7"}, 7),
+        ({"proc/self/cgroup": "3:memory:/\n", f"{V1}/memory.limit_in_bytes": "9223372036854771712"}, TOTAL),
+    ],
+)
+def test_the_limit_of_control_groups(tmp_path: Path, files: dict[str, str], limit: int) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert limit_of(tmp_path, TOTAL) == limit
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bounds nothing elsewhere")
+def test_a_bounded_process() -> None:
+    program = """if True:
+        import resource
+        from pathlib import Path
+        from dovetail.runtime.planning import memory
+        def score(): return int(Path("/proc/self/oom_score_adj").read_text())
+        before = score()
+        memory.limit_of = lambda root, total: 300 << 20
+        memory.bound_memory()
+        assert score() == min(before + 500, 1000), score()
+        assert resource.getrlimit(resource.RLIMIT_DATA)[0] == 200 << 20
+        try:
+            bytes(210 << 20)
+        except MemoryError:
+            print("bounded")
+    """
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("bounded\n", "")
+
+
+def raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as caught:
+        return caught
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("one\ntwo"), "ValueError: one"),
+        (ValueError("x" * 5_000), f"ValueError: {'x' * 200}"),
+        (ValueError(), "ValueError"),
+        (KeyError("a"), "KeyError: 'a'"),
+        (
+            MemoryError(),
+            "MemoryError: the problem does not fit the memory that the solver's process may take",
+        ),
+    ],
+)
+def test_an_exception_is_told_shortly_and_its_stack_without_data(error: Exception, told: str) -> None:
+    fault = fault_of(raised(error))
+    line = fault.message.removeprefix(told)
+    assert line.startswith(" (raised, test_planning_memory.py:") and line.endswith(")")
+    assert "xx" not in fault.stack and "raise error" in fault.stack
