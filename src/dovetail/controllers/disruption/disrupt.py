@@ -5,16 +5,17 @@ from __future__ import annotations
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.base.errors import ApiError, PlannerFailed
+from dovetail.base.errors import ApiError
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.metrics import DisruptionMetrics
+from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.prices import Prices
 from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView
-from dovetail.disrupt.command import Command, Note, moved_pods
+from dovetail.disrupt.command import Command, Decision, Note, moved_pods
 
 POLL = 10 * SECOND
 IDLE = MINUTE  # budgets and annotations end with time, without anything else that changes
@@ -36,6 +37,7 @@ class Disruption:
         self._methods = methods
         self._prices = Prices()
         self._failed = failure_log(context.log)
+        self._unanswered = Unanswered(context)
         self._metrics = DisruptionMetrics(context.metrics, context.log)
         self._idle: tuple[int, int] | None = None  # revision at which nothing was to be done, and the instant
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
@@ -54,9 +56,9 @@ class Disruption:
                 except ApiError as error:
                     self._idle = None
                     self._failed(Failure("disruption", "", error))
-                except PlannerFailed as error:
+                except Exception as error:
                     self._idle = None
-                    self._context.log.record("plan.failed", message=str(error))
+                    self._unanswered.failed(("disruption",), error)
             await clock.sleep(0 if acted else POLL)
 
     def _resting(self) -> bool:
@@ -74,7 +76,7 @@ class Disruption:
         self._metrics.budgets(state.all(NodePool), self._views(), clock.now())
         for method in self._methods:
             views, asked = self._views(), clock.monotonic()
-            decision = await method.decide(views)
+            decision = await self._asked(method, views)
             eligible = sum(view.initialized and not view.going for view in views)
             self._metrics.decided(method.reason, eligible, decision.command, clock.monotonic() - asked)
             for note in decision.notes:
@@ -85,7 +87,7 @@ class Disruption:
             if decision.command is None:
                 continue
             await clock.sleep(method.quiet)
-            command = await method.validate(decision.command, self._views())
+            command = await self._validated(method, decision.command)
             if command is None:
                 self._metrics.invalid(decision.command)
             elif not self._refused(command):
@@ -94,6 +96,31 @@ class Disruption:
                 return True
         self._idle = idle
         return False
+
+    async def _asked(self, method: Method, views: tuple[NodeView, ...]) -> Decision:
+        """What the method decides; one that raises has nothing to say for a while, and the next is asked."""
+        about = (f"nodes that are {method.reason}",)
+        if self._unanswered.rests(about):
+            return Decision(None, more=True)
+        try:
+            decision = await method.decide(views)
+        except ApiError:
+            raise
+        except Exception as error:
+            self._unanswered.failed(about, error)
+            return Decision(None, more=True)
+        self._unanswered.answered(about)
+        return decision
+
+    async def _validated(self, method: Method, command: Command) -> Command | None:
+        """What is left of the command; nothing where the method cannot tell."""
+        try:
+            return await method.validate(command, self._views())
+        except ApiError:
+            raise
+        except Exception as error:
+            self._unanswered.failed([view.name for view in command.candidates], error)
+            return None
 
     def _refused(self, command: Command) -> bool:
         """True iff it would exceed a limit of launches or of moved pods; then it is decided anew later."""
