@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from operated import START, Operated, pod, pool
 
+from dovetail.api.core import Pod
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import PlannerFailed
+from dovetail.controllers.provisioning import intake
 from dovetail.model.problem import Problem
+from dovetail.model.volumes import VolumeIndex
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.clock import VirtualClock, run_virtual
@@ -59,3 +63,29 @@ def test_pods_that_no_plan_can_be_made_for_do_not_keep_others_from_their_nodes()
     # Each of the two is tried alone after 10, 20, 40, ... seconds, then every ten minutes.
     failures = [record["t"] for record in world.records("plan.failed") if record["t"] > START + 10 * MINUTE]
     assert 4 <= len(failures) <= 20
+
+
+def test_a_pod_that_cannot_be_understood_is_told_so_and_costs_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = intake.ignored
+
+    def hostile(item: Pod, volumes: VolumeIndex) -> str:
+        if item.key in BAD:
+            raise OverflowError("too large")
+        return judged(item, volumes)
+
+    monkeypatch.setattr(intake, "ignored", hostile)
+
+    async def main(clock: VirtualClock) -> Operated:
+        world = Operated(clock)
+        world.start()
+        arm = {"nodeSelector": {"kubernetes.io/arch": "arm64"}}
+        world.create(node_class(), pool(), pod("web", "1"), pod("bad-0", "1", **arm))
+        await clock.sleep(12 * MINUTE)
+        return world
+
+    world = run_virtual(main, start=START)
+    assert {record["pod"] for record in world.records("pod.bound")} == {"default/web"}
+    (told,) = world.records("input.left_out")
+    assert (told["about"], told["message"]) == ("Pod default/bad-0", "OverflowError: too large")
+    wanted = "Failed to schedule pod, it cannot be understood (OverflowError: too large)"
+    assert wanted in world.messages("FailedScheduling")

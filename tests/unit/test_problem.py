@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.workloads import CSINode, DaemonSet
 from dovetail.cloud.catalog.file import parse_instance_types
-from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
+from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Options, Problem
 from dovetail.solve.solver import solve
@@ -147,3 +150,49 @@ def test_a_missing_volume_claim_is_a_reason() -> None:
     plan = solve(asked)
     assert [(item.pod, "not found" in item.reason) for item in plan.unschedulable] == [("default/p", True)]
     assert plan.claims[0].pods == ("default/q",)
+
+
+class Hostile:
+    """A part of an object that raises whatever is read of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ArithmeticError(f"hostile {name}")
+
+
+def bad(kind: type[Any], **spoilt: Any) -> Any:
+    return replace(decode({"metadata": {"name": "bad", "namespace": "a"}}, kind), **spoilt)
+
+
+# Where it stands among the cluster's objects, and what raises while it is read.
+SPOILT: dict[str, tuple[str, Any]] = {
+    "node": ("nodes", replace(decode({"metadata": {"name": "bad"}}, Node), status=Hostile())),
+    "daemonset": ("daemonsets", bad(DaemonSet, spec=Hostile())),
+    "csi node": ("csi_nodes", bad(CSINode, spec=Hostile())),
+    "pool": ("pools", replace(pool("bad"), spec=replace(pool().spec, limits=Hostile()))),
+}
+
+
+@pytest.mark.parametrize(("field", "item"), SPOILT.values(), ids=SPOILT)
+def test_an_object_that_raises_is_left_out_alone(field: str, item: Any) -> None:
+    good = ClusterObjects(pools=(pool(),))
+    faults: list[Fault] = []
+    spoilt = dataclasses.replace(good, **{field: (*getattr(good, field), item)})
+    found = problem(spoilt, pod("web"), on_fault=faults.append)
+    assert found == problem(good, pod("web"))
+    assert [(fault.about, fault.cause[:24]) for fault in faults] == [(item, "ArithmeticError: hostile")]
+    assert len(solve(found).claims) == 1
+    with pytest.raises(ArithmeticError):
+        problem(spoilt, pod("web"))
+
+
+def test_a_pool_whose_types_cannot_be_read_buys_nothing() -> None:
+    def types(of: NodePool) -> Any:
+        if of.metadata.name == "bad":
+            raise KeyError("price")
+        return TYPES
+
+    faults: list[Fault] = []
+    objects = ClusterObjects(pools=(pool("bad"), pool()))
+    found = build(objects, (pod("web"),), types, Options(), on_fault=faults.append)
+    assert [item.name for item in found.pools] == ["default"]
+    assert [(fault.about.metadata.name, fault.cause) for fault in faults] == [("bad", "KeyError: 'price'")]

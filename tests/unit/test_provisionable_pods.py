@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dovetail.api.codec import decode
 from dovetail.api.core import PersistentVolumeClaim, Pod
@@ -178,3 +179,12 @@ STARTED = {"startTime": to_rfc3339(NOW - HOUR // 2)}
 )
 def test_moves_with_its_node(case: Pod, budgets: tuple[PodDisruptionBudget, ...], expected: bool) -> None:
     assert moves_with_node(case, Budgets(budgets), NOW) is expected
+
+
+def test_a_budget_that_cannot_be_understood_holds_for_its_namespace_only() -> None:
+    broken = decode({"metadata": {"name": "broken", "namespace": "default"}}, PodDisruptionBudget)
+    spoilt = replace(broken, spec=replace(broken.spec, selector=object()))
+    budgets = Budgets([spoilt])
+    inside = decode({"metadata": {"name": "a", "namespace": "default"}}, Pod)
+    outside = decode({"metadata": {"name": "a", "namespace": "other"}}, Pod)
+    assert (budgets.of(inside), budgets.of(outside)) == ((spoilt,), ())

@@ -43,6 +43,13 @@ class Machine:
         named = self.node or self.claim
         return named.metadata.name if named else ""
 
+    @property
+    def subject(self) -> Node | NodeClaim:
+        """The node, or the claim while no node has come up."""
+        found = self.node or self.claim
+        assert found is not None, "a machine has one of them"
+        return found
+
     def names(self) -> frozenset[str]:
         """Under which names this machine is known: its node's and its claim's."""
         if self.node is None or self.claim is None:

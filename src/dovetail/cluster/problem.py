@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import is_true
+from dovetail.api.meta import Object, is_true
 from dovetail.api.workloads import CSINode, DaemonSet, PodDisruptionBudget, StorageClass
 from dovetail.cluster import nodes as existing
 from dovetail.cluster.usage import usage_by_pool
@@ -20,6 +21,42 @@ from dovetail.model.problem import Options, Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts, excess
 from dovetail.model.volumes import VolumeIndex
+
+T = TypeVar("T")
+Item = TypeVar("Item", bound="Object | existing.Machine")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An object that cannot be understood and is left out of the problem, and what it raised."""
+
+    about: Object
+    cause: str  # one line
+
+
+OnFault = Callable[[Fault], None]
+
+
+def isolated(
+    items: Iterable[Item], read: Callable[[Item], T], on_fault: OnFault | None
+) -> Iterator[tuple[Item, T]]:
+    """Each item with what is read of it. One that raises goes to `on_fault`; without that it raises."""
+    for item in items:
+        try:
+            found = read(item)
+        except Exception as error:
+            if on_fault is None:
+                raise
+            about = item.subject if isinstance(item, existing.Machine) else item
+            on_fault(Fault(about, cause_of(error)))
+        else:
+            yield item, found
+
+
+def cause_of(error: Exception) -> str:
+    """What an exception says, in one line of at most 200 characters."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +92,7 @@ def build(
     node_class_kinds: tuple[tuple[str, str], ...] | None = None,
     volume_price: Callable[[NodePool], int] = _free,
     commons: Mapping[str, int] | None = None,
+    on_fault: OnFault | None = None,
 ) -> Problem:
     """What to ask the solver about `pending`.
 
@@ -64,6 +102,9 @@ def build(
     provider's own (group, kind) pairs; None means that all are. `volume_price` is what the volumes of a node
     of a pool cost, in nano-dollars per hour. `commons` are as the provider knows them. Pods of `pending`
     are left out of where `objects` has them.
+
+    An object that raises while it is read goes to `on_fault` and is left out: a pool of which that is so buys
+    nothing; a machine of which, or of whose pods, that is so takes no pods. Without `on_fault` it raises.
     """
     waiting = {pod.key for pod in pending}
     bound: dict[str, list[Pod]] = {}
@@ -74,21 +115,40 @@ def build(
             bound.setdefault(node, []).append(pod if pod.spec.node_name else settled)
     machines = existing.join(objects.nodes, objects.claims, node_class_kinds)
     staying = [item for item in machines if not item.deleting and not deleting.intersection(item.names())]
-    attachable = {item.metadata.name: _attachable(item) for item in objects.csi_nodes}
-    nodes = [
-        existing.existing_node(item, tuple(bound.get(item.name, ())), attachable.get(item.name, {}))
-        for item in staying
-    ]
-    usage = usage_by_pool(staying)
+    attachable = {
+        item.metadata.name: found for item, found in isolated(objects.csi_nodes, _attachable, on_fault)
+    }
+    understood = list(
+        isolated(
+            staying,
+            lambda item: existing.existing_node(
+                item, tuple(bound.get(item.name, ())), attachable.get(item.name, {})
+            ),
+            on_fault,
+        )
+    )
+    nodes = [node for _, node in understood]
+    usage = usage_by_pool(machine for machine, _ in understood)
+    usable = _usable(objects.pools, require_ready, node_class_kinds)
     pools = [
-        _pool(pool, instance_types(pool), usage.get(pool.metadata.name, {}), volume_price(pool))
-        for pool in _usable(objects.pools, require_ready, node_class_kinds)
+        found
+        for _, found in isolated(
+            usable,
+            lambda pool: _pool(
+                pool, instance_types(pool), usage.get(pool.metadata.name, {}), volume_price(pool)
+            ),
+            on_fault,
+        )
     ]
     return Problem(
         pods=pending,
         pools=tuple(pool for pool in pools if pool.instance_types),
         nodes=tuple(sorted(nodes, key=lambda node: (not node.initialized, node.name))),
-        daemonsets=tuple(sorted(filter(_runs, objects.daemonsets), key=lambda item: item.key)),
+        daemonsets=tuple(
+            item
+            for item, runs in isolated(sorted(objects.daemonsets, key=lambda item: item.key), _runs, on_fault)
+            if runs
+        ),
         namespaces={item.metadata.name: item.metadata.labels for item in objects.namespaces},
         volumes=VolumeIndex.of(objects.volume_claims, objects.volumes, objects.storage_classes),
         options=options,

@@ -97,7 +97,11 @@ class Budgets:
     def __init__(self, pdbs: Iterable[PodDisruptionBudget]) -> None:
         self._by_namespace: dict[str, list[tuple[Selector, PodDisruptionBudget]]] = {}
         for budget in pdbs:
-            entry = (Selector.read(budget.spec.selector), budget)
+            try:
+                selector = Selector.read(budget.spec.selector)
+            except Exception:  # not understood: nothing of its namespace is surely outside it
+                selector = Selector()
+            entry = (selector, budget)
             self._by_namespace.setdefault(budget.metadata.namespace, []).append(entry)
         # A cluster's budgets may stay the same for days: what is remembered of its pods has to have an end.
         self._known = by_identity(8192)(self._selecting)

@@ -11,6 +11,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.metrics import count_timeout
 from dovetail.controllers.disruption.moves import MoveBook
+from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.allowance import allowances, blocked_notes, within
@@ -25,7 +26,8 @@ from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Questi
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import QUICK, Asking, search
 from dovetail.disrupt.pods import budgets_among
-from dovetail.model.problem import Budget
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.plan import Plan, Unschedulable
 from dovetail.solve.work import Work
 
 _TURN = Budget.within(3 * SECOND)
@@ -67,6 +69,7 @@ class Consolidation:
         self._options = options
         self._memory = Memory()
         self._moves = moves
+        self._unanswered = Unanswered(context)
         self._idle: tuple[_Sight, int] | None = None  # where nothing was to be gained, and when that was seen
 
     async def decide(self, views: tuple[NodeView, ...]) -> Decision:
@@ -80,7 +83,7 @@ class Consolidation:
             return Decision(None, notes)
         question, blocked = self._question(views, found)
         notes += blocked
-        finding = await self._driven(search(question, self._memory, Work(_TURN), now))
+        finding = await self._driven(question, search(question, self._memory, Work(_TURN), now))
         if finding.cut:
             count_timeout(self._context.metrics, finding.cut)
         self._idle = (sight, now) if finding.complete and finding.move is None else None
@@ -108,7 +111,7 @@ class Consolidation:
             return None
         leaving = [by_name[name] for name in names]
         problem = question.without(leaving)
-        plan = await self._planner.plan(problem, self._options.deadline)
+        plan = await self._plan(question, problem, self._options.deadline)
         try:
             move = judged(question, leaving, problem, plan)
         except Refused:
@@ -165,12 +168,28 @@ class Consolidation:
         question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot, all_of_them)
         return question, blocked_notes(wanted, allowed, UNDERUTILIZED)
 
-    async def _driven(self, asking: Asking) -> Finding:
+    async def _plan(self, question: Question, problem: Problem, deadline: int) -> Plan:
+        """The solver's plan; where it has none, one in which no pod has a place, so that the nodes stay."""
+        staying = {node.name for node in problem.nodes}
+        names = [node.name for node in question.problem.nodes if node.name not in staying]
+        cause = self._unanswered.rests(names)
+        if not cause:
+            try:
+                plan = await self._planner.plan(problem, deadline)
+            except Exception as error:
+                cause = self._unanswered.failed(names, error)
+            else:
+                self._unanswered.answered(names)
+                return plan
+        reason = f"no plan could be made ({cause})"
+        return Plan(unschedulable=tuple(Unschedulable(pod.key, reason) for pod in problem.pods))
+
+    async def _driven(self, question: Question, asking: Asking) -> Finding:
         """Answer what the search asks until it has found something, or nothing."""
         try:
             problem = next(asking)
             while True:
-                problem = asking.send(await self._planner.plan(problem, QUICK))
+                problem = asking.send(await self._plan(question, problem, QUICK))
         except StopIteration as end:
             found: Finding = end.value
             return found

@@ -12,6 +12,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.execute import Execution
 from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.metrics import DisruptionMetrics
+from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.prices import Prices
 from dovetail.controllers.reconciler import Failure, failure_log
@@ -40,6 +41,7 @@ class Disruption:
         self._methods = methods
         self._prices = Prices()
         self._failed = failure_log(context.log)
+        self._unanswered = Unanswered(context)
         self._metrics = DisruptionMetrics(context.metrics, context.log)
         self._idle: tuple[int, int] | None = None  # revision at which nothing was to be done, and the instant
         self._seen: tuple[tuple[int, int, int], tuple[NodeView, ...]] | None = None
@@ -58,9 +60,9 @@ class Disruption:
                 except ApiError as error:
                     self._idle = None
                     self._failed(Failure(NAME, "", error))
-                except PlannerFailed as error:
+                except Exception as error:
                     self._idle = None
-                    self._context.log.record("plan.failed", message=str(error))
+                    self._unanswered.failed((NAME,), error)
             await clock.sleep(0 if acted else POLL)
 
     def _resting(self) -> bool:
@@ -78,7 +80,7 @@ class Disruption:
         self._metrics.budgets(state.all(NodePool), self._views(), clock.now())
         for method in self._methods:
             views, asked = self._views(), clock.monotonic()
-            decision = await self._decided(method, views)
+            decision = await self._asked(method, views)
             eligible = sum(view.initialized and not view.going for view in views)
             self._metrics.decided(method.reason, eligible, decision.command, clock.monotonic() - asked)
             for note in decision.notes:
@@ -89,7 +91,7 @@ class Disruption:
             if decision.command is None:
                 continue
             await clock.sleep(method.quiet)
-            command = await method.validate(decision.command, self._views())
+            command = await self._validated(method, decision.command)
             if command is None:
                 self._metrics.invalid(decision.command)
             elif not self._refused(command):
@@ -99,15 +101,36 @@ class Disruption:
         self._idle = idle
         return False
 
+    async def _asked(self, method: Method, views: tuple[NodeView, ...]) -> Decision:
+        """What the method decides; one without an answer has nothing to say for a while."""
+        about = (f"nodes that are {method.reason}",)
+        if self._unanswered.rests(about):
+            return Decision(None, more=True)
+        try:
+            decision = await self._decided(method, views)
+        except ApiError:
+            raise
+        except Exception as error:
+            self._unanswered.failed(about, error)
+            return Decision(None, more=True)
+        self._unanswered.answered(about)
+        return decision
+
     async def _decided(self, method: Method, views: tuple[NodeView, ...]) -> Decision:
         """What the method would do; a node that it cannot judge stays as it is, and the others are judged."""
-        panics, now = self._context.panics, self._context.clock.now()
         try:
             return await method.decide(views)
         except (ApiError, PlannerFailed):
             raise
-        except Exception as error:
-            broken = error
+        except Exception:
+            sound = self._sound(views)
+            if all(one is two for one, two in zip(sound, views, strict=True)):
+                raise  # no node of its own makes it fail
+        return await method.decide(sound)
+
+    def _sound(self, views: tuple[NodeView, ...]) -> tuple[NodeView, ...]:
+        """The nodes, those that cannot be judged as ones that go anyway."""
+        panics, now = self._context.panics, self._context.clock.now()
         sound = []
         for view in views:
             with panics.alone(NAME, view.claim.metadata.name, view.claim):
@@ -115,12 +138,17 @@ class Disruption:
                 sound.append(view)
                 continue
             sound.append(replace(view, pods=(), queued=True))
-        if all(one is two for one, two in zip(sound, views, strict=True)):
-            panics.caught(NAME, method.reason, broken)  # no node of its own makes it fail
-            return Decision(None)
-        with panics.alone(NAME, method.reason):
-            return await method.decide(tuple(sound))
-        return Decision(None)
+        return tuple(sound)
+
+    async def _validated(self, method: Method, command: Command) -> Command | None:
+        """What is left of the command; nothing where the method cannot tell."""
+        try:
+            return await method.validate(command, self._views())
+        except ApiError:
+            raise
+        except Exception as error:
+            self._unanswered.failed([view.name for view in command.candidates], error)
+            return None
 
     def _refused(self, command: Command) -> bool:
         """True iff it would exceed a limit of launches or of moved pods; then it is decided anew later."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dovetail.base.clock import MINUTE
-from dovetail.base.errors import PlannerFailed
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.prices import Prices
@@ -16,6 +16,7 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Problem
 
 PERIOD = 5 * MINUTE
+_QUESTION = ("the efficiency of all nodes",)
 
 COST = Metric(
     "dovetail_cluster_cost_dollars_per_hour",
@@ -43,6 +44,7 @@ class Efficiency:
         self._planner = planner
         self._intake = intake
         self._prices = Prices()
+        self._unanswered = Unanswered(context)
         self._known: tuple[Problem, int] | None = None  # the last question and its bound
         # What all nodes cost and must cost as of the last look, nano-dollars per hour.
         self.latest: tuple[int, int] | None = None
@@ -55,8 +57,10 @@ class Efficiency:
                 continue
             try:
                 await self.look()
-            except PlannerFailed as error:
-                self._context.log.record("plan.failed", message=str(error))
+            except Exception as error:
+                self._unanswered.failed(_QUESTION, error)
+            else:
+                self._unanswered.answered(_QUESTION)
 
     async def look(self) -> None:
         """Ask once. Nodes whose price is not known any more, and their pods, do not count."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.candidates import NodeView
@@ -13,6 +14,8 @@ from dovetail.disrupt.command import Command
 from dovetail.disrupt.obstacles import obstacle
 from dovetail.disrupt.pods import reschedulable, unbound
 from dovetail.model.problem import Problem
+
+NO_ANSWER = "No plan could be made for its pods ({})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +34,24 @@ class WhatIf:
         self._planner = planner
         self._intake = intake
         self._deadline = deadline
+        self._unanswered = Unanswered(context)
 
     async def without(self, views: Sequence[NodeView], reason: str) -> Outcome:
-        """How to delete these nodes for that reason so that each of their pods has a place first."""
-        moved = {pod.key: view.name for view in views for pod in view.pods if reschedulable(pod)}
-        problem = self._problem(views)
-        plan = await self._planner.plan(problem, self._deadline)
-        found = obstacle(problem, plan, moved)
+        """How to delete these nodes for that reason so that each of their pods has a place first.
+
+        A question that raises, or that the solver has no answer to, is an obstacle to these nodes alone.
+        """
+        names = [view.name for view in views]
+        if cause := self._unanswered.rests(names):
+            return Outcome(None, NO_ANSWER.format(cause))
+        try:
+            moved = {pod.key: view.name for view in views for pod in view.pods if reschedulable(pod)}
+            problem = self._problem(views)
+            plan = await self._planner.plan(problem, self._deadline)
+            found = obstacle(problem, plan, moved)
+        except Exception as error:
+            return Outcome(None, NO_ANSWER.format(self._unanswered.failed(names, error)))
+        self._unanswered.answered(names)
         if found:
             return Outcome(None, found)
         replacements = tuple(claim for claim in plan.claims if not moved.keys().isdisjoint(claim.pods))

@@ -10,7 +10,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.cluster.nodes import Machine
-from dovetail.cluster.problem import build
+from dovetail.cluster.problem import Fault, OnFault, build, cause_of, isolated
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
 from dovetail.controllers.provisioning.trigger import disrupted
@@ -20,11 +20,15 @@ from dovetail.model.volumes import VolumeIndex
 
 
 class Intake:
-    """Reads the state. Keeps the nodes it told of: what follows from one is worked out once."""
+    """Reads the state. Keeps the nodes it told of: what follows from one is worked out once.
 
-    def __init__(self, context: Context, options: Options) -> None:
+    An object that raises while it is read is left out and goes to `on_fault`.
+    """
+
+    def __init__(self, context: Context, options: Options, on_fault: OnFault = lambda _: None) -> None:
         self._context = context
         self._options = options
+        self._on_fault = on_fault
         self._nodes: dict[str, ExistingNode] = {}  # by name, as last asked about
 
     def places(self) -> dict[str, str]:
@@ -40,9 +44,13 @@ class Intake:
         )
         pending, left_out = [], []
         for pod in state.pods_on(""):
-            if not provisionable(pod) or pod.key in places:
-                continue
-            reason = ignored(pod, volumes)
+            try:
+                if not provisionable(pod) or pod.key in places:
+                    continue
+                reason = ignored(pod, volumes)
+            except Exception as error:
+                reason = f"it cannot be understood ({cause_of(error)})"
+                self._on_fault(Fault(pod, cause_of(error)))
             if reason:
                 left_out.append((pod, reason))
             else:
@@ -57,8 +65,12 @@ class Intake:
             unbound(pod)
             for machine in state.machines()
             if machine.node is not None and state.going(machine) and not self._kept(machine)
-            for pod in state.pods_on(machine.node.metadata.name)
-            if moves_with_node(pod, budgets, now)
+            for pod, moves in isolated(
+                state.pods_on(machine.node.metadata.name),
+                lambda pod: moves_with_node(pod, budgets, now),
+                self._on_fault,
+            )
+            if moves
         )
 
     def _kept(self, machine: Machine) -> bool:
@@ -78,7 +90,7 @@ class Intake:
         state = self._context.state
         problem = build(
             state.objects(),
-            state.default_spreads().given(pods),
+            self._spread(pods),
             self._context.instance_types,
             self._options,
             state.marked() | leaving,
@@ -86,12 +98,28 @@ class Intake:
             node_class_kinds=state.node_class_kinds,
             volume_price=self._context.volume_price,
             commons=self._context.provider.commons(),
+            on_fault=self._on_fault,
         )
         paused = {
             pool.metadata.name for pool in state.all(NodePool) if self._context.brakes.launches_paused(pool)
         }
         pools = tuple(pool for pool in problem.pools if pool.name not in paused)
         return replace(problem, pools=pools, nodes=self._remembered(problem.nodes))
+
+    def _spread(self, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+        """With the scheduler's constraints; a pod that they cannot be deduced for goes without.
+
+        It stays in the question: one that is about leaving its node must not forget it.
+        """
+        given = self._context.state.default_spreads().given
+        found: list[Pod] = []
+        for pod in pods:
+            try:
+                found += given((pod,))
+            except Exception as error:
+                self._on_fault(Fault(pod, cause_of(error)))
+                found.append(pod)
+        return tuple(found)
 
     def _remembered(self, nodes: tuple[ExistingNode, ...]) -> tuple[ExistingNode, ...]:
         """Equal nodes of an earlier question in place of these; those that are gone are forgotten."""

@@ -98,9 +98,16 @@ ASIDE = Metric(
     "Pods that wait for another round: it is not their turn yet, or no plan could be made for them.",
     ("reason",),
 )
+LEFT_OUT = Metric(
+    "dovetail_plan_inputs_left_out",
+    "gauge",
+    "Objects that cannot be understood and that the last round left out.",
+    ("kind",),
+)
 ALL = (
     *(DURATION, QUEUE_DEPTH, UNSCHEDULABLE, IGNORED, DECISION, CREATED),
     *(COST, BOUND, GAP, PLANNED_COST, PLANNED_BOUND, WORK, FAILED, ASIDE),
+    LEFT_OUT,
 )
 
 
@@ -111,6 +118,7 @@ class ProvisioningMetrics:
         self._metrics = metrics
         self._waits = waits
         self._questions = 0
+        self._left_out: set[str] = set()  # kinds
         self._decided: set[str] = set()  # UIDs of the last round's pods
 
     def asked(self, pods: int, now: int) -> str:
@@ -159,6 +167,14 @@ class ProvisioningMetrics:
         """How many pods a round leaves for later ones, and how many wait because their plan failed."""
         self._metrics.set(ASIDE, later, reason="later")
         self._metrics.set(ASIDE, failed, reason="failed")
+
+    def inputs_left_out(self, counts: Mapping[str, int]) -> None:
+        """How many objects of each kind a round could not understand."""
+        for kind in sorted(self._left_out - counts.keys()):
+            self._metrics.drop(LEFT_OUT, kind=kind)
+        for kind, count in sorted(counts.items()):
+            self._metrics.set(LEFT_OUT, count, kind=kind)
+        self._left_out = set(counts)
 
     def created(self, claim: PlannedClaim) -> None:
         """A claim was created."""

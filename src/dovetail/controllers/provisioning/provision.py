@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, PlannerFailed
+from dovetail.cluster.problem import Fault
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher, Window
@@ -18,7 +20,7 @@ from dovetail.controllers.provisioning.decision import launch_decision
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.offers import Offers
-from dovetail.controllers.provisioning.pods import opted_out
+from dovetail.controllers.provisioning.pods import NOT_FOR_US
 from dovetail.controllers.provisioning.realised import Realised
 from dovetail.controllers.provisioning.remarks import Remarks
 from dovetail.controllers.provisioning.repeat import Leftover
@@ -28,6 +30,7 @@ from dovetail.model.problem import Options, Pool, Problem
 from dovetail.solve.plan import OUT_OF_TIME, Plan, PlannedClaim
 
 NO_TYPES_TTL = MINUTE
+NOT_UNDERSTOOD_TTL = 5 * MINUTE
 # Conditions of a node class that tell what its selectors did not find.
 RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
 
@@ -51,7 +54,8 @@ class Provisioner:
         self._batcher = batcher
         self._planner = planner
         self._options = options
-        self._intake = Intake(context, options.solver)
+        self._faults: list[Fault] = []  # of the round
+        self._intake = Intake(context, options.solver, self._faults.append)
         self._offers = Offers()
         self._leftover = Leftover()
         self._remarks = Remarks(context.log)
@@ -78,15 +82,18 @@ class Provisioner:
 
         A round that would only repeat the one before is not in the log; its pods are told again.
         """
+        self._faults.clear()
         places = self._intake.places()
         waiting, ignored = await self._pending(places)
         turn, self._ledger = take_turn(candidates(waiting), self._ledger, self._context.clock.now())
         await self._tell_aside(turn)
         if not turn.pods:
             self._metrics.round(ignored, 0)
+            await self._tell_faults()
             return
         pods = tuple(pod for pod in waiting if pod.key in turn.pods)
         problem = self._intake.problem(pods, places)
+        await self._tell_faults()
         snapshot = self._context.state.fingerprint()
         plan = self._leftover.recall(problem)
         if plan is None:
@@ -122,7 +129,7 @@ class Provisioner:
         pending, left_out = self._intake.waiting(places)
         self._remarks.on_ignored(left_out)
         for pod, reason in left_out:
-            if not opted_out(pod):
+            if reason != NOT_FOR_US:
                 await failed(self._context, pod.key, reason)
         return (*pending, *self._intake.moving()), len(left_out)
 
@@ -144,6 +151,19 @@ class Provisioner:
                 self._context,
                 key,
                 f"no plan could be made for it ({entry.cause}); it is tried again alone in {wait} s",
+            )
+
+    async def _tell_faults(self) -> None:
+        """What the round could not understand: in the log, the figures and an event on the object."""
+        faults = {(fault.about.KIND, fault.about.key): fault for fault in self._faults}
+        self._remarks.on_faults(faults.values())
+        self._metrics.inputs_left_out(Counter(kind for kind, _ in faults))
+        for fault in faults.values():
+            if isinstance(fault.about, Pod):
+                continue  # one that no plan can be made for hears so as FailedScheduling
+            message = f"Left out of plans, it cannot be understood ({fault.cause})"
+            await self._context.recorder.publish(
+                fault.about, "Warning", "NotUnderstood", message, ttl=NOT_UNDERSTOOD_TTL
             )
 
     def _settle(self, turn: Turn, failure: str, waiting: tuple[Pod, ...]) -> None:

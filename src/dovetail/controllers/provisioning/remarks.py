@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from dovetail.api.core import Pod
 from dovetail.base.eventlog import EventLog
+from dovetail.cluster.problem import Fault
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.resources import Resources
 from dovetail.solve.plan import OUT_OF_TIME, Plan
@@ -25,6 +26,12 @@ class Remarks:
         """Pods that no plan is made for, and why."""
         for pod, reason in self._news("pod.ignored", {pod.key: reason for pod, reason in left_out}):
             self._log.record("pod.ignored", pod=pod, message=reason)
+
+    def on_faults(self, faults: Iterable[Fault]) -> None:
+        """Objects that cannot be understood and are in no plan."""
+        now = {f"{fault.about.KIND} {fault.about.key}": fault.cause for fault in faults}
+        for name, cause in self._news("input.left_out", now):
+            self._log.record("input.left_out", about=name, message=cause)
 
     def on_pool(self, name: str, fault: str) -> None:
         """What keeps a pool from launching anything at all, "" for nothing."""

@@ -254,6 +254,12 @@ _LINES: dict[str, Line] = {
     "watch.refused": Line(
         "error", "controller", "cannot watch", lambda one: {"resource": one["what"], "error": one["message"]}
     ),
+    "input.left_out": Line(
+        "error",
+        "provisioner",
+        "left an object that cannot be understood out of the plan",
+        lambda one: {"object": one["about"], "error": one["message"]},
+    ),
     "plan.failed": Line(
         "error", "provisioner", "could not make a plan", lambda one: {"error": one["message"]}
     ),

@@ -59,3 +59,6 @@ class AuditedLog:
         if kind == "reconcile.panicked":
             subject = f"{fields['controller']} {fields['key']}".strip()
             self._report((Violation("no reconcile panics", subject, str(fields["message"])),))
+        elif kind == "input.left_out":
+            subject = str(fields["about"])
+            self._report((Violation("no reconcile panics", subject, str(fields["message"])),))
