@@ -22,13 +22,9 @@ class Kind:
 
     def fields(self) -> tuple[str, ...]:
         """The fields that a section of this kind may have."""
-        optional = (
-            ("lasts", self.lasts is not None),
-            ("share", self.share is not None),
-            ("count", self.count is not None),
-        )
-        named = tuple(name for name, valid in (*optional, ("zones", self.zones)) if valid)
-        return ("kind", "from", "until", self.by, *named)
+        defaults = (("lasts", self.lasts), ("share", self.share), ("count", self.count))
+        named = [name for name, default in defaults if default is not None]
+        return ("kind", "from", "until", self.by, *named, *(("zones",) if self.zones else ()))
 
 
 API_CONFLICT = "apiConflict"

@@ -55,7 +55,8 @@ def hostile(
 ) -> Iterator[tuple[str, Document]]:
     """(name of the attack, object) of `count` attacks that the API server admits, drawn by seed.
 
-    `simulated` leaves out those that simulated clusters do not play (see `Attack.twin`). The names of the objects begin with the place's, and no two attacks share one.
+    `simulated` leaves out those that simulated clusters do not play (see `Attack.twin`). The names of the
+    objects begin with the place's, and no two attacks share one.
     """
     where = place or Place()
     draw = stream(seed, ",".join(authors), "hostile objects")
