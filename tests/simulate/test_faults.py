@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
-from dovetail.simulate.faults.kinds import KINDS, LAUNCH_CRASH
+from dovetail.simulate.faults.kinds import HOSTILE_TENANT, KINDS, LAUNCH_CRASH
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import Result, simulate
@@ -41,6 +41,8 @@ def read(tmp_path: Path, scenario: Scenario, text: str) -> Faults:
         ("- {kind: apiError}", 4, "needs to say how often it happens"),
         ("- kind: apiError\n  rate: 1.5", 5, "1.5 is not more than 0 and at most 1"),
         ("- kind: crash\n  times: 0", 5, "0 is less than 1"),
+        ("- kind: hostileTenant\n  times: 1\n  count: 0", 6, "0 is less than 1"),
+        ("- kind: crash\n  times: 1\n  count: 3", 6, "has no such field"),
         ("- {kind: crash, times: often}", 4, "expected whole number"),
         ("- {kind: crash, times: 1, colour: red}", 4, "unknown field 'colour'"),
         ("- kind: crash\n  times: 1\n  from: soon", 6, "soon"),
@@ -66,7 +68,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, scenario: Scenario, t
 
 def test_the_example_has_every_kind_but_those_of_other_examples(scenario: Scenario) -> None:
     named = {fault.kind for fault in load_faults(EXAMPLE / "faults.yaml", scenario).faults}
-    assert named == {kind.name for kind in KINDS.values() if not kind.aws} - {LAUNCH_CRASH}
+    assert named == {kind.name for kind in KINDS.values() if not kind.aws} - {LAUNCH_CRASH, HOSTILE_TENANT}
 
 
 def test_instants_follow_from_the_seed_alone(tmp_path: Path, scenario: Scenario) -> None:

@@ -15,7 +15,7 @@ from dovetail.simulate.scenario import load
 from dovetail.testing.soak import complaints, play
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FOLDERS = sorted(path.parent for path in EXAMPLES.glob("faults*/faults.yaml"))
+FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/faults.yaml"))
 
 
 def played(name: str, minutes: int) -> Result:

@@ -142,7 +142,7 @@ class Cluster:
 
     def _check_plan(self, problem: Problem, plan: Plan) -> None:
         """Every plan is held against the rules by a checker that knows nothing of the solver."""
-        self._watchdog.planned(left.pod for left in plan.unschedulable)
+        self._watchdog.planned((pod.key for pod in problem.pods), plan.left)
         self._report(verify(problem, plan))
 
     def _report(self, violations: Iterable[Violation]) -> None:

@@ -13,5 +13,6 @@ account    what goes wrong in AWS itself, whoever asks
 provider   the cloud's port, with faults
 clock      a clock that is wrong for a while
 processes  the controllers' processes: crashes, restarts, changes of leader
+tenant     what a tenant creates that means harm
 actors     what happens to the cluster by itself: storms, shortages, dead kubelets
 """

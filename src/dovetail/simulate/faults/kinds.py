@@ -16,14 +16,15 @@ class Kind:
     by: Literal["rate", "times"]
     lasts: int | None = None  # the default in nanoseconds; None where the field says nothing
     share: float | None = None  # likewise
+    count: int | None = None  # likewise
     zones: bool = False  # whether zones may be named
     aws: bool = False  # True iff it happens between the AWS provider and AWS, or in AWS
 
     def fields(self) -> tuple[str, ...]:
         """The fields that a section of this kind may have."""
-        optional = (("lasts", self.lasts is not None), ("share", self.share is not None))
-        named = tuple(name for name, valid in (*optional, ("zones", self.zones)) if valid)
-        return ("kind", "from", "until", self.by, *named)
+        defaults = (("lasts", self.lasts), ("share", self.share), ("count", self.count))
+        named = [name for name, default in defaults if default is not None]
+        return ("kind", "from", "until", self.by, *named, *(("zones",) if self.zones else ()))
 
 
 API_CONFLICT = "apiConflict"
@@ -49,6 +50,7 @@ SPOT_STORM = "spotStorm"
 NEVER_JOINS = "neverJoins"
 KUBELET_DEATH = "kubeletDeath"
 STRAY_INSTANCE = "strayInstance"
+HOSTILE_TENANT = "hostileTenant"
 AWS_THROTTLE = "awsThrottle"
 AWS_ERROR = "awsError"
 AWS_TIMEOUT = "awsTimeout"
@@ -84,6 +86,7 @@ _ALL = (
     Kind(NEVER_JOINS, "rate"),
     Kind(KUBELET_DEATH, "times", lasts=10 * MINUTE),
     Kind(STRAY_INSTANCE, "times"),
+    Kind(HOSTILE_TENANT, "times", lasts=10 * MINUTE, count=10),
     Kind(AWS_THROTTLE, "rate", aws=True),
     Kind(AWS_ERROR, "rate", aws=True),
     Kind(AWS_TIMEOUT, "rate", aws=True),

@@ -30,6 +30,7 @@ class Fault:
     times: int = 0
     lasts: int = 0
     share: float = 0.0
+    count: int = 0
     zones: tuple[str, ...] = ()
 
     def instants(self, seed: int) -> tuple[int, ...]:
@@ -76,8 +77,8 @@ def load(path: Path, scenario: Scenario) -> Faults:
     return Faults(str(path), tuple(found), file.least_nodes)
 
 
-def _fault(document: Document, number: int, section: FaultSection, scenario: Scenario) -> Fault:
-    path = f"faults[{number}]"
+def _fault(document: Document, place: int, section: FaultSection, scenario: Scenario) -> Fault:
+    path = f"faults[{place}]"
     kind = KINDS.get(section.kind)
     if kind is None:
         guess = suggest(section.kind, tuple(KINDS))
@@ -97,11 +98,12 @@ def _fault(document: Document, number: int, section: FaultSection, scenario: Sce
     for name, value in (("rate", section.rate), ("share", section.share)):
         if value is not None and not 0 < value <= 1:
             raise document.error(f"{value:g} is not more than 0 and at most 1", f"{path}.{name}")
-    if section.times is not None and section.times < 1:
-        raise document.error(f"{section.times} is less than 1", f"{path}.times")
+    for name, number in (("times", section.times), ("count", section.count)):
+        if number is not None and number < 1:
+            raise document.error(f"{number} is less than 1", f"{path}.{name}")
     lasts = _length(document, f"{path}.lasts", section.lasts) if section.lasts else kind.lasts or 0
     return Fault(
-        number=number,
+        number=place,
         kind=kind.name,
         since=scenario.start + since,
         until=scenario.start + until,
@@ -109,6 +111,7 @@ def _fault(document: Document, number: int, section: FaultSection, scenario: Sce
         times=section.times or 0,
         lasts=lasts,
         share=section.share or kind.share or 0.0,
+        count=section.count or kind.count or 0,
         zones=_zones(document, path, section, scenario),
     )
 

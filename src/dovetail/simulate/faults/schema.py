@@ -22,6 +22,7 @@ class FaultSection(Section, frozen=True, kw_only=True):
     times: int | None = None  # how often it happens
     lasts: str = ""
     share: float | None = None  # of the machines that it may happen to, 0 to 1
+    count: int | None = None  # of attacks each time
     zones: tuple[str, ...] = ()
 
 

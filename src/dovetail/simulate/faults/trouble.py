@@ -24,6 +24,7 @@ from dovetail.simulate.faults.past import Past
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.processes import Ended, Process, Processes
 from dovetail.simulate.faults.provider import FaultyProvider, FaultyQueue
+from dovetail.simulate.faults.tenant import HostileTenant
 from dovetail.simulate.kubelet.kubelets import Kubelets
 
 # The controllers of one process over these ports.
@@ -51,6 +52,7 @@ class Trouble:
         self._make = make
         self._skew = Skew()
         self._past = Past(server)
+        self._tenant = HostileTenant(dice, ports.clock, server)
         self._processes = Processes(self._process, dice, ports.clock, ended)
 
     @property
@@ -63,6 +65,7 @@ class Trouble:
         yield "processes", self._processes.run()
         actors = Actors(self._dice, self._ports, self._cloud, kubelets, self._skew)
         yield from actors.parts(region)
+        yield "hostile tenant", self._tenant.run()
         if self._account is not None:
             yield from self._account.parts()
 

@@ -71,7 +71,7 @@ class Watchdog:
         self._pairing = Pairing(pairing)
         self._waiting = waiting
         self._quiet_from = quiet_from
-        self._hopeless: frozenset[str] = frozenset()  # pods that the last plan found no place for
+        self._hopeless: set[str] = set()  # pods that the last plan with them found no place for
         self._found: list[Violation] = []
 
     @property
@@ -106,9 +106,10 @@ class Watchdog:
         """The instance is gone."""
         self._mirror.ended.add(provider_id)
 
-    def planned(self, unschedulable: Iterable[str]) -> None:
-        """A plan was made; these pods (keys) it found no place for."""
-        self._hopeless = frozenset(unschedulable)
+    def planned(self, pods: Iterable[str], unschedulable: Iterable[str]) -> None:
+        """A plan was made for pods (keys); for some it found no place. Not every plan is for all pods."""
+        self._hopeless.difference_update(pods)
+        self._hopeless.update(unschedulable)
 
     def instances(self, instances: Sequence[Instance]) -> tuple[Violation, ...]:
         """What the provider runs at this moment; answers whom nobody has claimed for too long."""

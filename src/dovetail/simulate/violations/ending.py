@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
-from dovetail.api.core import Node
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.runtime import restricted
 from dovetail.api.meta import condition, is_true
 from dovetail.model import labels
-from dovetail.simulate.violations.mirror import Mirror
-from dovetail.simulate.violations.pods import left_behind
+from dovetail.model.left_out import left_out
+from dovetail.simulate.violations.mirror import Mirror, owned_by
+from dovetail.simulate.violations.pods import left_behind, to_schedule
 from dovetail.solve.verify import Violation
 from dovetail.units.timestamp import parse_rfc3339
 
@@ -23,7 +25,7 @@ class Ending:
 
     now: int
     quiet_from: int  # when the last fault was over
-    hopeless: frozenset[str]  # pods that no node could be bought for
+    hopeless: Set[str]  # pods that no node could be bought for when they were last planned
 
     def overdue(self, since: str) -> bool:
         """True iff what began at that time (RFC 3339; "" if unknown) has had all the time it may take."""
@@ -55,9 +57,20 @@ def _begun(claim: NodeClaim) -> str:
 
 def _waiting(mirror: Mirror, end: Ending) -> Iterator[Violation]:
     for key, pod in sorted(mirror.pods.items()):
-        waits = not (pod.spec.node_name or pod.deleting or pod.terminal or pod.spec.scheduling_gates)
-        if waits and key not in end.hopeless and end.overdue(pod.metadata.creation_timestamp):
+        hopeless = key in end.hopeless or _beyond_help(pod, mirror)
+        if to_schedule(pod) and not hopeless and end.overdue(pod.metadata.creation_timestamp):
             yield Violation("unbound pod", key, "still has no node, long after the last fault")
+
+
+def _beyond_help(pod: Pod, mirror: Mirror) -> bool:
+    """True iff no plan is made for such pods: daemons, and those of which users are told that it is so."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    needed = affinity.required if affinity is not None else None
+    terms = needed.node_selector_terms if needed is not None else ()
+    named = [*pod.spec.node_selector, *(one.key for term in terms for one in term.match_expressions)]
+    restrictions = any(key != labels.NODEPOOL and restricted(key) for key in named)
+    fields = any(term.match_fields for term in terms)
+    return owned_by(pod, "DaemonSet") or restrictions or fields or bool(left_out(pod, mirror.view.volumes))
 
 
 def _unending(mirror: Mirror, end: Ending, item: Node | NodeClaim) -> Iterator[Violation]:

@@ -18,6 +18,7 @@ from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 
 _EVICTED = "DisruptionTarget"
+_SCHEDULER = "default-scheduler"
 _RACE = 1_000_000_000  # nanoseconds within which a binding and a change of its node may cross
 _SECOND = 1_000_000_000
 CLOCKS_APART = 95 * _SECOND  # how far the clock of the controllers may be off
@@ -27,12 +28,15 @@ _NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 
 
 def bound(mirror: Mirror, change: Change) -> Iterator[Violation]:
-    """At the moment of binding, every filter lets the pod pass and its node is up. Called before `apply`."""
+    """At the moment of binding, every filter lets the pod pass and its node is up. Called before `apply`.
+
+    A pod that its author bound at creation went past the scheduler: nobody promised anything of it.
+    """
     found = change.of(Pod)
     if found is None:
         return
     pod, old = found
-    if pod is None or not pod.spec.node_name or (old and old.spec.node_name) or owned_by(pod, "Node"):
+    if pod is None or old is None or not pod.spec.node_name or old.spec.node_name:
         return
     node = mirror.nodes.get(pod.spec.node_name)
     if node is None:
@@ -51,10 +55,10 @@ def bound(mirror: Mirror, change: Change) -> Iterator[Violation]:
 
 
 def overcommitted(mirror: Mirror, change: Change) -> Iterator[Violation]:
-    """No node holds more than it has. Called after `apply`."""
+    """No node holds more than it has by what the scheduler bound to it. Called after `apply`."""
     found = change.of(Pod)
     pod, old = found or (None, None)
-    if pod is None or pod.spec.node_name not in mirror.view.nodes or (old and old.spec.node_name):
+    if pod is None or old is None or old.spec.node_name or pod.spec.node_name not in mirror.view.nodes:
         return
     node = mirror.view.nodes[pod.spec.node_name]
     rest = subtract(node.allocatable, node.used)
@@ -197,9 +201,8 @@ def _share(value: int | str, expected: int) -> int:
 def lost(mirror: Mirror, patience: int, now: int) -> Iterator[Violation]:
     """Pods that still wait although a node that has not changed lately would take them."""
     for key, pod in sorted(mirror.pods.items()):
-        waits = pod.spec.node_name or pod.deleting or pod.terminal or pod.spec.scheduling_gates
         created = pod.metadata.creation_timestamp
-        if waits or not created or now - parse_rfc3339(created) < patience:
+        if not to_schedule(pod) or not created or now - parse_rfc3339(created) < patience:
             continue
         placement = Placement(pod, mirror.view)
         for name, node in sorted(mirror.view.nodes.items()):
@@ -207,6 +210,12 @@ def lost(mirror: Mirror, patience: int, now: int) -> Iterator[Violation]:
             if calm and ready(mirror.nodes[name]) and not placement.examine(node):
                 yield Violation("lost pod", key, f"still waits although {name} would take it")
                 break
+
+
+def to_schedule(pod: Pod) -> bool:
+    """True iff the scheduler is to find a node for it; pods that name another scheduler wait for that one."""
+    done = pod.spec.node_name or pod.deleting or pod.terminal
+    return not done and not pod.spec.scheduling_gates and pod.spec.scheduler_name == _SCHEDULER
 
 
 def settled(mirror: Mirror, node: Node, now: int) -> list[str]:

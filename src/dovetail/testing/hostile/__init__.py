@@ -46,15 +46,21 @@ def attacks(author: Author | None = None) -> tuple[Attack, ...]:
 
 
 def hostile(
-    seed: int, count: int, place: Place | None = None, *, authors: tuple[Author, ...] = AUTHORS
+    seed: int,
+    count: int,
+    place: Place | None = None,
+    *,
+    authors: tuple[Author, ...] = AUTHORS,
+    simulated: bool = False,
 ) -> Iterator[tuple[str, Document]]:
     """(name of the attack, object) of `count` attacks that the API server admits, drawn by seed.
 
-    The names of the objects begin with the place's, and no two attacks share one.
+    `simulated` leaves out those that simulated clusters do not play (see `Attack.twin`). The names of the
+    objects begin with the place's, and no two attacks share one.
     """
     where = place or Place()
     draw = stream(seed, ",".join(authors), "hostile objects")
-    known = [one for one in _ALL if one.admitted and one.author in authors]
+    known = [one for one in _ALL if one.admitted and one.author in authors and not (simulated and one.twin)]
     by_author = {author: [one for one in known if one.author == author] for author in authors}
     for number in range(count):
         author = draw.choice(authors)
