@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from operated import START, Operated, pod, pool
@@ -9,7 +10,8 @@ from operated import START, Operated, pod, pool
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
-from dovetail.base.clock import MINUTE
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.kube.informer import Informer
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class
 
@@ -55,5 +57,48 @@ def test_unreadable_objects_cost_themselves() -> None:
         assert world.state.get(Pod, "default/waiting") is not None
         assert instances <= {item.provider_id for item in await world.cloud.list() if not item.terminating}
         await world.stop()
+
+    run_virtual(main, start=START)
+
+
+def test_an_informer_knows_what_it_cannot_read_until_it_is_mended_or_gone() -> None:
+    async def main(clock: VirtualClock) -> None:
+        world = Operated(clock)
+        told: list[tuple[str, str]] = []
+        counts: list[int] = []
+        informer: Informer[Pod] = Informer(
+            world.client,
+            Pod,
+            lambda kind, item: told.append((kind, item.key)),
+            on_unreadable=lambda _, __: counts.append(len(informer.unreadable)),
+        )
+        names = ("listed", "mended", "gone")
+        world.create(*(pod(name) for name in names))
+        poison(world, Pod, "listed", "default", tolerations="all")
+        listing = await world.client.list(Pod)
+        assert [item.metadata.name for item in listing.items] == ["gone", "mended"]
+        assert [item.key for item in listing.unreadable] == ["default/listed"]
+        watching = asyncio.create_task(informer.run())
+        await clock.sleep(SECOND)
+        for name in ("mended", "gone"):
+            poison(world, Pod, name, "default", tolerations="all")
+        await clock.sleep(SECOND)
+        assert sorted(informer.unreadable) == ["default/gone", "default/listed", "default/mended"]
+        assert not informer.objects
+        poison(world, Pod, "mended", "default", tolerations=[])
+        world.server.delete(Pod, "gone", "default", grace_period_seconds=0)
+        world.server.compact()
+        await clock.sleep(MINUTE)
+        assert sorted(informer.unreadable) == ["default/listed"]
+        assert sorted(informer.objects) == ["default/mended"]
+        assert told == [
+            ("ADDED", "default/gone"),
+            ("ADDED", "default/mended"),
+            ("DELETED", "default/mended"),
+            ("DELETED", "default/gone"),
+            ("ADDED", "default/mended"),
+        ]
+        assert counts[-1] == 1
+        watching.cancel()
 
     run_virtual(main, start=START)

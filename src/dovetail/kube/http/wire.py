@@ -91,9 +91,14 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     unreadable: tuple[Unreadable[Any], ...] = ()
 
 
-class _Documents(msgspec.Struct, frozen=True):
-    metadata: ListMeta
-    items: tuple[Any, ...] | None = None
+class _Parts(msgspec.Struct, frozen=True):
+    """A page whose objects are read one by one."""
+
+    metadata: dict[str, Any] = {}
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+_PARTS = msgspec.json.Decoder(_Parts)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -134,14 +139,25 @@ class Reader(Generic[K]):
         try:
             return self._page.decode(body)
         except UNREADABLE as error:
-            try:
-                whole = msgspec.convert(self._document(body, error), _Documents)
-            except msgspec.MsgspecError:
-                raise self._error(error) from None
-            found = [self._leniently(item, error) for item in whole.items or ()]
-            items = tuple(item for item in found if not isinstance(item, Unreadable))
-            lost = tuple(item for item in found if isinstance(item, Unreadable))
-            return Page(whole.metadata, items, lost)
+            parts = self._parts(body, error)
+        try:
+            meta = msgspec.convert(_without_nulls(parts.metadata), ListMeta)
+        except UNREADABLE as error:
+            raise self._error(error) from None
+        found = [self.any(item) for item in parts.items or ()]
+        items = tuple(item for item in found if not isinstance(item, Unreadable))
+        return Page(meta, items, tuple(item for item in found if isinstance(item, Unreadable)))
+
+    def _parts(self, body: bytes, why: Exception) -> _Parts:
+        """Raises ApiError for what is no list."""
+        try:
+            return _PARTS.decode(body)
+        except UNREADABLE:
+            pass
+        try:
+            return _PARTS.decode(plain(body))
+        except UNREADABLE:
+            raise self._error(why) from None
 
     def _leniently(self, document: object, why: Exception) -> K | Unreadable[K]:
         """Once more, without the nulls that older servers write for what is absent."""
