@@ -172,6 +172,10 @@ class Reader(Generic[K]):
     def _document(self, body: bytes | msgspec.Raw, why: Exception) -> Any:
         """Raises ApiError for what is no JSON at all."""
         try:
+            return msgspec.json.decode(body)
+        except UNREADABLE:
+            pass
+        try:
             return msgspec.json.decode(plain(bytes(body)))
         except UNREADABLE:
             raise self._error(why) from None
