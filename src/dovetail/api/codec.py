@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 import msgspec
 
@@ -47,6 +47,26 @@ def decode_next(document: Mapping[str, Any], old: Mapping[str, Any], view: S) ->
         except msgspec.ValidationError:
             return decode(document, type(view))  # whose complaint names the path from here on
     return msgspec.structs.replace(view, **changed)
+
+
+def salvage(document: Mapping[str, Any], kind: type[S]) -> S:
+    """The view of a document that `decode` refuses: what does not fit is as if it were not there.
+
+    Where it must be there, it is empty.
+    """
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        item, part = document.get(field.encode_name), field.type
+        inside = isinstance(part, type) and issubclass(part, msgspec.Struct)
+        try:
+            if item is not None:
+                found[field.name] = msgspec.convert(item, part, dec_hook=_read)
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+            if inside and isinstance(item, dict):
+                found[field.name] = salvage(item, part)
+        if field.required and field.name not in found:
+            found[field.name] = salvage({}, part) if inside else (get_origin(part) or part)()
+    return kind(**found)
 
 
 @lru_cache(maxsize=256)

@@ -44,7 +44,7 @@ class Panics:
         self._recorder = recorder
         self._strict = strict
         self._told: dict[tuple[str, str, str], None] = {}
-        self._events: dict[str, tuple[Object, str]] = {}  # by UID, waiting to be written
+        self._events: dict[str, tuple[Object, str, str]] = {}  # by UID, waiting to be written
         self._news = asyncio.Event()
 
     def caught(self, controller: str, key: str, error: Exception, about: Object | None = None) -> None:
@@ -58,9 +58,8 @@ class Panics:
         stack = _stack(error.__traceback__)
         text = _words(error)
         kind = f"{type(error).__name__} {stack[-1] if stack else ''}"
-        if about is not None and len(self._events) < _REMEMBERED:
-            self._events[about.metadata.uid] = about, f"{controller} failed, and tries again later: {text}"
-            self._news.set()
+        if about is not None:
+            self.warn(about, EVENT, f"{controller} failed, and tries again later: {text}")
         if (controller, key, kind) in self._told:
             return
         self._told[controller, key, kind] = None
@@ -74,6 +73,12 @@ class Panics:
             message=text,
             stack=stack,
         )
+
+    def warn(self, about: Object, reason: str, message: str) -> None:
+        """Let an event be written, unless too many wait already."""
+        if len(self._events) < _REMEMBERED:
+            self._events[about.metadata.uid] = about, reason, message
+            self._news.set()
 
     @contextmanager
     def alone(self, controller: str, key: str = "", about: Object | None = None) -> Iterator[None]:
@@ -105,8 +110,8 @@ class Panics:
             await self._news.wait()
             self._news.clear()
             while self._events:
-                about, message = self._events.pop(next(iter(self._events)))
-                await self._recorder.publish(about, "Warning", EVENT, message)
+                about, reason, message = self._events.pop(next(iter(self._events)))
+                await self._recorder.publish(about, "Warning", reason, message)
 
 
 def _words(error: Exception) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from dovetail.api.meta import Object
+from dovetail.kube.unreadable import Unreadable
 
 T = TypeVar("T", bound=Object)
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -19,19 +20,27 @@ EventType = ChangeType | Literal["BOOKMARK"]
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """The objects of one kind at one moment, in order of namespace and name."""
+    """The objects of one kind at one moment, in order of namespace and name.
+
+    `unreadable` are there too, and match: whoever acts on what is missing must count them as present.
+    """
 
     items: tuple[T, ...]
     resource_version: str
+    unreadable: tuple[Unreadable[T], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """One change. A BOOKMARK carries only `resource_version`; its `object` is None."""
+    """One change. A BOOKMARK carries only `resource_version`; its `object` is None.
+
+    So it is of one whose object cannot be read, which is `unreadable`.
+    """
 
     type: EventType
     object: T | None
     resource_version: str
+    unreadable: Unreadable[T] | None = None
 
 
 class Client(Protocol):

@@ -59,6 +59,7 @@ from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
 from dovetail.controllers.static.replace import static_drift, static_expiry
 from dovetail.controllers.static.scale import StaticCapacity
 from dovetail.controllers.transitions import Transitions
+from dovetail.controllers.unreadables import Unreadables
 from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
@@ -109,8 +110,17 @@ class Operator:
             default_constraints=settings.default_constraints,
             on_error=self._panics.caught,
         )
+        unreadables = Unreadables(
+            log, ports.metrics, self._panics, lambda kind: self._informers[kind].unreadable
+        )
         self._informers = {
-            kind: Informer(client, kind, self.state.apply, on_refused=refusals(log, kind))
+            kind: Informer(
+                client,
+                kind,
+                self.state.apply,
+                on_refused=refusals(log, kind),
+                on_unreadable=unreadables.notice,
+            )
             for kind in self.state.kinds
         }
         brakes = Brakes(settings.brakes, clock, self.state)

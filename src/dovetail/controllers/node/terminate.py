@@ -218,7 +218,8 @@ class NodeTermination:
         state, now = self._context.state, self._context.clock.now()
         staying = [pod for pod in state.pods_on(node.metadata.name) if not drainable(pod)]
         listing = await self._context.client.list(VolumeAttachment)
-        held = blocking(listing.items, node.metadata.name, volumes_of(staying, state))
+        attachments = (*listing.items, *(item.salvaged for item in listing.unreadable))
+        held = blocking(attachments, node.metadata.name, volumes_of(staying, state))
         if not held:
             return None, await self._mark(claim, VOLUMES_DETACHED, "True", "")
         limit = deadline(claim) if claim is not None else None

@@ -98,7 +98,7 @@ class ClaimCollection:
     async def collect(self) -> None:
         """Look once. The claims are listed first: an instance of a newer claim is nobody's loss."""
         context = self._context
-        claims = await _claims(context)
+        claims, _ = await _claims(context)
         instances = await context.provider.list()
         there, now = {item.provider_id for item in instances}, context.clock.now()
         for claim in claims:
@@ -139,10 +139,13 @@ class InstanceCollection:
         await look_back(context)
         waiting = context.provider.unheard()
         instances = await context.provider.list()
-        claims = await _claims(context)
+        claims, unreadable = await _claims(context)
         now = context.clock.now()
         found = stray(claims, instances, now)
-        found = [item for item in found if item.provider_id not in waiting]
+        # A claim that cannot be read has its instance all the same.
+        names = {claim.metadata.name for claim in unreadable}
+        waiting = {*waiting, *(claim.status.provider_id for claim in unreadable)}
+        found = [item for item in found if item.provider_id not in waiting and item.claim not in names]
         joined = {node.spec.provider_id for node in context.state.all(Node) if not _untouched(node)}
         doubtful = [item.provider_id for item in found if not leftover(item, claims, joined, now)]
         kept = await self._guard.kept(doubtful, len(instances))
@@ -165,7 +168,9 @@ class InstanceCollection:
                     continue
 
 
-async def _claims(context: Context) -> list[NodeClaim]:
+async def _claims(context: Context) -> tuple[list[NodeClaim], list[NodeClaim]]:
+    """Those of ours, and what there is of any that cannot be read."""
     listing = await context.client.list(NodeClaim)
     kinds = context.provider.node_class_kinds
-    return [claim for claim in listing.items if managed(claim.spec.node_class_ref, kinds)]
+    readable = [claim for claim in listing.items if managed(claim.spec.node_class_ref, kinds)]
+    return readable, [item.salvaged for item in listing.unreadable]

@@ -19,6 +19,7 @@ from dovetail.kube.http.access import Access
 from dovetail.kube.http.rate import BURST, QPS, RateLimit
 from dovetail.kube.http.transport import JSON, Gate, Request, Transport
 from dovetail.kube.http.watch import Watch
+from dovetail.kube.unreadable import Unreadable
 
 T = TypeVar("T", bound=Object)
 
@@ -48,6 +49,7 @@ class HttpClient:
         query = _selectors(labels, fields)
         path, reader = wire.path(kind, namespace), wire.reader(kind)
         items: list[T] = []
+        unreadable: list[Unreadable[T]] = []
         more = ""
         while True:
             limits = {"limit": str(self._page), **({"continue": more} if more else {})}
@@ -57,13 +59,14 @@ class HttpClient:
                 if not more:
                     raise
                 # The version that the pages began with is gone meanwhile. One answer holds all there is.
-                items = []
+                items, unreadable = [], []
                 page = reader.page(await self.transport.ask(Request("GET", path, query)))
             items += page.items
+            unreadable += page.unreadable
             more = page.metadata.continues
             if not more:
                 items.sort(key=lambda item: (item.metadata.namespace, item.metadata.name))
-                return Listing(tuple(items), page.metadata.resource_version)
+                return Listing(tuple(items), page.metadata.resource_version, tuple(unreadable))
 
     def watch(
         self,

@@ -15,6 +15,7 @@ from dovetail.base.errors import Expired, TimedOut, TooManyRequests, Unavailable
 from dovetail.kube.client import EventType, WatchEvent
 from dovetail.kube.http import wire
 from dovetail.kube.http.transport import CONNECT_SECONDS, Request, Transport
+from dovetail.kube.unreadable import Unreadable
 
 T = TypeVar("T", bound=Object)
 
@@ -99,7 +100,9 @@ class Watch(AsyncIterator[WatchEvent[T]], Generic[T]):
             version = msgspec.json.decode(change.object, type=_Bookmark).metadata.resource_version
             self._query["resourceVersion"] = version
             return WatchEvent("BOOKMARK", None, version)
-        view = wire.reader(self._kind).one(change.object)
+        found = wire.reader(self._kind).any(change.object)
+        lost = found if isinstance(found, Unreadable) else None
+        view = found.salvaged if isinstance(found, Unreadable) else found
         version = view.metadata.resource_version
         self._query["resourceVersion"] = version
         kind: EventType
@@ -111,4 +114,4 @@ class Watch(AsyncIterator[WatchEvent[T]], Generic[T]):
             kind = "DELETED"
         else:
             raise Expired(f"a watch sent a change of unknown type {change.type!r}")
-        return WatchEvent(kind, view, version)
+        return WatchEvent(kind, view if lost is None else None, version, lost)

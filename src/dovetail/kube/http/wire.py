@@ -26,6 +26,7 @@ from dovetail.base.errors import (
     Unauthorized,
     Unavailable,
 )
+from dovetail.kube.unreadable import UNREADABLE, Unreadable, plain, unreadable
 from dovetail.units.quantity import parse_quantity
 
 T = TypeVar("T")
@@ -87,6 +88,17 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     metadata: ListMeta
     items: tuple[T, ...] = ()
+    unreadable: tuple[Unreadable[Any], ...] = ()
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """A page whose objects are read one by one."""
+
+    metadata: dict[str, Any] = {}
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+_PARTS = msgspec.json.Decoder(_Parts)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -107,30 +119,69 @@ class Reader(Generic[K]):
         self._one = msgspec.json.Decoder(kind, dec_hook=_read)
         page: Any = Page[kind]  # type: ignore[valid-type]  # made at run time, for msgspec
         self._page: msgspec.json.Decoder[Page[K]] = msgspec.json.Decoder(page, dec_hook=_read)
-        self._page_type = page
 
     def one(self, body: bytes | msgspec.Raw) -> K:
         """One object. Raises ApiError for what is none."""
+        found = self.any(body)
+        if isinstance(found, Unreadable):
+            raise self._error(found.cause)
+        return found
+
+    def any(self, body: bytes | msgspec.Raw) -> K | Unreadable[K]:
+        """One object, readable or not. Raises ApiError where not even its name and version are."""
         try:
             return self._one.decode(body)
-        except msgspec.DecodeError:
-            found: K = self._leniently(body, self._kind)
-            return found
+        except UNREADABLE as error:
+            return self._leniently(self._document(body, error), error)
 
     def page(self, body: bytes) -> Page[K]:
-        """A part of a list. Raises ApiError."""
+        """A part of a list: its objects one by one if any cannot be read. Raises ApiError."""
         try:
             return self._page.decode(body)
-        except msgspec.DecodeError:
-            found: Page[K] = self._leniently(body, self._page_type)
-            return found
+        except UNREADABLE as error:
+            parts = self._parts(body, error)
+        try:
+            meta = msgspec.convert(_without_nulls(parts.metadata), ListMeta)
+        except UNREADABLE as error:
+            raise self._error(error) from None
+        found = [self.any(item) for item in parts.items or ()]
+        items = tuple(item for item in found if not isinstance(item, Unreadable))
+        return Page(meta, items, tuple(item for item in found if isinstance(item, Unreadable)))
 
-    def _leniently(self, body: bytes | msgspec.Raw, kind: Any) -> Any:
+    def _parts(self, body: bytes, why: Exception) -> _Parts:
+        """Raises ApiError for what is no list."""
+        try:
+            return _PARTS.decode(body)
+        except UNREADABLE:
+            pass
+        try:
+            return _PARTS.decode(plain(body))
+        except UNREADABLE:
+            raise self._error(why) from None
+
+    def _leniently(self, document: object, why: Exception) -> K | Unreadable[K]:
         """Once more, without the nulls that older servers write for what is absent."""
         try:
-            return decode(_without_nulls(msgspec.json.decode(body)), kind)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise ApiError(f"the server sent a {self._kind.KIND} that cannot be read: {error}") from None
+            return decode(_without_nulls(document), self._kind)
+        except UNREADABLE as error:
+            found = unreadable(self._kind, document, error)
+            if found is None:
+                raise self._error(why) from None
+            return found
+
+    def _document(self, body: bytes | msgspec.Raw, why: Exception) -> Any:
+        """Raises ApiError for what is no JSON at all."""
+        try:
+            return msgspec.json.decode(body)
+        except UNREADABLE:
+            pass
+        try:
+            return msgspec.json.decode(plain(bytes(body)))
+        except UNREADABLE:
+            raise self._error(why) from None
+
+    def _error(self, why: object) -> ApiError:
+        return ApiError(f"the server sent a {self._kind.KIND} that cannot be read: {why}")
 
 
 _READERS: dict[type[Object], Reader[Any]] = {}
@@ -147,7 +198,11 @@ def change(line: bytes) -> Change:
     """One line of a watch. Raises Unavailable for what is none: the connection broke off within a line."""
     try:
         return _CHANGE.decode(line)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE:
+        pass
+    try:
+        return _CHANGE.decode(plain(line))
+    except UNREADABLE as error:
         raise Unavailable(f"a watch sent what is no change: {error}") from None
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dovetail.api.codec import encode
 from dovetail.api.meta import Object
 from dovetail.kube.client import Listing, WatchEvent
+from dovetail.kube.memory.store import Record
 from dovetail.kube.memory.watch import Watch
+from dovetail.kube.unreadable import UNREADABLE, Unreadable, unreadable
 
 if TYPE_CHECKING:
     from dovetail.kube.memory.server import MemoryServer
@@ -30,7 +32,7 @@ class MemoryClient:
         self, kind: type[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
         found = self._server.list(kind, namespace, labels=labels, fields=fields)
-        return Listing(tuple(record.view for record in found), str(self._server.store.version))
+        return listing(found, self._server.store.version)
 
     def watch(
         self,
@@ -99,4 +101,30 @@ class _Views(AsyncIterator[WatchEvent[T]]):
         kind, change = await self._watch.__anext__()
         if isinstance(change, int):
             return WatchEvent(kind, None, str(change))
-        return WatchEvent(kind, change.after.view, str(change.version))
+        found = _read(change.after)
+        if isinstance(found, Unreadable):
+            return WatchEvent(kind, None, str(change.version), found)
+        return WatchEvent(kind, found, str(change.version))
+
+
+def listing(records: Iterable[Record[T]], version: int) -> Listing[T]:
+    """Those records as of that version."""
+    items: list[T] = []
+    unreadable: list[Unreadable[T]] = []
+    for record in records:
+        found = _read(record)
+        if isinstance(found, Unreadable):
+            unreadable.append(found)
+        else:
+            items.append(found)
+    return Listing(tuple(items), str(version), tuple(unreadable))
+
+
+def _read(record: Record[T]) -> T | Unreadable[T]:
+    try:
+        return record.view
+    except UNREADABLE as error:
+        found = unreadable(record.kind, record.document, error)
+        if found is None:
+            raise
+        return found

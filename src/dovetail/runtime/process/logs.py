@@ -236,6 +236,12 @@ _LINES: dict[str, Line] = {
             "stacktrace": one["stack"],
         },
     ),
+    "object.unreadable": Line(
+        "error",
+        "controller",
+        "object that cannot be read: it is left alone, all else goes on",
+        lambda one: {"object": one["object"], "error": one["message"]},
+    ),
     "termination.guarded": Line(
         "error", "guard", "many instances would be ended", lambda one: {"reason": one["message"]}
     ),

@@ -8,6 +8,7 @@ from typing import TypeVar
 from dovetail.api.meta import Object
 from dovetail.kube.client import Listing
 from dovetail.kube.memory import MemoryServer, texts
+from dovetail.kube.memory.client import listing
 from dovetail.kube.memory.selectors import selection
 from dovetail.kube.memory.store import Key, Record
 
@@ -38,12 +39,12 @@ class Past:
     def list(self, kind: type[T], namespace: str, labels: str, fields: str, instant: int) -> Listing[T]:
         """All that matched then, with the version to start a watch from."""
         version, selects = self.version(instant), selection(kind, labels, fields)
-        items = tuple(
-            record.view
+        found = (
+            record
             for key, record in sorted(self._records(kind, version).items())
             if namespace in ("", key[0]) and selects(record.document)
         )
-        return Listing(items, str(version))
+        return listing(found, version)
 
     def _records(self, kind: type[T], version: int) -> dict[Key, Record[T]]:
         """The table as it was, by undoing what came later."""
