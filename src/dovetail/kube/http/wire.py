@@ -126,9 +126,9 @@ class Reader(Generic[K]):
             return found
 
     def _leniently(self, body: bytes | msgspec.Raw, kind: Any) -> Any:
-        """Once more, without the nulls that older servers write for what is absent."""
+        """Once more, as `decode` reads it: without the nulls that older servers write for what is absent."""
         try:
-            return decode(_without_nulls(msgspec.json.decode(body)), kind)
+            return decode(msgspec.json.decode(body), kind)
         except (msgspec.MsgspecError, ValueError) as error:
             raise ApiError(f"the server sent a {self._kind.KIND} that cannot be read: {error}") from None
 
@@ -149,14 +149,6 @@ def change(line: bytes) -> Change:
         return _CHANGE.decode(line)
     except msgspec.MsgspecError as error:
         raise Unavailable(f"a watch sent what is no change: {error}") from None
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 class _Cause(msgspec.Struct, frozen=True):
