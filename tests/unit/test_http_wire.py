@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
+from dovetail.api.codec import decode
 from dovetail.api.core import Namespace, Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
@@ -105,6 +107,12 @@ def test_nulls_of_older_servers_are_absent_fields() -> None:
     assert found.spec.volume_claim_templates[0].metadata.name == "data"
     page = wire.reader(StatefulSet).page(json.dumps({"metadata": {}, "items": [document]}).encode())
     assert page.items == (found,)
+    assert decode(document, StatefulSet) == found
+
+
+def test_null_is_no_list_entry() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"Expected `object`, got `null`"):
+        decode({"metadata": {"name": "db"}, "spec": {"volumeClaimTemplates": [None]}}, StatefulSet)
 
 
 @pytest.mark.parametrize(("kind", "body"), [(Pod, b"[]"), (Pod, b"{"), (NodePool, b"{}")])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.placing.rations import Rations
 from dovetail.solve.solver import solve
+from dovetail.solve.supply.columns import Columns
+from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import World
 from dovetail.solve.verify import verify
 from dovetail.solve.work import Work
@@ -45,6 +49,17 @@ def test_pools_of_which_one_has_no_limits_are_never_full() -> None:
     rations = Rations(world, {0: {"cpu": 10_000}})
     rations.take((0, 1), world.shapes[0].vector, 1_000)
     assert not rations.full
+
+
+def test_limits_of_what_no_type_has_are_counted_only_once_exceeded() -> None:
+    asked = _problem({"cpu": "10", "nodes": "2", **{f"example.com/none-{n}": str(n) for n in range(100)}})
+    better = replace(asked.pools[0], usage={"example.com/none-7": 8})
+    problem = replace(asked, pools=(better, *asked.pools[1:]))
+    world = World(problem, Work(Budget(0)))
+    limits = Limits(world, Columns(world))
+    assert sorted(limits.remaining[0]) == ["cpu", "example.com/none-7", "nodes"]
+    assert not limits.types(0).any()  # what is exceeded refuses all types, whatever they have of it
+    assert {claim.pool for claim in solve(problem, Budget()).claims} == {"general"}
 
 
 @pytest.mark.parametrize("limits", [{"cpu": "10"}, {"nodes": "2"}, {"memory": "20Gi"}])

@@ -13,6 +13,7 @@ from dovetail.api.workloads import StorageClass
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.filters import ClusterView, NodeView, check, unschedulable_message
 from dovetail.model.ports import HostPort, host_ports, port_error
+from dovetail.model.requirement import pod_requirements
 from dovetail.model.selector import EVERYTHING, NOTHING, Selector
 from dovetail.model.shape import looked_at, selectors_of, shape_key
 from dovetail.model.spread import spread_rules
@@ -24,6 +25,7 @@ from dovetail.model.volumes import (
     volume_alternatives,
     volume_limit_error,
 )
+from dovetail.solve.demand.rules import rules_of
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -141,6 +143,31 @@ INDEX = VolumeIndex(
         )
     },
 )
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "meetable"),
+    [
+        ("Gt", ["9223372036854775806"], True),
+        ("Gt", ["9223372036854775807"], False),
+        ("Gte", ["9223372036854775807"], True),
+        ("Lt", ["-9223372036854775807"], True),
+        ("Lt", ["-9223372036854775808"], False),
+        ("In", ["a"], True),
+        ("In", [], False),
+        ("NotIn", ["a"], True),
+        ("Exists", [], True),
+        ("DoesNotExist", [], True),
+    ],
+)
+def test_no_node_meets_a_term_of_no_values(operator: str, values: list[str], meetable: bool) -> None:
+    never = {"matchExpressions": [{"key": "rack", "operator": operator, "values": values}]}
+    other = {"matchExpressions": [{"key": "size", "operator": "Exists"}]}
+    for terms, left in (([never], int(meetable)), ([never, other], 1 + int(meetable))):
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        asking = pod(affinity={"nodeAffinity": required})
+        assert len(pod_requirements(asking)) == left
+        assert rules_of(asking, respect_preferences=True).hopeless == (left == 0)
 
 
 def test_volume_alternatives_are_every_combination() -> None:

@@ -179,6 +179,13 @@ def test_a_correct_plan_passes() -> None:
     assert verify(PROBLEM, GOOD) == ()
 
 
+def test_a_pod_with_devices_is_left_over_for_a_reason() -> None:
+    huge, claims = Unschedulable("d/huge", "no instance type has enough"), [{"name": "gpu"}]
+    left = plan(*CLAIMS, unschedulable=(huge, Unschedulable("d/new", "not supported")))
+    assert verify(with_pods(pod("new", resourceClaims=claims)), left) == ()
+    assert [one.rule for one in verify(with_pods(pod("new")), left)] == ["left over"]
+
+
 FAULTS: dict[str, tuple[str, Callable[[], tuple[Problem, Plan]]]] = {
     "a pod is in two places": (
         "accounting",

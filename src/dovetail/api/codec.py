@@ -18,11 +18,15 @@ _ABSENT: Any = object()
 
 
 def decode(document: object, kind: type[T]) -> T:
-    """A typed view of a document; fields that Dovetail does not read are dropped.
+    """A typed view of a document; fields that Dovetail does not read are dropped, and null means absent.
 
     Raises msgspec.ValidationError, whose text names the path (`$.spec.replicas`).
     """
-    return msgspec.convert(document, kind, dec_hook=_read)
+    try:
+        return msgspec.convert(document, kind, dec_hook=_read)
+    except msgspec.ValidationError:
+        # Once more, without the nulls that older servers and careless writers put for what is absent.
+        return msgspec.convert(_without_nulls(document), kind, dec_hook=_read)
 
 
 def decode_next(document: Mapping[str, Any], old: Mapping[str, Any], view: S) -> S:
@@ -67,6 +71,14 @@ def salvage(document: Mapping[str, Any], kind: type[S]) -> S:
         if field.required and field.name not in found:
             found[field.name] = salvage({}, part) if inside else (get_origin(part) or part)()
     return kind(**found)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
 
 
 @lru_cache(maxsize=256)

@@ -20,8 +20,9 @@ SMALL_TOGETHER = 8_192
 _REMEMBERED = 32_768
 _SHOWN_REASONS = 10  # of why labels do not suit
 _SHOWN_KEYS = 100  # a NodePool has no more; a pod may
+_OF_A_VALUE = frozenset({"In", "Gt", "Gte", "Lt", "Lte"})  # operators that the label must have a value for
 
-__all__ = ["INFINITE", "Requirement", "Requirements", "SelectorLike", "pod_requirements"]
+__all__ = ["INFINITE", "Requirement", "Requirements", "SelectorLike", "meetable", "pod_requirements"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,5 +205,17 @@ def pod_requirements(pod: Pod) -> tuple[Requirements, ...]:
     required: NodeSelector | None = affinity.required if affinity else None
     if required is None:
         return (base,)
-    terms = Requirements.from_node_selector_terms(required.node_selector_terms)
+    terms = Requirements.from_node_selector_terms(filter(meetable, required.node_selector_terms))
     return tuple(base.add(*term) for term in terms)
+
+
+def meetable(term: NodeSelectorTerm) -> bool:
+    """False for a term that no node's labels meet, whether the label is there or not.
+
+    More than the greatest integer, or one of no values, is as a set the same as "must be absent"; a node
+    without the label does not meet it all the same.
+    """
+    return not any(
+        item.operator in _OF_A_VALUE and Requirement.read(item).allows_absence()
+        for item in term.match_expressions
+    )

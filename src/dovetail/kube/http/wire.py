@@ -141,7 +141,7 @@ class Reader(Generic[K]):
         except UNREADABLE as error:
             parts = self._parts(body, error)
         try:
-            meta = msgspec.convert(_without_nulls(parts.metadata), ListMeta)
+            meta = decode(parts.metadata, ListMeta)
         except UNREADABLE as error:
             raise self._error(error) from None
         found = [self.any(item) for item in parts.items or ()]
@@ -160,9 +160,9 @@ class Reader(Generic[K]):
             raise self._error(why) from None
 
     def _leniently(self, document: object, why: Exception) -> K | Unreadable[K]:
-        """Once more, without the nulls that older servers write for what is absent."""
+        """Once more, as `decode` reads it: a null means absent, as older servers write it."""
         try:
-            return decode(_without_nulls(document), self._kind)
+            return decode(document, self._kind)
         except UNREADABLE as error:
             found = unreadable(self._kind, document, error)
             if found is None:
@@ -204,14 +204,6 @@ def change(line: bytes) -> Change:
         return _CHANGE.decode(plain(line))
     except UNREADABLE as error:
         raise Unavailable(f"a watch sent what is no change: {error}") from None
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 class _Cause(msgspec.Struct, frozen=True):

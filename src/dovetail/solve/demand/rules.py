@@ -12,7 +12,7 @@ from dovetail.api.core import (
     Toleration,
     TopologySpreadConstraint,
 )
-from dovetail.model.requirement import Requirement, Requirements
+from dovetail.model.requirement import Requirement, Requirements, meetable
 
 # Demands on labels as they were written, several on one key not yet merged.
 Demands = tuple[Requirement, ...]
@@ -88,7 +88,11 @@ def rules_of(pod: Pod, *, respect_preferences: bool) -> Rules:
     if node and node.required is not None:
         every = node.required.node_selector_terms
         # Fields name a node that exists; no new node can be meant, and existing ones are rarely named so.
-        terms = tuple(_read(term) for term in every if term.match_expressions and not term.match_fields)
+        terms = tuple(
+            _read(term)
+            for term in every
+            if term.match_expressions and not term.match_fields and meetable(term)
+        )
     rules = Rules(
         selector=tuple(Requirement.new(key, "In", (value,)) for key, value in spec.node_selector.items()),
         terms=terms,

@@ -43,15 +43,18 @@ class Limits:
         for table in world.tables:
             limits = table.pool.limits
             if limits is not None:
-                used, names = table.pool.usage, sorted(limits)
-                self.remaining[table.index] = {
-                    name: _within(limits[name] - used.get(name, 0)) for name in names
-                }
+                used, taken = table.pool.usage, {name for kind in table.types for name in kind.capacity}
+                rest = {name: _within(limits[name] - used.get(name, 0)) for name in sorted(limits)}
+                # What no type has any of is never used up; a limit that is exceeded refuses all types.
+                names = [name for name, left in rest.items() if name == NODES or name in taken or left < 0]
+                self.remaining[table.index] = {name: rest[name] for name in names}
                 takes = [
                     [1 if name == NODES else kind.capacity.get(name, 0) for name in names]
                     for kind in table.types
                 ]
-                self._takes[table.index] = np.array(takes, dtype=np.int64).reshape(-1, len(names))
+                self._takes[table.index] = np.array(takes, dtype=np.int64).reshape(
+                    len(table.types), len(names)
+                )
         self.reservations = dict(columns.left)
         self.commons: Amounts = world.commons.left.copy()
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from dovetail.model import labels
 from dovetail.model.filters import PodFacts
+from dovetail.model.left_out import left_out
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import add, fits
 from dovetail.model.taints import untolerated
-from dovetail.model.volumes import ignored_reason
 from dovetail.solve.plan import OUT_OF_TIME, Plan
 from dovetail.solve.verify.violation import Violation
 from dovetail.solve.verify.worlds import Catalogue, runs_on
@@ -68,7 +68,7 @@ def _plain(facts: PodFacts) -> bool:
 def _possible_alone(catalogue: Catalogue, key: str, pool: Pool) -> str:
     """A type of the pool that holds the pod and its daemons, whatever zone it gets; '' if there is none."""
     facts = catalogue.facts(key)
-    if not _plain(facts) or catalogue.repelled(facts) or ignored_reason(facts.pod, catalogue.problem.volumes):
+    if not _plain(facts) or catalogue.repelled(facts) or left_out(facts.pod, catalogue.problem.volumes):
         return ""
     if untolerated(pool.taints, facts.pod.spec.tolerations):
         return ""
