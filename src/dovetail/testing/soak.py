@@ -26,6 +26,7 @@ from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import InputError
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.plan import load as load_faults
+from dovetail.simulate.faults.tenant import NAMESPACE
 from dovetail.simulate.log import Record
 from dovetail.simulate.run import Result, simulate
 from dovetail.simulate.scenario import FAULTS_NAME
@@ -96,6 +97,8 @@ def complaints(result: Result, faults: Faults) -> Iterator[str]:
 def kept_waiting(records: Iterable[Record], faults: Faults, end: int) -> list[str]:
     """Pods that waited for too long for a node before the first fault, long after the last, or at the end.
 
+    Not those of a hostile tenant, most of which fit nowhere: the checker's rules alone judge them.
+
     What came a moment before the end waits for a node that boots: nodes expire at any time, the last minutes
     too.
     """
@@ -105,7 +108,8 @@ def kept_waiting(records: Iterable[Record], faults: Faults, end: int) -> list[st
     for wait in waits(records, end):
         left = wait.bound is None and wait.ended == end
         trouble = first if wait.created < calm and not left else end
-        if min(wait.created + wait.pending, trouble) - wait.created > PATIENCE:
+        hostile = wait.pod.startswith(f"{NAMESPACE}/")
+        if not hostile and min(wait.created + wait.pending, trouble) - wait.created > PATIENCE:
             late.append(wait.pod)
     return late
 
