@@ -14,6 +14,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.model import labels
 from dovetail.runtime.settings import FeatureGates
+from dovetail.testing.census import Find, leftovers
 from dovetail.testing.manifests import node_class
 
 GATE = FeatureGates(static_capacity=True)
@@ -174,3 +175,23 @@ def test_pods_use_the_nodes_that_are_there() -> None:
         assert all(item.spec.node_name for item in world.state.all(Pod))
 
     play(script, gates=GATE)
+
+
+def test_nothing_is_kept_of_a_pool_that_is_gone() -> None:
+    """Neither that the log was told of its limit nor whether its nodes joined."""
+    found: list[Find] = []
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), static(3, limit=2))
+        await world.clock.sleep(HOUR)
+        uid = world.state.all(NodePool)[0].metadata.uid
+        await world.client.delete(NodePool, "general")
+        await world.clock.sleep(HOUR)
+        operator = world.operator
+        roots = {"controllers": [operator._context.made, operator]}
+        found.extend(leftovers(roots, frozenset({"general", uid})))
+
+    world = play(script, gates=GATE)
+    assert len(world.records("pool.full")) == 1
+    keepers = ("StaticCapacity.", "RegistrationHealth.", "Remarks.")
+    assert [item for item in found if any(name in item.place for name in keepers)] == []

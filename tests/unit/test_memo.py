@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
+from dovetail.api.core import Pod
 from dovetail.base.memo import by_identity
+from dovetail.model.filters import PodFacts
+from dovetail.model.volumes import VolumeIndex
 
 
 def test_the_very_same_object_is_asked_about_once_an_equal_one_again() -> None:
@@ -19,3 +24,25 @@ def test_the_very_same_object_is_asked_about_once_an_equal_one_again() -> None:
     size({"b": 1})  # one too many: all are forgotten
     size(one)
     assert len(asked) == 4
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    asked: list[str] = []
+
+    @by_identity(8)
+    def name(pod: Pod) -> str:
+        asked.append(pod.key)
+        return pod.key
+
+    for _ in range(20):  # a new one may get the id of one before it
+        pod = Pod()
+        assert name(pod) == name(pod) == ""
+    assert len(asked) == 20
+
+
+def test_the_rules_of_a_pod_do_not_keep_it_alive() -> None:
+    pod = Pod()
+    PodFacts.of(pod, VolumeIndex())
+    gone = ref(pod)
+    del pod
+    assert gone() is None

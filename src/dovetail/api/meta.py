@@ -40,7 +40,7 @@ class Meta(Part, frozen=True, kw_only=True):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class Object(Part, frozen=True, kw_only=True):
+class Object(Part, frozen=True, kw_only=True, weakref=True):
     """A top-level object. `metadata` defaults to empty so that fragments decode too."""
 
     API_VERSION: ClassVar[str] = ""
@@ -76,7 +76,7 @@ class LabelSelectorRequirement(Part, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Part, frozen=True, kw_only=True):
+class LabelSelector(Part, frozen=True, kw_only=True, weakref=True):
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 

@@ -5,22 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
+from weakref import ref
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class _Weak(ref[Any]):
+    """A weak reference that knows under which id its object was remembered."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, subject: object, forget: Callable[[_Weak], None]) -> None:
+        super().__init__(subject, forget)  # type: ignore[call-arg]  # typeshed has it in __new__ alone
+        self.key = id(subject)
 
 
 def by_identity(size: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
     """Remember what a pure function of one frozen object answered for that very object.
 
     For objects that live for long and are asked about again and again, and that hold dicts: those have no
-    hash, and to compare them would cost as much as the work. A remembered object is kept alive, so that no
-    other one can have its id; there are `size` of them at most, then all are forgotten. What is answered is
-    shared: it must not be changed either.
+    hash, and to compare them would cost as much as the work. There are `size` of them at most, then all are
+    forgotten. An object that can be referred to weakly is forgotten when it goes, unless its answer holds
+    it; any other one (a dict, a tuple) is kept alive, so that no other object can have its id. What is
+    answered is shared: it must not be changed either.
     """
 
     def decorate(work: Callable[[K], V]) -> Callable[[K], V]:
-        known: dict[int, tuple[K, V]] = {}
+        known: dict[int, tuple[object, V]] = {}
+
+        def forget(gone: _Weak) -> None:
+            known.pop(gone.key, None)
 
         @wraps(work)
         def recall(subject: K) -> Any:
@@ -28,9 +43,13 @@ def by_identity(size: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
             if found is None:
                 if len(known) >= size:
                     known.clear()
-                found = known[id(subject)] = (subject, work(subject))
+                found = known[id(subject)] = (_held(subject, forget), work(subject))
             return found[1]
 
         return recall
 
     return decorate
+
+
+def _held(subject: object, forget: Callable[[_Weak], None]) -> object:
+    return _Weak(subject, forget) if type(subject).__weakrefoffset__ else subject

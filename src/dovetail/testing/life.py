@@ -247,7 +247,7 @@ def _pool(name: str, policy: str, more: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     template: dict[str, Any] = {"spec": {"nodeClassRef": reference, "requirements": requirements}}
     template["spec"]["taints"] = [{"key": f"example/{name}", "effect": "NoSchedule"}]
-    template["spec"]["expireAfter"] = "Never"
+    template["spec"]["expireAfter"] = "48h"  # longer than a wave, so that what stands is replaced too
     disruption = {"consolidationPolicy": policy, "consolidateAfter": "1m", "budgets": [{"nodes": "100%"}]}
     return {
         "apiVersion": "karpenter.sh/v1",

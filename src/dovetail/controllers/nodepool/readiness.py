@@ -32,6 +32,9 @@ class NodePoolReadiness:
         """
         if isinstance(new, NodePool):
             self.queue.add(new.key)
+        elif isinstance(old, NodePool):
+            self._health.reset(old.metadata.uid)
+            self._context.brakes.backoff.reset(old.metadata.uid)
         elif issubclass(kind, NodeClass):
             name = (new or old or Object()).metadata.name
             for pool in self._context.state.all(NodePool):

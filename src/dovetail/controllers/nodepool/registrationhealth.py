@@ -25,9 +25,12 @@ class RegistrationHealth:
 
     def __init__(self) -> None:
         self._outcomes: dict[str, deque[bool]] = {}
+        self._failures: dict[str, tuple[str, str]] = {}  # reason and message of the last failure
 
-    def record(self, pool_uid: str, *, registered: bool) -> None:
-        """Add an outcome."""
+    def record(self, pool_uid: str, *, registered: bool, failure: tuple[str, str] = FAILED) -> None:
+        """Add an outcome, and the reason and message of one that is a failure."""
+        if not registered:
+            self._failures[pool_uid] = failure
         self._outcomes.setdefault(pool_uid, deque(maxlen=SLOTS)).append(registered)
 
     def healthy(self, pool_uid: str) -> bool | None:
@@ -43,9 +46,14 @@ class RegistrationHealth:
             return False
         return True if outcomes[-1] else None
 
+    def failure(self, pool_uid: str) -> tuple[str, str]:
+        """Reason and message of the pool's last failure."""
+        return self._failures.get(pool_uid, FAILED)
+
     def reset(self, pool_uid: str) -> None:
-        """Forget the pool's outcomes: the pool or its class is another one now."""
+        """Forget the pool's outcomes: the pool or its class is another one now, or the pool is gone."""
         self._outcomes.pop(pool_uid, None)
+        self._failures.pop(pool_uid, None)
 
 
 class RegistrationObserver:
@@ -54,7 +62,6 @@ class RegistrationObserver:
     def __init__(self, context: Context, health: RegistrationHealth) -> None:
         self._context = context
         self._health = health
-        self._failures: dict[str, tuple[str, str]] = {}  # pool -> reason and message of its last failure
         self.queue = context.queue("nodepool.registrationhealth", self.reconcile, of=NodePool)
 
     def notice(self, claim: NodeClaim, registered: bool) -> None:
@@ -63,15 +70,14 @@ class RegistrationObserver:
         pool = self._context.state.get(NodePool, name)
         if pool is None:
             return
-        self._health.record(pool.metadata.uid, registered=registered)
+        reason = FAILED if registered else failure(claim)
+        self._health.record(pool.metadata.uid, registered=registered, failure=reason)
         backoff = self._context.brakes.backoff
         if registered:
             backoff.reset(pool.metadata.uid)
         else:
             created = parse_rfc3339(claim.metadata.creation_timestamp)
             backoff.failed(pool.metadata.uid, created, self._context.clock.now())
-        if not registered:
-            self._failures[name] = failure(claim)
         self.queue.add(name)
 
     async def reconcile(self, key: str) -> int | None:
@@ -88,7 +94,7 @@ class RegistrationObserver:
         if healthy is None:
             return None
         stamp = Stamp(self._context.clock.now(), pool.metadata.generation)
-        reason, message = ("", "") if healthy else self._failures.get(key, FAILED)
+        reason, message = ("", "") if healthy else self._health.failure(pool.metadata.uid)
         status = "True" if healthy else "False"
         conditions = set_condition(
             pool.status.conditions, REGISTRATION, status, stamp, reason=reason, message=message

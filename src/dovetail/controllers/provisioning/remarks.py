@@ -46,6 +46,7 @@ class Remarks:
         for pool, _ in self._news("pool.full", full):
             self._log.record("pool.full", pool=pool)
         excluded = {pool.name: self._beyond(pool) for pool in problem.pools if pool.limits}
+        self._excluded = {name: self._excluded[name] for name in excluded}  # pools that went are forgotten
         told = {name: str(count) for name, count in excluded.items() if count}
         types = {pool.name: len(pool.instance_types) for pool in problem.pools}
         for pool, _ in self._news("pool.limited", told):

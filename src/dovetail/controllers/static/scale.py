@@ -42,10 +42,10 @@ class StaticCapacity:
 
     def notice(self, _: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
         """Follow the pools, and claims that come or go."""
-        if isinstance(new, NodePool):
-            self.queue.add(new.key)
-            return
         claim = new or old
+        if isinstance(claim, NodePool):
+            self.queue.add(claim.key)
+            return
         if isinstance(claim, NodeClaim) and (change != "MODIFIED" or claim.deleting):
             self.queue.add_after(claim.metadata.labels.get(labels.NODEPOOL, ""), _AFTER_LOSS)
 
@@ -54,6 +54,7 @@ class StaticCapacity:
         context = self._context
         pool = context.state.get(NodePool, key)
         if pool is None or pool.deleting or pool.spec.replicas is None:
+            self._full.discard(key)
             return None
         if not managed(pool.spec.template.spec.node_class_ref, context.provider.node_class_kinds):
             return None

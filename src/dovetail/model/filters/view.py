@@ -6,7 +6,7 @@ Pods come and go cheaply: counts are kept per group of equal labels and per anti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dovetail.api.core import Node, Pod, Taint
@@ -17,6 +17,8 @@ from dovetail.model.resources import Resources, add, amounts, pod_requests, subt
 from dovetail.model.selector import NodeRule, node_rule
 from dovetail.model.spread import SpreadRule, spread_rules
 from dovetail.model.volumes import VolumeIndex, csi_volumes
+
+_Rules = tuple[Resources, NodeRule, tuple[HostPort, ...], tuple[SpreadRule, ...], AffinityRules]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class PodFacts:
 
     @staticmethod
     def of(pod: Pod, volumes: VolumeIndex) -> PodFacts:
-        alone = _facts(pod)
-        return replace(alone, attachments=csi_volumes(pod, volumes)) if pod.spec.volumes else alone
+        attachments = csi_volumes(pod, volumes) if pod.spec.volumes else {}
+        return PodFacts(pod, *_rules(pod), attachments)
 
     @property
     def namespace(self) -> str:
@@ -46,16 +48,14 @@ class PodFacts:
 
 
 @by_identity(8192)
-def _facts(pod: Pod) -> PodFacts:
-    """What follows from the pod alone."""
-    return PodFacts(
-        pod,
+def _rules(pod: Pod) -> _Rules:
+    """What follows from the pod alone, without the pod: what is remembered of it must not keep it alive."""
+    return (
         pod_requests(pod),
         node_rule(pod),
         host_ports(pod),
         tuple(rule for rule in spread_rules(pod) if rule.hard),
         affinity_rules(pod),
-        {},
     )
 
 
