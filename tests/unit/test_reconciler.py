@@ -102,6 +102,9 @@ def test_a_wait_is_as_long_as_it_should_be_when_the_clock_is_set_back() -> None:
         def now(self) -> int:
             return self.clock.now() - self.by
 
+        def monotonic(self) -> int:
+            return self.clock.monotonic()
+
         async def sleep(self, nanoseconds: int) -> None:
             await self.clock.sleep(nanoseconds)
 
