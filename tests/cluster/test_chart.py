@@ -285,3 +285,14 @@ def test_an_observer_may_read_and_nothing_else() -> None:
     verbs = {verb for rule in found["ClusterRole", "dovetail"]["rules"] for verb in rule["verbs"]}
     assert verbs == {"list", "watch"}
     assert found["Deployment", "dovetail"]["spec"]["replicas"] == 1
+
+
+def test_alerts_where_they_are_wanted_and_the_cluster_knows_them() -> None:
+    values = f"{NAMED}prometheusRule: {{enabled: true, additionalLabels: {{release: prometheus}}}}"
+    knows = ("--api-versions", "monitoring.coreos.com/v1")
+    assert ("PrometheusRule", "dovetail") not in render("dovetail", NAMED, *knows)
+    assert ("PrometheusRule", "dovetail") not in render("dovetail", values)
+    rule = render("dovetail", values, *knows)["PrometheusRule", "dovetail"]
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    alerts = {one["alert"]: one for one in rule["spec"]["groups"][0]["rules"]}
+    assert alerts["DovetailWatchFailing"]["annotations"]["summary"].startswith("{{ $labels.kind }}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -90,3 +91,45 @@ def test_alerts_are_about_metrics_that_there_are() -> None:
     for expression in re.findall(r"expr: (.*)", alerts()):
         names = re.findall(r"[a-z_]+_[a-z_]+", expression)
         assert any(name in known for name in names), expression
+
+
+def charts_rules() -> str:
+    """The groups of the chart's PrometheusRule, as a rules file; what is Helm's is taken out."""
+    path = ROOT / "charts" / "dovetail" / "templates" / "prometheusrule.yaml"
+    text = path.read_text(encoding="utf-8").partition("\nspec:\n")[2]
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("{{-"))
+    return text.replace("{{`", "").replace("`}}", "")
+
+
+@needs_promtool
+def test_the_alerts_of_the_chart(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(charts_rules(), encoding="utf-8")
+    assert promtool("check", "rules", str(rules), given="") == ""
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("series", "values", "alert"),
+    [
+        ('dovetail_watch_failing_seconds{kind="Pod"}', "0+60x20", "DovetailWatchFailing"),
+        ('controller_runtime_reconcile_panics_total{controller="x"}', "0x15 1x5", "DovetailUnexpectedErrors"),
+        ('controller_runtime_reconcile_panics_total{controller="x"}', "_x15 1x5", "DovetailUnexpectedErrors"),
+        ('dovetail_plan_failures_total{controller="provisioner"}', "_x15 4x5", "DovetailPlansFail"),
+        ('dovetail_log_lines_dropped_total{level="info"}', "_x15 1x5", "DovetailLogLinesDropped"),
+    ],
+)
+def test_alerts_of_the_chart_fire(tmp_path: Path, series: str, values: str, alert: str) -> None:
+    (tmp_path / "rules.yaml").write_text(charts_rules(), encoding="utf-8")
+    query = {"expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})', "eval_time": "18m"}
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values}],
+        "promql_expr_test": [{**query, "exp_samples": [{"labels": "{}", "value": 1}]}],
+    }
+    test = tmp_path / "test.yaml"
+    test.write_text(
+        json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case]}),
+        encoding="utf-8",
+    )
+    assert promtool("test", "rules", str(test), given="") == ""

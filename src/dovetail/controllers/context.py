@@ -83,6 +83,7 @@ class Context:
 
         if isinstance(of, type):
             self.state.subscribe(gone)
+        self.panics.expect(name)
         self.queues.append(made)
         return made
 

@@ -80,6 +80,10 @@ class Panics:
             self._events[about.metadata.uid] = about, reason, message
             self._news.set()
 
+    def expect(self, controller: str) -> None:
+        """Count from 0, not from the first error on: Prometheus' `increase` cannot see a counter begin."""
+        self._metrics.add(PANICS, 0, controller=controller)
+
     @contextmanager
     def alone(self, controller: str, key: str = "", about: Object | None = None) -> Iterator[None]:
         """What goes wrong within ends the block and nothing else; errors that are foreseen pass."""
@@ -92,6 +96,7 @@ class Panics:
 
     async def keep(self, name: str, clock: Clock, run: Callable[[], Awaitable[None]]) -> None:
         """A controller's loop, begun anew whenever it ends with an error, ever more slowly."""
+        self.expect(name)
         pause = FIRST_PAUSE
         while True:
             began = clock.now()

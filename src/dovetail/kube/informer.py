@@ -15,13 +15,20 @@ T = TypeVar("T", bound=Object)
 _FIRST_PAUSE = 0.1  # seconds before the server is asked again after it refused, doubled each time
 _LONGEST_PAUSE = 10.0
 _REMEMBERED = 10_000  # deleted objects that are known to be gone
+# Lists in a row that are older than what was seen before, and seconds from the first to the last of them:
+# then the server was set back. Behind a load balancer the next list may come from another replica, and one
+# that is up follows the others within a second or so: none lags for half a minute.
+_OLDER_LISTS = 3
+_OLDER_SECONDS = 30.0
 
 
 class Informer(Generic[T]):
     """Lists, then watches, and lists again when the watch broke off or fell too far behind.
 
     A server that refuses is asked again, ever more slowly. Events may come twice or late: what is older than
-    what is known of an object is passed over, so that nothing that was deleted comes back.
+    what is known of an object is passed over, so that nothing that was deleted comes back. Unless the server
+    itself was set back, restored from a backup: then what it lists takes the place of all that was known, and
+    `on_restored(seen, listed)` is told the two versions.
 
     `on_refused(text)` learns why credentials or rights do not do, once for each reason until a list succeeds.
     `on_event(type, object)` learns of every difference to what it was told before: ADDED, MODIFIED, or
@@ -42,6 +49,7 @@ class Informer(Generic[T]):
         fields: str = "",
         on_refused: Callable[[str], None] = lambda _: None,
         on_unreadable: Callable[[type[Object], Unreadable[T] | None], None] = lambda _, __: None,
+        on_restored: Callable[[int, int], None] = lambda *_: None,
     ) -> None:
         self.objects: dict[str, T] = {}  # by key ("namespace/name", or the name)
         self.unreadable: dict[str, Unreadable[T]] = {}  # by key
@@ -53,7 +61,13 @@ class Informer(Generic[T]):
         self._fields = fields
         self._on_refused = on_refused
         self._on_unreadable = on_unreadable
+        self._on_restored = on_restored
         self._refusal = ""  # the last one that was told
+        self._newest = 0  # the highest version that the server has shown
+        self._older = 0  # lists in a row that were older than that
+        self._older_since = 0.0  # when the first of them came; all instants are the event loop's
+        self._trouble: tuple[float, str] | None = None  # since when neither lists nor watches work, and why
+        self._watching: float | None = None  # since when the present watch is open
         self._listed = asyncio.Event()
         self._gone: dict[str, int] = {}  # key of a deleted object -> the version of its deletion
 
@@ -66,24 +80,52 @@ class Informer(Generic[T]):
         """Return once the first list has been taken in."""
         await self._listed.wait()
 
+    @property
+    def trouble(self) -> tuple[float, str]:
+        """For how many seconds neither lists nor watches worked, and why; (0, "") when all is well."""
+        now = asyncio.get_running_loop().time()
+        if self._trouble is None or self._lasting(now):
+            return 0.0, ""
+        since, why = self._trouble
+        return now - since, why
+
+    def _lasting(self, now: float) -> bool:
+        """True iff the watch has been open for longer than one that the server refuses."""
+        return self._watching is not None and now - self._watching > _LONGEST_PAUSE
+
     async def run(self) -> None:
         """Keep the copy up to date, for ever."""
+        loop = asyncio.get_running_loop()
+        self._trouble = loop.time(), "its first list has not come"
         pause = _FIRST_PAUSE
         while True:
             try:
                 version = await self._list()
                 self._listed.set()
                 self._refusal = ""
-                pause = _FIRST_PAUSE
-                await self._follow(version)
-            except Expired:
-                continue
+                self._watching = loop.time()
+                # A watch shows what comes after an old list, and never whether the server was set back.
+                async with asyncio.timeout(_OLDER_SECONDS / (_OLDER_LISTS - 1) if self._older else None):
+                    await self._follow(version)
+            except (Expired, TimeoutError):
+                self._well_if_lasting()
             except ApiError as error:
                 if isinstance(error, Forbidden | Unauthorized) and str(error) != self._refusal:
                     self._refusal = str(error)
                     self._on_refused(self._refusal)
+                if self._well_if_lasting():
+                    pause = _FIRST_PAUSE
+                since = self._trouble[0] if self._trouble is not None else loop.time()
+                self._trouble = since, str(error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _well_if_lasting(self) -> bool:
+        """A watch has ended. True iff it had shown that all is well."""
+        if self._lasting(asyncio.get_running_loop().time()):
+            self._trouble = None
+        self._watching = None
+        return self._trouble is None
 
     async def _list(self) -> str:
         listing = await self._client.list(
@@ -92,6 +134,12 @@ class Informer(Generic[T]):
         version = int(listing.resource_version)
         present = {item.key: item for item in listing.items}
         lost = {item.key: item for item in listing.unreadable}
+        if self._restored(version, present):
+            self._on_restored(self._newest, version)
+            self._replace(present, lost)
+            self._newest = version
+            return listing.resource_version
+        self._newest = max(self._newest, version)
         for key, old in list(self.objects.items()):
             new = present.get(key)
             if new is None and key in lost:
@@ -119,22 +167,63 @@ class Informer(Generic[T]):
         old = self.objects.get(key)
         if old is not None and old.metadata.uid != bad.salvaged.metadata.uid:
             self._forget(old, _version(old))
-            old = None
-        instead = stand_in(bad, old)
         self._gone.pop(key, None)
+        self._stand_in(bad)
+
+    def _stand_in(self, bad: Unreadable[T]) -> None:
+        """Let what is safe to believe take the place of an object that cannot be read."""
+        key, old = bad.key, self.objects.get(bad.key)
+        instead = stand_in(bad, old)
         self.unreadable[key] = bad
-        if instead is None and old is not None:
-            self._forget(old, _version(old))
-            self.unreadable[key] = bad  # it is not gone
-        elif instead is not None and instead is not old:
+        if instead is not None and instead is not old:
             self.objects[key] = instead
             self._on_event("MODIFIED" if old is not None else "ADDED", instead)
+        elif instead is None and old is not None:
+            del self.objects[key]
+            self._on_event("DELETED", old)
         self._on_unreadable(self._kind, bad)
 
     def _readable(self, key: str) -> None:
         """The object is read again, or gone."""
         if self.unreadable.pop(key, None) is not None:
             self._on_unreadable(self._kind, None)
+
+    def _restored(self, version: int, present: dict[str, T]) -> bool:
+        """True iff the list shows that the server's history is another one than what was seen of it.
+
+        Versions that only lag are no proof, until they do so for long. An object in a state that is older
+        than one which the list must know is proof: the server was set back, and has come past that since.
+        """
+        if version >= self._newest:
+            self._older = 0
+            known = ((self.objects.get(key), item) for key, item in present.items())
+            return any(old is not None and _version(item) < _version(old) <= version for old, item in known)
+        now = asyncio.get_running_loop().time()
+        self._older += 1
+        if self._older == 1:
+            self._older_since = now
+        if self._older < _OLDER_LISTS or now - self._older_since < _OLDER_SECONDS:
+            return False
+        self._older = 0
+        return True
+
+    def _replace(self, present: dict[str, T], lost: dict[str, Unreadable[T]]) -> None:
+        """Take the list for all there is, whatever is known."""
+        self._gone.clear()
+        for key in list(self.unreadable):
+            self._readable(key)
+        for key, old in list(self.objects.items()):
+            new = present.get(key) or (lost[key].salvaged if key in lost else None)
+            if new is None or new.metadata.uid != old.metadata.uid:
+                del self.objects[key]
+                self._on_event("DELETED", old)
+        for key, item in present.items():
+            known = self.objects.get(key)
+            if item != known:  # two histories may have the same version of it with other contents
+                self.objects[key] = item
+                self._on_event("MODIFIED" if known is not None else "ADDED", item)
+        for bad in lost.values():
+            self._stand_in(bad)
 
     def _take(self, item: T) -> None:
         key = item.key
@@ -174,6 +263,8 @@ class Informer(Generic[T]):
             fields=self._fields,
         )
         async for event in watch:
+            self._newest = max(self._newest, int(event.resource_version))
+            self._trouble = None
             bad = event.unreadable
             item = bad.salvaged if bad is not None else event.object
             if item is None:

@@ -25,10 +25,10 @@ from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.trigger import PodTrigger
 from dovetail.kube.client import EventType
-from dovetail.kube.informer import Informer
 from dovetail.kube.readonly import ReadOnlyClient, SilentRecorder
-from dovetail.runtime.operator import Part, Ports, refusals
+from dovetail.runtime.operator import Part, Ports
 from dovetail.runtime.settings import Settings
+from dovetail.runtime.watches import Watches
 
 
 class Observation:
@@ -48,10 +48,14 @@ class Observation:
         self.state = self._state()
         # Has marks of what would be disrupted, which plans for pods that wait must not know.
         self._imagined = self._state()
-        self._informers = {
-            kind: Informer(self._client, kind, self._apply, on_refused=refusals(ports.log, kind))
-            for kind in self.state.kinds
-        }
+        self.watches = Watches(
+            self._client,
+            self.state.kinds,
+            self._apply,
+            clock=ports.clock,
+            log=ports.log,
+            metrics=ports.metrics,
+        )
         self.tally = Tally(ports.clock, ports.metrics)
         context = self._context(self._imagined)
         self._efficiency = Efficiency(context, ports.planner, self._intake(context))
@@ -60,8 +64,7 @@ class Observation:
         """All parts, for ever; the first that fails ends it."""
         parts = tuple(self._parts())
         async with asyncio.TaskGroup() as tasks:
-            for kind, informer in self._informers.items():
-                tasks.create_task(informer.run(), name=f"watch {kind.PLURAL}")
+            tasks.create_task(self.watches.run(), name="watches")
             for name, part in parts:
                 tasks.create_task(self._panics.keep(name, self._ports.clock, part), name=name)
 
@@ -111,7 +114,7 @@ class Observation:
 
     def synced(self) -> bool:
         """True iff every first list has arrived."""
-        return all(informer.synced for informer in self._informers.values())
+        return self.watches.synced
 
     def _apply(self, change: EventType, obj: Object) -> None:
         self.state.apply(change, obj)

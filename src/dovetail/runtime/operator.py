@@ -8,7 +8,6 @@ from contextvars import copy_context
 from dataclasses import dataclass
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.api.meta import Object
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
@@ -61,11 +60,11 @@ from dovetail.controllers.static.scale import StaticCapacity
 from dovetail.controllers.transitions import Transitions
 from dovetail.controllers.unreadables import Unreadables
 from dovetail.kube.client import Client
-from dovetail.kube.informer import Informer
 from dovetail.kube.recorder import Recorder
 from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metered import CONTROLLER, Metered
 from dovetail.runtime.settings import Settings
+from dovetail.runtime.watches import Watches
 
 Part = tuple[str, Callable[[], Awaitable[None]]]
 
@@ -83,11 +82,6 @@ class Ports:
     interruptions: InterruptionQueue | None = None  # without one, only status checks tell of broken machines
     # Unexpected errors cost the object they are about, as in production; else the first one ends everything.
     forgiving: bool = False
-
-
-def refusals(log: EventLog, kind: type[Object]) -> Callable[[str], None]:
-    """Records why a kind cannot be watched."""
-    return lambda why: log.record("watch.refused", what=kind.PLURAL, message=why)
 
 
 class Operator:
@@ -111,18 +105,17 @@ class Operator:
             on_error=self._panics.caught,
         )
         unreadables = Unreadables(
-            log, ports.metrics, self._panics, lambda kind: self._informers[kind].unreadable
+            log, ports.metrics, self._panics, lambda kind: self.watches.unreadable(kind)
         )
-        self._informers = {
-            kind: Informer(
-                client,
-                kind,
-                self.state.apply,
-                on_refused=refusals(log, kind),
-                on_unreadable=unreadables.notice,
-            )
-            for kind in self.state.kinds
-        }
+        self.watches = Watches(
+            client,
+            self.state.kinds,
+            self.state.apply,
+            clock=clock,
+            log=log,
+            metrics=ports.metrics,
+            on_unreadable=unreadables.notice,
+        )
         brakes = Brakes(settings.brakes, clock, self.state)
         self._context = Context(
             client, provider, clock, log, self.state, recorder, ports.metrics, brakes, self._panics
@@ -141,17 +134,14 @@ class Operator:
 
     async def watch(self) -> None:
         """Keep the state up to date, for ever."""
-        async with asyncio.TaskGroup() as tasks:
-            for kind, informer in self._informers.items():
-                tasks.create_task(informer.run(), name=f"watch {kind.PLURAL}")
+        await self.watches.run()
 
     async def act(self) -> None:
         """All controllers, for ever, from when the state knows every kind; what it has is new to them.
 
         Before that a pool would be without its class, and a node without its claim.
         """
-        for informer in self._informers.values():
-            await informer.wait_synced()
+        await self.watches.wait_synced()
         parts = tuple(self._parts())
         self.state.replay()
         async with asyncio.TaskGroup() as tasks:
@@ -163,7 +153,7 @@ class Operator:
                 tasks.create_task(kept, name=name, context=here)
 
     def _watch_synced(self) -> bool:
-        return all(informer.synced for informer in self._informers.values())
+        return self.watches.synced
 
     def _parts(self) -> Iterator[Part]:
         """In the order in which changes reach them."""

@@ -170,7 +170,7 @@ class Life:
         """What the controller is made of, for a census. The planner's caches are in "remembered"."""
         operator = self.operator
         context = operator._context
-        informers = operator._informers.values()
+        informers = operator.watches._informers.values()
         return {
             "watched objects": [operator.state, *informers],
             "events": [context.recorder],

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 
 from dovetail.api.meta import Object
-from dovetail.base.errors import Expired, TimedOut, TooManyRequests, Unavailable
+from dovetail.base.errors import Expired, TooManyRequests, Unavailable
 from dovetail.kube.client import EventType, WatchEvent
 from dovetail.kube.http import wire
 from dovetail.kube.http.transport import CONNECT_SECONDS, Request, Transport
@@ -23,7 +23,8 @@ T = TypeVar("T", bound=Object)
 _LIFE = (300, 600)
 # A server sends a bookmark about once a minute: one that is silent for longer is not there any more.
 _SILENCE_SECONDS = 180
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before the next connection, doubled each time
+# Seconds before the next connection, doubled each time: 13 s altogether, more than a server's restart takes.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 
 
 class _Marked(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,8 +38,9 @@ class _Bookmark(msgspec.Struct, frozen=True):
 class Watch(AsyncIterator[WatchEvent[T]], Generic[T]):
     """Reads one connection after another, each from the version that the one before had reached.
 
-    A version that is no longer kept raises Expired: whoever reads lists again. Everything else that a list
-    could not help either, such as a server that is away, is waited for here.
+    Whoever reads lists again after an error. Expired: the version is no longer kept. TimedOut: the server has
+    yet to reach it, because it was restored from a backup; it says so, or nothing at all. A server that is
+    away for a moment is waited for here; one that stays away raises Unavailable or TooManyRequests.
     """
 
     def __init__(
@@ -75,10 +77,11 @@ class Watch(AsyncIterator[WatchEvent[T]], Generic[T]):
                 async for event in self._connection():
                     pause = _FIRST_PAUSE
                     yield event
-            except (Unavailable, TimedOut, TooManyRequests):
-                pass
-            await asyncio.sleep(pause * self._draw.uniform(0.5, 1.5))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            except (Unavailable, TooManyRequests):
+                if pause > _LONGEST_PAUSE:
+                    raise
+            await asyncio.sleep(min(pause, _LONGEST_PAUSE) * self._draw.uniform(0.5, 1.5))
+            pause = min(2 * pause, 2 * _LONGEST_PAUSE)
 
     async def _connection(self) -> AsyncIterator[WatchEvent[T]]:
         life = self._draw.randint(*_LIFE)

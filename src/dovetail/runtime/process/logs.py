@@ -266,6 +266,18 @@ _LINES: dict[str, Line] = {
         "left an object that cannot be understood out of the plan",
         lambda one: {"object": one["about"], "error": one["message"]},
     ),
+    "watch.failing": Line(
+        "error",
+        "controller",
+        "blind: objects can neither be listed nor watched",
+        lambda one: {"resource": one["what"], "for": f"{one['seconds']}s", "error": one["message"]},
+    ),
+    "watch.restored": Line(
+        "error",
+        "controller",
+        "the API server was set back, as by a backup: all that was known is replaced by what it lists",
+        lambda one: {"resource": one["what"], "seen-version": one["seen"], "listed-version": one["listed"]},
+    ),
     "plan.failed": Line(
         "error", "provisioner", "could not make a plan", lambda one: {"error": one["message"]}
     ),

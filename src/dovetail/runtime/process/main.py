@@ -284,7 +284,7 @@ class Process:
             return self._transport.refused
         if self._obstacle:
             return self._obstacle
-        return "" if running is None or running.state.watch_synced() else "the first lists have not come yet"
+        return "" if running is None else running.watches.blind()
 
     def _tell(self, message: str, **fields: object) -> None:
         self._log.write("info", "controller", message, **fields)
