@@ -21,6 +21,7 @@ ROUND = 2_000
 # From here on a class is hard: it has a round of its own, after all others.
 HARD = ROUND // 4
 _TOPOLOGY = 3  # units of a rule about other pods, which makes domains
+_PORTS = 32  # host ports in a unit: a plan of 100 pods with 1,000 each takes 3 s
 FIRST_BACKOFF = 10 * SECOND
 LONGEST_BACKOFF = 10 * MINUTE
 
@@ -70,6 +71,7 @@ def cost_of(pod: Pod) -> int:
     """About how long a plan takes for pods like this one: each rule that may be given up is one more try."""
     spec, affinity = pod.spec, pod.spec.affinity
     units = 1 + _TOPOLOGY * len(spec.topology_spread_constraints)
+    units += sum(len(container.ports) for container in spec.containers) // _PORTS
     if affinity is None:
         return units
     if affinity.node_affinity is not None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
-from dovetail.model.ports import HostPort
-from dovetail.solve.demand.match import ports_conflict
+from dovetail.solve.demand.match import port_clashes
 from dovetail.solve.demand.topology import ANTI, APART, SPREAD
 from dovetail.solve.supply.encode import Amounts, Mask
 from dovetail.solve.supply.world import World
@@ -138,14 +137,7 @@ def _conflict(
         pairs = np.ix_(np.array(repelling, dtype=np.int64), np.array(mates, dtype=np.int64))
         result[pairs] = True
         result.T[pairs] = True
-    ported: dict[tuple[HostPort, ...], list[int]] = {}
-    for index, (shape, _) in enumerate(kinds):
-        if world.shapes[shape].ports:
-            ported.setdefault(world.shapes[shape].ports, []).append(index)
-    for mine_ports, ours in ported.items():
-        for ports, theirs in ported.items():
-            if ports_conflict(mine_ports, ports):
-                result[np.ix_(ours, theirs)] = True
+    result |= port_clashes([world.shapes[shape].ports for shape, _ in kinds])
     return result
 
 

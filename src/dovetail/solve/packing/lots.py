@@ -15,7 +15,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
-from dovetail.solve.demand.match import ports_conflict
+from dovetail.solve.demand.match import port_clashes
 from dovetail.solve.demand.topology import ANTI, APART, SPREAD
 from dovetail.solve.packing.bins import Bin
 from dovetail.solve.placing.items import Item
@@ -144,18 +144,18 @@ def _conflicts(kinds: Sequence[Kind]) -> Mask:
     counted = np.array([[group in kind.matching for group in groups] for kind in kinds], dtype=np.bool_)
     repelled = share(owns, counted.T)
     result: Mask = repelled | repelled.T
-    result |= _pairwise([kind.ports for kind in kinds], ports_conflict, itself=True)
-    result |= _pairwise([kind.wanted for kind in kinds], _clash, itself=False)
+    result |= port_clashes([kind.ports for kind in kinds])
+    result |= _pairwise([kind.wanted for kind in kinds], _clash)
     return result
 
 
-def _pairwise(values: Sequence[_T], test: Callable[[_T, _T], bool], *, itself: bool) -> Mask:
-    """A symmetric test of all pairs, worked out once per pair of different values."""
+def _pairwise(values: Sequence[_T], test: Callable[[_T, _T], bool]) -> Mask:
+    """A symmetric test of all pairs that differ, worked out once per pair of different values."""
     different = list(dict.fromkeys(values))
     number = {each: index for index, each in enumerate(different)}
     result = np.zeros((len(different), len(different)), dtype=np.bool_)
     for row, mine in enumerate(different):
-        for column in range(row + itself):
+        for column in range(row):
             result[row, column] = result[column, row] = test(mine, different[column])
     of = np.array([number[each] for each in values], dtype=np.int64)
     spread: Mask = result[np.ix_(of, of)]
