@@ -157,8 +157,8 @@ BUGS = (
     Bug(
         "launching-nodes-uncounted",
         "dovetail.cluster.problem",
-        "usage = usage_by_pool(staying)",
-        "usage = usage_by_pool(machine for machine in staying if machine.node is not None)",
+        "usage = usage_by_pool(machine for machine, _ in understood)",
+        "usage = usage_by_pool(machine for machine, _ in understood if machine.node is not None)",
         "faults-pools",
     ),
 )

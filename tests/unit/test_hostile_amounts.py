@@ -76,8 +76,12 @@ def test_one_pod_of_a_huge_request_does_not_stop_the_plan_of_others(resource: st
 AMOUNTS_TOLD = [
     ({"cpu": "1e18"}, "pod requests more cpu than any node has (1E)"),
     ({"memory": "9223372036854775807"}, "pod requests more memory than any node has (9223372036854775807)"),
-    ({"memory": "8Ei"}, "pod requests more memory than any node has (8Ei)"),
-    ({"example.com/widget": "1e90"}, "pod requests more example.com/widget than any node has (about 1e90)"),
+    ({"memory": "8Ei"}, "pod requests more memory than any node has (9223372036854775807)"),
+    ({"cpu": "9" * 25}, "pod requests more cpu than any node has (about 1e24)"),
+    (
+        {"example.com/widget": "1e90"},
+        "pod requests more example.com/widget than any node has (1000000000000E)",
+    ),
     ({"memory": str(LARGEST), "cpu": "1"}, "pod requests more memory than any node has (512Ti)"),
     ({"memory": str(LARGEST - 1)}, ""),
 ]
