@@ -54,16 +54,21 @@ def test_an_ordinary_batch_is_one_plan(_: str, waiting: list[Candidate]) -> None
     assert turn.later == ()
 
 
-def test_a_hard_class_has_its_turn_alone_although_others_have_no_place() -> None:
+def test_a_hard_class_has_its_turn_alone_and_ever_more_seldom_while_it_has_no_place() -> None:
     """The solver leaves it over beside others: in a plan with them it would wait for ever."""
     waiting = [*_some("a", 20), *_some("b", 1, cost=HARD)]
-    ledger, rounds = Ledger(), []
-    for number in range(4):
-        turn, ledger = take_turn(waiting, ledger, number * SECOND)  # all of them are left over each time
-        ledger = settled(ledger, turn, "", number * SECOND)
-        rounds.append(turn.pods)
-    ordinary = {item.pod for item in waiting[:20]}
-    assert rounds == [ordinary, {"b/p-00000"}, ordinary, {"b/p-00000"}]
+    ledger, alone = Ledger(), []
+    for second in range(120):
+        turn, ledger = take_turn(waiting, ledger, second * SECOND)  # nothing has a place
+        ledger = settled(ledger, turn, "", second * SECOND, turn.pods)
+        if turn.pods == {"b/p-00000"}:
+            alone.append(second)
+        else:
+            assert turn.pods == {item.pod for item in waiting[:20]}
+    assert alone[0] == 1
+    waits = [later - earlier for earlier, later in pairwise(alone)]
+    assert [round(wait, -1) for wait in waits] == [10, 20, 40]
+    assert "takes long to plan" in next(iter(ledger.aside.values())).cause
 
 
 def test_a_namespace_with_few_pods_is_not_crowded_out() -> None:

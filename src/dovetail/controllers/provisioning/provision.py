@@ -107,7 +107,7 @@ class Provisioner:
             plan = await self._solve(problem, turn, waiting)
             self._leftover.keep(problem, plan)
             self._remarks.on_plan(problem, plan)
-        self._settle(turn, "", waiting)
+        self._settle(turn, "", waiting, frozenset(left.pod for left in plan.unschedulable))
         self._metrics.round(ignored, len(plan.unschedulable))
         # Pods that went while the plan was made have nothing more that would end what is noted of them.
         there = [pod for pod in pods if self._context.state.get(Pod, pod.key) is not None]
@@ -150,7 +150,7 @@ class Provisioner:
             await failed(
                 self._context,
                 key,
-                f"no plan could be made for it ({entry.cause}); it is tried again alone in {wait} s",
+                f"{entry.cause}; it is tried again alone in {wait} s",
             )
 
     async def _tell_faults(self) -> None:
@@ -166,9 +166,11 @@ class Provisioner:
                 fault.about, "Warning", "NotUnderstood", message, ttl=NOT_UNDERSTOOD_TTL
             )
 
-    def _settle(self, turn: Turn, failure: str, waiting: tuple[Pod, ...]) -> None:
+    def _settle(
+        self, turn: Turn, failure: str, waiting: tuple[Pod, ...], left: frozenset[str] = frozenset()
+    ) -> None:
         """Note how the turn ended; what has to have its turn at once triggers the next round."""
-        self._ledger = settled(self._ledger, turn, failure, self._context.clock.now())
+        self._ledger = settled(self._ledger, turn, failure, self._context.clock.now(), left)
         uids = {pod.key: pod.metadata.uid for pod in waiting}
         again = turn.pods if failure and self._ledger.suspects else ()
         if self._ledger.suspects or turn.later:

@@ -38,11 +38,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A kind that no plan can be made for."""
+    """A kind that no plan can be made for, or one that is hard to plan and found no place."""
 
     failures: int
     until: int  # instant in nanoseconds from which on it may be tried, alone
-    cause: str
+    cause: str  # as an event tells it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class Turn:
     later: tuple[str, ...] = ()
     aside: Mapping[str, Aside] = field(default_factory=dict)
     suspected: bool = False  # it is for a group of suspects, or for one that was set aside
+    hard: bool = False  # it is for one class that is hard to plan
 
 
 def cost_of(pod: Pod) -> int:
@@ -119,8 +120,15 @@ def take_turn(waiting: Sequence[Candidate], ledger: Ledger, now: int) -> tuple[T
     return _turn(waiting, first, ledger, suspected=True), ledger
 
 
-def settled(ledger: Ledger, turn: Turn, failure: str, now: int) -> Ledger:
-    """The ledger after the plan of that turn, which failed for a cause, or did not ("")."""
+def settled(ledger: Ledger, turn: Turn, failure: str, now: int, left: frozenset[str] = frozenset()) -> Ledger:
+    """The ledger after the plan of that turn, which failed for a cause, or did not ("").
+
+    `left` are pods that it found no place for. Those of a class that is hard to plan are not looked at each
+    time that the cluster changes: their turns come as seldom as those of pods without a plan.
+    """
+    if not failure and turn.hard and left & turn.pods:
+        ledger = replace(ledger, doubted=False, had=ledger.had | set(turn.kinds))
+        return _set_aside(ledger, turn.kinds[0], "it takes long to plan, and there was no place for it", now)
     if not turn.suspected:
         if not failure:
             return replace(ledger, doubted=False, had=ledger.had | set(turn.kinds))
@@ -134,11 +142,14 @@ def settled(ledger: Ledger, turn: Turn, failure: str, now: int) -> Ledger:
     if len(turn.kinds) > 1:
         middle = len(turn.kinds) // 2
         return replace(ledger, suspects=(*rest, turn.kinds[:middle], turn.kinds[middle:]), aside=aside)
-    for kind in turn.kinds:
-        failures = ledger.aside[kind].failures + 1 if kind in ledger.aside else 1
-        wait = min(LONGEST_BACKOFF, FIRST_BACKOFF << min(failures - 1, 20))
-        aside[kind] = Aside(failures, now + wait, failure)
-    return replace(ledger, suspects=rest, aside=aside)
+    ledger = replace(ledger, suspects=rest)
+    return _set_aside(ledger, turn.kinds[0], f"no plan could be made for it ({failure})", now)
+
+
+def _set_aside(ledger: Ledger, kind: bytes, cause: str, now: int) -> Ledger:
+    failures = ledger.aside[kind].failures + 1 if kind in ledger.aside else 1
+    wait = min(LONGEST_BACKOFF, FIRST_BACKOFF << min(failures - 1, 20))
+    return replace(ledger, aside={**ledger.aside, kind: Aside(failures, now + wait, cause)})
 
 
 def _fair(clean: Sequence[Candidate], ledger: Ledger) -> tuple[tuple[bytes, ...], Ledger]:
@@ -175,11 +186,13 @@ def _fair(clean: Sequence[Candidate], ledger: Ledger) -> tuple[tuple[bytes, ...]
 def _turn(waiting: Iterable[Candidate], kinds: tuple[bytes, ...], ledger: Ledger, *, suspected: bool) -> Turn:
     chosen = frozenset(kinds)
     pods, later, aside = set[str](), [], {}
+    hard = False
     for item in waiting:
         if item.kind in chosen:
             pods.add(item.pod)
+            hard = len(kinds) == 1 and item.cost >= HARD
         elif item.kind in ledger.aside:
             aside[item.pod] = ledger.aside[item.kind]
         elif suspected or item.kind not in ledger.had:
             later.append(item.pod)
-    return Turn(kinds, frozenset(pods), tuple(later), aside, suspected)
+    return Turn(kinds, frozenset(pods), tuple(later), aside, suspected, hard)
