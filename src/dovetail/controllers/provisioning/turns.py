@@ -22,6 +22,7 @@ ROUND = 2_000
 HARD = ROUND // 4
 _TOPOLOGY = 3  # units of a rule about other pods, which makes domains
 _PORTS = 32  # host ports in a unit: a plan of 100 pods with 1,000 each takes 3 s
+_EXPRESSIONS = 20  # expressions about nodes in a unit: a plan with 10,000 takes some seconds
 FIRST_BACKOFF = 10 * SECOND
 LONGEST_BACKOFF = 10 * MINUTE
 
@@ -77,8 +78,9 @@ def cost_of(pod: Pod) -> int:
         return units
     if affinity.node_affinity is not None:
         required = affinity.node_affinity.required
-        units += len(affinity.node_affinity.preferred)
-        units += len(required.node_selector_terms) if required else 0
+        terms = [*required.node_selector_terms] if required else []
+        terms += [item.preference for item in affinity.node_affinity.preferred]
+        units += len(terms) + sum(len(term.match_expressions) for term in terms) // _EXPRESSIONS
     for part in (affinity.pod_affinity, affinity.pod_anti_affinity):
         if part is not None:
             units += _TOPOLOGY * (len(part.required) + len(part.preferred))
