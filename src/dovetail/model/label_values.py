@@ -56,7 +56,7 @@ class Requirement:
     lte: int | None = None
     min_values: int | None = None
     _hash: int = field(default=0, init=False, repr=False, compare=False)
-    # Characters of the key and the values, once somebody asked for the hash.
+    # Characters of the key and the values, once the hash was asked for.
     _length: int = field(default=0, init=False, repr=False, compare=False)
 
     @staticmethod

@@ -31,7 +31,7 @@ class Requirements:
 
     by_key: Mapping[str, Requirement] = field(default_factory=dict)
     _hash: int = field(default=0, init=False, repr=False, compare=False)
-    # Characters of all keys and values, once somebody asked for the hash.
+    # Characters of all keys and values, once the hash was asked for.
     _length: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -81,7 +81,7 @@ class Access:
         An authority takes the place of the machine's, as in Kubernetes' own clients: whatever a public
         authority signs is no API server of ours. Raises InputError for certificates that cannot be read.
         """
-        # Unlike the default context, this one trusts nobody yet; it checks certificates and host names.
+        # Unlike the default context, this one trusts no authority yet; it checks certificates and host names.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self.insecure:

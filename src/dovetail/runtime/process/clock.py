@@ -19,7 +19,7 @@ def steady() -> int:
 
 
 class WallClock:
-    """See Clock. `wall` is what somebody may set, `ticks` what nobody can."""
+    """See Clock. `wall` may be set, `ticks` may not."""
 
     def __init__(self, wall: Callable[[], int] = time.time_ns, ticks: Callable[[], int] = steady) -> None:
         self._wall = wall

@@ -47,7 +47,7 @@ class Fence:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._until = clock.monotonic()  # from then on somebody else may lead
+        self._until = clock.monotonic()  # from then on another process may lead
         self._renewed = asyncio.Event()
 
     def renewed(self, asked: int) -> None:

@@ -78,7 +78,7 @@ class HostileTenant:
         self._delete(document)
 
     def _delete(self, document: dict[str, Any]) -> None:
-        """Nothing to do where somebody else was faster."""
+        """Nothing to do where another process was faster."""
         kind, meta = BY_GVK[document["apiVersion"], document["kind"]], document["metadata"]
         try:
             self._server.delete(kind, meta["name"], meta.get("namespace", ""))

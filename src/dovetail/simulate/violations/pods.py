@@ -30,7 +30,7 @@ _NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 def bound(mirror: Mirror, change: Change) -> Iterator[Violation]:
     """At the moment of binding, every filter lets the pod pass and its node is up. Called before `apply`.
 
-    A pod that its author bound at creation went past the scheduler: nobody promised anything of it.
+    A pod that its author bound at creation went past the scheduler: no promise was made about it.
     """
     found = change.of(Pod)
     if found is None:
