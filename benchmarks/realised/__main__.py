@@ -11,7 +11,6 @@ import os
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -49,10 +48,11 @@ def main() -> int:
 
 
 def _played(names: Sequence[str], seeds: int, jobs: int) -> Iterable[dict[str, Any]]:
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=8) as pool:
-        running = [pool.submit(play, name, seed) for name in names for seed in range(1, seeds + 1)]
-        for done in as_completed(running):
-            row = done.result()
+    runs = [(name, seed) for name in names for seed in range(1, seeds + 1)]
+    # A process is replaced after eight runs, so that none holds the caches of all. (A ProcessPoolExecutor may
+    # stand still at that, python/cpython#115634.)
+    with get_context("spawn").Pool(jobs, maxtasksperchild=8) as pool:
+        for row in pool.imap_unordered(play, runs):
             print(_line(row), flush=True)
             yield row
 

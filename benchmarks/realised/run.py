@@ -40,8 +40,9 @@ class Realised:
     moved: int  # pods evicted within the hour
 
 
-def play(name: str, seed: int) -> dict[str, Any]:
-    """One workload on one seed: the fields of Realised, and how long it took."""
+def play(run: tuple[str, int]) -> dict[str, Any]:
+    """One workload, by name, on one seed: the fields of Realised, and how long it took."""
+    name, seed = run
     collect_seldom()
     workload = next(one for one in workloads() if one.name == name)
     with tempfile.TemporaryDirectory() as folder:
