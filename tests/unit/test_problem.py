@@ -96,6 +96,38 @@ def test_a_claim_without_a_node_is_in_flight_with_what_is_certain_of_it() -> Non
     assert solve(asked).existing == {"new-1": ("default/p",)}
 
 
+@pytest.mark.parametrize(("lingering", "zones"), [(frozenset(), []), (frozenset({"old"}), ["b"])])
+def test_zones_of_nodes_that_stay_on_their_way_out_count(lingering: frozenset[str], zones: list[str]) -> None:
+    """The scheduler sees such a node, empty or not, and refuses to crowd another zone meanwhile."""
+
+    def node(name: str, zone: str) -> Node:
+        status = {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "50"}}
+        return decode({"metadata": {"name": name, "labels": {labels.ZONE: zone}}, "status": status}, Node)
+
+    over_zones = {
+        "maxSkew": 1,
+        "topologyKey": labels.ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    there = pod("there", nodeName="stays", topologySpreadConstraints=[over_zones])
+    objects = ClusterObjects(pools=(pool(),), nodes=(node("stays", "a"), node("old", "b")), pods=(there,))
+    new = pod("new", topologySpreadConstraints=[over_zones])
+    asked = problem(objects, new, deleting=frozenset({"old"}), lingering=lingering)
+    plan = solve(asked)
+    assert not verify(asked, plan)
+    assert [claim.zone for claim in plan.claims] == zones
+    assert plan.existing == ({} if zones else {"stays": ("default/new",)})
+
+
+def test_nothing_is_placed_on_a_node_that_is_on_its_way_out() -> None:
+    objects = ClusterObjects(pools=(pool(),), claims=(claim("old", providerID="x:///1"),))
+    asked = problem(objects, pod("p"), deleting=frozenset({"old"}), lingering=frozenset({"old"}))
+    plan = solve(asked)
+    assert (plan.existing, len(plan.claims)) == ({}, 1)
+    assert asked.pools[0].usage == {}, "it uses no limit"
+
+
 def test_an_uninitialized_node_fills_its_gaps_from_its_claim() -> None:
     promised = {"cpu": "4", "memory": "16Gi", "pods": "50"}
     node = decode(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from dovetail.api.codec import decode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import SECOND
 from dovetail.cluster.nodes import Machine
-from dovetail.cluster.promises import Promise, Promises, holds
+from dovetail.cluster.promises import Promise, Promises, holds, with_room
 from dovetail.model import labels
 from dovetail.units.timestamp import to_rfc3339
 
@@ -64,3 +65,29 @@ def test_a_promise_is_for_one_pod_on_a_machine_that_stays() -> None:
     promises.make(pod, "pool-abcde", START)
     assert promises.place(pod, {}.get, START) is None
     assert promises.place(pod, {"pool-abcde": machine()}.get, START) is None, "a void promise came back"
+
+
+def asking(name: str, cpu: str, *, priority: int = 0, created: int = 0) -> Pod:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    meta = {"name": name, "creationTimestamp": to_rfc3339(START + created * SECOND)}
+    return decode({"metadata": meta, "spec": {"containers": [container], "priority": priority}}, Pod)
+
+
+@pytest.mark.parametrize(
+    ("initialized", "bound", "promised", "kept"),
+    [
+        (True, [], [asking("a", "2"), asking("b", "2")], ["a", "b"]),
+        (True, [asking("x", "1")], [asking("a", "2"), asking("b", "2")], ["a"]),  # its name decides last
+        (True, [asking("x", "1")], [asking("a", "2", created=1), asking("b", "2")], ["b"]),  # first come
+        (True, [asking("x", "1")], [asking("a", "2"), asking("b", "2", priority=1, created=9)], ["b"]),
+        (True, [asking("x", "3")], [asking("a", "2"), asking("b", "1")], ["b"]),  # the small one still fits
+        (True, [asking("x", "4")], [asking("a", "1")], []),
+        (False, [], [asking("a", "9")], ["a"]),  # what it has is not known for certain yet
+    ],
+)
+def test_room_that_is_left_goes_to_promised_pods_in_the_schedulers_order(
+    initialized: bool, bound: list[Pod], promised: list[Pod], kept: list[str]
+) -> None:
+    node = decode({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}, Node)
+    place = Machine(node, None if initialized else machine().claim)
+    assert [item.metadata.name for item in with_room(place, bound, promised)] == kept

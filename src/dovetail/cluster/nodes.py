@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dovetail.api.core import Node, Pod, ResourceList, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
@@ -135,6 +135,11 @@ def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mappin
         in_flight=machine.node is None,
         volume_limits=volume_limits,
     )
+
+
+def full_node(machine: Machine, pods: tuple[Pod, ...]) -> ExistingNode:
+    """A machine that takes no more pods: it has its place in the topology, and no room."""
+    return replace(existing_node(machine, pods, {}), allocatable={})
 
 
 @by_identity(4096)

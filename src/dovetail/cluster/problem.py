@@ -87,6 +87,7 @@ def build(
     options: Options,
     deleting: frozenset[str] = frozenset(),
     *,
+    lingering: frozenset[str] = frozenset(),
     promised: Mapping[str, str] | None = None,
     require_ready: bool = True,
     node_class_kinds: tuple[tuple[str, str], ...] | None = None,
@@ -97,6 +98,8 @@ def build(
     """What to ask the solver about `pending`.
 
     `deleting` names nodes and claims on their way out: nothing is placed there and they use no limit.
+    `lingering` names those of them that stay for now, because pods there may not be evicted yet: until they
+    are gone the scheduler counts their zones, and their pods, where pods must be spread.
     `promised` names, per key of a pod without a node, the machine that an earlier plan gave it: its room
     there is taken. `require_ready` False takes pools without conditions as ready. `node_class_kinds` are the
     provider's own (group, kind) pairs; None means that all are. `volume_price` is what the volumes of a node
@@ -114,7 +117,12 @@ def build(
             settled = replace(pod, spec=replace(pod.spec, node_name=node))
             bound.setdefault(node, []).append(pod if pod.spec.node_name else settled)
     machines = existing.join(objects.nodes, objects.claims, node_class_kinds)
-    staying = [item for item in machines if not item.deleting and not deleting.intersection(item.names())]
+    staying, full = [], []
+    for item in machines:
+        if not item.deleting and not deleting.intersection(item.names()):
+            staying.append(item)
+        elif lingering.intersection(item.names()):
+            full.append(item)
     attachable = {
         item.metadata.name: found for item, found in isolated(objects.csi_nodes, _attachable, on_fault)
     }
@@ -128,6 +136,14 @@ def build(
         )
     )
     nodes = [node for _, node in understood]
+    nodes += (
+        node
+        for _, node in isolated(
+            full,
+            lambda item: existing.full_node(item, tuple(bound.get(item.name, ()))),
+            on_fault,
+        )
+    )
     usage = usage_by_pool(machine for machine, _ in understood)
     usable = _usable(objects.pools, require_ready, node_class_kinds)
     pools = [

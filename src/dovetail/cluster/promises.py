@@ -6,12 +6,13 @@ the round before, and buy a node that nobody needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dovetail.api.core import Pod
 from dovetail.api.meta import condition
-from dovetail.cluster.nodes import Machine
+from dovetail.cluster.nodes import Machine, allocatable
+from dovetail.model.resources import fits, pod_requests, subtract, total
 from dovetail.units.timestamp import parse_rfc3339
 
 
@@ -43,6 +44,30 @@ def holds(promise: Promise, machine: Machine, now: int, window: int) -> bool:
     return since is None or abs(now - max(since, promise.made)) < window
 
 
+def with_room(machine: Machine, bound: Iterable[Pod], promised: Iterable[Pod]) -> list[Pod]:
+    """Those of the promised pods that the machine still has room for beside the bound ones.
+
+    The scheduler goes by its own scores: it may have filled the machine with pods that were promised another.
+    Whatever it will do with the room that is left, it does in the order of its queue. A machine that is
+    coming up has all its room.
+    """
+    if not machine.initialized:
+        return list(promised)
+    left = subtract(allocatable(machine), total(pod_requests(pod) for pod in bound if not pod.terminal))
+    found = []
+    for pod in sorted(promised, key=_turn):
+        wanted = pod_requests(pod)
+        if fits(wanted, left):
+            left = subtract(left, wanted)
+            found.append(pod)
+    return found
+
+
+def _turn(pod: Pod) -> tuple[int, str, str]:
+    """Order of the scheduler's queue."""
+    return -pod.spec.priority, pod.metadata.creation_timestamp, pod.key
+
+
 class Promises:
     """The latest promise per pod key. What became void is forgotten when it is looked at."""
 
@@ -53,6 +78,11 @@ class Promises:
     def make(self, pod: Pod, machine: str, now: int) -> None:
         """Promise the pod its place; a later promise replaces an earlier one."""
         self._by_pod[pod.key] = Promise(pod.metadata.uid, machine, now)
+
+    def made(self, pod: Pod) -> bool:
+        """True iff the pod had a promise, whether or not it holds; one whose machine went is forgotten."""
+        promise = self._by_pod.get(pod.key)
+        return promise is not None and promise.pod == pod.metadata.uid
 
     def forget(self, key: str) -> None:
         """The pod is bound or gone."""

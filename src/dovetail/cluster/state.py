@@ -192,6 +192,10 @@ class State:
         """The machine on which a plan gave this pending pod a place, as long as that holds."""
         return self._promises.place(pod, self._staying, self._clock.now())
 
+    def displaced(self, pod: Pod) -> bool:
+        """True iff a plan gave the pod a place, which it may have lost since: refused or crowded out."""
+        return self._promises.made(pod)
+
     def _staying(self, name: str) -> Machine | None:
         claim, node = self.get(NodeClaim, name), self.get(Node, name)
         machine = Machine(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.api.core import Pod
@@ -107,12 +107,15 @@ class Provisioner:
             plan = await self._solve(problem, turn, waiting)
             self._leftover.keep(problem, plan)
             self._remarks.on_plan(problem, plan)
-        self._settle(turn, "", waiting, frozenset(left.pod for left in plan.unschedulable))
+        left = frozenset(item.pod for item in plan.unschedulable)
+        self._settle(turn, "", waiting, left)
         self._metrics.round(ignored, len(plan.unschedulable))
         # Pods that went while the plan was made have nothing more that would end what is noted of them.
         there = [pod for pod in pods if self._context.state.get(Pod, pod.key) is not None]
         self._metrics.decided(there, plan, window.triggers, self._context.clock.now())
-        await self._act(problem, plan, snapshot)
+        if plan.claims and any(self._context.state.displaced(pod) for pod in there):
+            problem, plan = await self._rearranged(problem, plan, there, places)
+        await self._act(problem, plan, snapshot, places)
 
     async def _synced(self) -> None:
         state = self._context.state
@@ -177,12 +180,36 @@ class Provisioner:
             for key in (*sorted(again), *turn.later) or sorted(uids):
                 self._batcher.trigger(uids[key])
 
+    async def _rearranged(
+        self, problem: Problem, plan: Plan, pods: Sequence[Pod], places: Mapping[str, str]
+    ) -> tuple[Problem, Plan]:
+        """The plan, or a cheaper one that may also move the places of pods which earlier plans gave them.
+
+        What an earlier plan wrote is void once the scheduler filled its nodes otherwise: before another node
+        is bought for a pod that lost its place, all that is not bound is placed anew into what is there or
+        coming. On plan's problem the pods that have a place stand still.
+        """
+        placed = tuple(pod for pod in self._context.state.pods_on("") if pod.key in places)
+        if not placed:
+            return problem, plan
+        whole = self._intake.problem((*pods, *placed), {})
+        try:
+            other = await self._planned(whole)
+        except PlannerFailed:
+            return problem, plan
+        left = {item.pod for item in plan.unschedulable}
+        worse = any(item.pod not in left for item in other.unschedulable)
+        return (problem, plan) if worse or other.cost.hourly >= plan.cost.hourly else (whole, other)
+
     async def _solve(self, problem: Problem, turn: Turn, waiting: tuple[Pod, ...]) -> Plan:
         try:
-            plan, spent = await self._ask(problem)
+            return await self._planned(problem)
         except PlannerFailed as error:
             self._settle(turn, str(error).strip().rpartition("\n")[2], waiting)
             raise
+
+    async def _planned(self, problem: Problem) -> Plan:
+        plan, spent = await self._ask(problem)
         if self._options.on_plan is not None:
             self._options.on_plan(problem, plan)
         self._context.log.record(
@@ -211,9 +238,10 @@ class Provisioner:
             self._metrics.answered(number, plan, spent)
         return plan, spent
 
-    async def _act(self, problem: Problem, plan: Plan, snapshot: str) -> None:
+    async def _act(self, problem: Problem, plan: Plan, snapshot: str, places: Mapping[str, str]) -> None:
         for name in sorted(plan.existing):
-            await nominate(self._context, plan.existing[name], name)
+            news = tuple(pod for pod in plan.existing[name] if places.get(pod) != name)
+            await nominate(self._context, news, name)
         bought: list[tuple[str, PlannedClaim]] = []
         try:
             if plan.claims:

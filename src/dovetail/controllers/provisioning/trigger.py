@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, is_true
 from dovetail.base.clock import SECOND
+from dovetail.cluster.promises import with_room
 from dovetail.controllers.context import Context
+from dovetail.controllers.nodeclaim.status import INITIALIZED
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.pods import provisionable
 from dovetail.model import labels
@@ -18,6 +22,7 @@ class PodTrigger:
     """Triggers for a pod when it becomes provisionable, then every 10 s while it is.
 
     A claim that goes without ever getting a node leaves its pods behind: then all that wait trigger at once.
+    So do pods that lost the places they were planned to, once they are refused again or a node is up.
     """
 
     def __init__(self, context: Context, batcher: Batcher) -> None:
@@ -28,14 +33,26 @@ class PodTrigger:
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: str, old: Object | None, new: Object | None) -> None:
-        """Look at pods when they turn provisionable, and at all of them when a claim came to nothing."""
-        before = isinstance(old, Pod) and provisionable(old)
-        if not before and isinstance(new, Pod) and provisionable(new):
-            self.queue.add(new.key)
+        """Look at pods that turn provisionable or are crowded out, at all when a claim came to nothing."""
+        if isinstance(new, Pod) and provisionable(new):
+            before = isinstance(old, Pod) and provisionable(old)
+            if not before or self._crowded_out(new):
+                self.queue.add(new.key)
+        elif isinstance(new, NodeClaim):
+            before = isinstance(old, NodeClaim) and is_true(old.status.conditions, INITIALIZED)
+            if not before and is_true(new.status.conditions, INITIALIZED):
+                self._look(self._crowded_out)
         elif new is None and isinstance(old, NodeClaim) and not is_true(old.status.conditions, "Registered"):
-            for pod in self._state.pods_on(""):
-                if provisionable(pod):
-                    self.queue.add(pod.key)
+            self._look(lambda _: True)
+
+    def _look(self, concerned: Callable[[Pod], bool]) -> None:
+        for pod in self._state.pods_on(""):
+            if provisionable(pod) and concerned(pod):
+                self.queue.add(pod.key)
+
+    def _crowded_out(self, pod: Pod) -> bool:
+        machine = self._state.promised(pod)
+        return machine is not None and not with_room(machine, self._state.pods_on(machine.name), (pod,))
 
     async def reconcile(self, key: str) -> int | None:
         """Trigger, and come back while the pod still waits."""
