@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, TypeVar
 
@@ -161,10 +161,16 @@ class HttpClient:
 
 @asynccontextmanager
 async def connect(
-    access: Access, *, qps: float = QPS, burst: int = BURST, metrics: Metrics | None = None
+    access: Access,
+    *,
+    qps: float = QPS,
+    burst: int = BURST,
+    metrics: Metrics | None = None,
+    on_date: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[HttpClient]:
-    """A client of that server, until the end of the block; tells `metrics` of its requests."""
-    async with Transport(access, RateLimit(qps, burst), metrics=metrics) as transport:
+    """A client of that server, until the end of the block; tells `metrics` of its requests, and `on_date`
+    what the server's clock shows."""
+    async with Transport(access, RateLimit(qps, burst), metrics=metrics, on_date=on_date) as transport:
         yield HttpClient(transport)
 
 

@@ -7,12 +7,14 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
 import msgspec
 
 from dovetail import __version__
+from dovetail.base.clock import SECOND
 from dovetail.base.errors import ApiError, InputError, TimedOut, Unauthorized, Unavailable
 from dovetail.base.metrics import Metrics
 from dovetail.kube.http import wire
@@ -22,6 +24,7 @@ from dovetail.kube.http.told import NO_ANSWER, Told
 
 CONNECT_SECONDS = 10
 REQUEST_SECONDS = 60
+PROMPT = 1.0  # seconds; an answer that took longer does not tell what the server's clock shows now
 _CONNECTIONS = 200
 JSON = "application/json"
 # Returns while writing is allowed; until then it waits.
@@ -41,12 +44,23 @@ class Request:
 
 
 class Transport:
-    """An asynchronous context manager: leaving it closes every connection."""
+    """An asynchronous context manager: leaving it closes every connection.
+
+    `on_date` is told what the server's clock showed, nanoseconds since the Unix epoch, with every answer that
+    came promptly.
+    """
 
     def __init__(
-        self, access: Access, limit: RateLimit, *, user_agent: str = "", metrics: Metrics | None = None
+        self,
+        access: Access,
+        limit: RateLimit,
+        *,
+        user_agent: str = "",
+        metrics: Metrics | None = None,
+        on_date: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.access = access
+        self._on_date = on_date
         self.refused = ""  # why the server takes no request from us; "" while it does
         self._told = Told(metrics)
         self._limit = limit
@@ -137,6 +151,8 @@ class Transport:
                 allow_redirects=False,
             )
             code = str(answer.status)
+            if clock.time() - began <= PROMPT and (date := _date(answer.headers.get("Date", ""))) is not None:
+                self._on_date(date)
             return answer
         finally:
             watch = bool(request.query and request.query.get("watch"))
@@ -164,6 +180,14 @@ class Transport:
             self._tls = self.access.tls(certificate, trusted)
             self._certificate, self._trusted = certificate, trusted
         return self._tls
+
+
+def _date(text: str) -> int | None:
+    """The instant that a Date header tells, taken for the middle of its second; None: it tells none."""
+    try:
+        return int(parsedate_to_datetime(text).timestamp()) * SECOND + SECOND // 2
+    except (ValueError, OverflowError):
+        return None
 
 
 def _words(error: BaseException) -> str:

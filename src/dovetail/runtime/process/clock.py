@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import SECOND, Clock
 
 # Goes on while the machine is suspended (a laptop, a virtual machine that is moved or snapshotted). Linux'
 # CLOCK_MONOTONIC does not: a leader would find most of its lease left after a night. Elsewhere it does.
@@ -36,6 +36,42 @@ class WallClock:
     async def sleep(self, nanoseconds: int) -> None:
         """Return once they have passed."""
         await asyncio.sleep(max(0, nanoseconds) / SECOND)
+
+
+class ServerClock:
+    """The API server's time of day, as far as its answers have told it; until then the machine's.
+
+    Timestamps of objects are the server's. By the clock of a machine that is an hour ahead, every claim would
+    be given up before its node can join; by one that is behind, nothing would ever be old enough.
+    """
+
+    # Answers tell their instant to the second, and come up to a second later (transport.PROMPT). What differs
+    # by no more from what was heard before is no news: it would be told at every answer.
+    _TOLERANCE = 2 * SECOND
+
+    def __init__(self, machine: Clock, on_difference: Callable[[int], None] = lambda _: None) -> None:
+        self._machine = machine
+        self._difference = 0  # nanoseconds that the server is ahead of the machine
+        self._on_difference = on_difference
+
+    def heard(self, instant: int) -> None:
+        """The server's clock showed this just now."""
+        found = instant - self._machine.now()
+        if abs(found - self._difference) > self._TOLERANCE:
+            self._difference = found
+            self._on_difference(found)
+
+    def now(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+        return self._machine.now() + self._difference
+
+    def monotonic(self) -> int:
+        """The machine's."""
+        return self._machine.monotonic()
+
+    async def sleep(self, nanoseconds: int) -> None:
+        """Return once they have passed."""
+        await self._machine.sleep(nanoseconds)
 
 
 class SteadyLoop(asyncio.SelectorEventLoop):

@@ -30,7 +30,7 @@ from dovetail.runtime.observation import Observation
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.runtime.process.aws import Connected, connected
-from dovetail.runtime.process.clock import WallClock
+from dovetail.runtime.process.clock import ServerClock, WallClock
 from dovetail.runtime.process.election import Candidate, Election, Fence
 from dovetail.runtime.process.endpoints import serve
 from dovetail.runtime.process.greet import greet
@@ -40,6 +40,11 @@ from dovetail.runtime.process.nodes import ApiNodes
 from dovetail.runtime.process.options import Options
 
 SYSTEM_NAMESPACE = "kube-system"
+_DIFFERENCE = Metric(
+    "dovetail_clock_difference_seconds",
+    "gauge",
+    "By how much the API server's clock, which counts, is ahead of the controller's; 0 if by 2 s at most.",
+)
 _BUILD = Metric("karpenter_build_info", "gauge", "What runs: always 1", ("version",))
 _LEADER = Metric("leader_election_master_status", "gauge", "1 while this process leads", ("name",))
 
@@ -54,10 +59,11 @@ class Process:
     def __init__(self, options: Options, access: Access) -> None:
         self._options = options
         self._access = access
-        self._clock = WallClock()
+        self._clock = ServerClock(WallClock(), self._differs)
         self._metrics = PrometheusMetrics()
         self._log = JsonLines(self._clock, options.log_level, sys.stdout, sys.stderr, self._metrics)
         self._metrics.set(_BUILD, 1, version=__version__)
+        self._metrics.set(_DIFFERENCE, 0)
         self._running: Operator | Observation | None = None
         self._transport: Transport | None = None
         self._figures: ClusterFigures | None = None  # of the one that leads
@@ -74,7 +80,13 @@ class Process:
             asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(
-                connect(self._access, qps=options.qps, burst=options.burst, metrics=self._metrics)
+                connect(
+                    self._access,
+                    qps=options.qps,
+                    burst=options.burst,
+                    metrics=self._metrics,
+                    on_date=self._clock.heard,
+                )
             )
             self._transport = client.transport
             version = await greet(client.transport, kinds)
@@ -285,6 +297,13 @@ class Process:
         if self._obstacle:
             return self._obstacle
         return "" if running is None else running.watches.blind()
+
+    def _differs(self, nanoseconds: int) -> None:
+        self._metrics.set(_DIFFERENCE, nanoseconds / SECOND)
+        self._tell(
+            "the API server's clock differs from this machine's: its time counts",
+            **{"server-ahead": f"{nanoseconds / SECOND:.0f}s"},
+        )
 
     def _tell(self, message: str, **fields: object) -> None:
         self._log.write("info", "controller", message, **fields)
