@@ -103,6 +103,7 @@ class AwsCloud:
         )
         self._resolved = Resolved(clock)
         self._launched: dict[str, Instance] = {}  # by id: this process's own, until they show their tags
+        self._appears: dict[str, int] = {}  # of these, until when EC2 may not show them, by monotonic time
 
     async def start(self) -> None:
         """Hear types and prices once; what cannot be heard is taken from the packaged catalogue."""
@@ -188,6 +189,7 @@ class AwsCloud:
         instance = made(launched, claim, node_class, self._aws.region, self.volume_price(node_class))
         instance = replace(instance, created=self._clock.now())
         self._launched[launched.id] = instance
+        self._appears[launched.id] = self._clock.monotonic() + _APPEARS
         self._commons.launched(launched.id, launched.kind.name, launched.offering)
         self._log.record(
             "instance.started",
@@ -224,6 +226,7 @@ class AwsCloud:
         there = {item.id for item in found}
         late = {key: one for key in self._launched if key not in there and (one := self._fresh(key))}
         self._launched = {key: one for key, one in self._launched.items() if key in there or key in late}
+        self._appears = {key: self._appears[key] for key in self._launched}
         return [*map(self._reader().read, found), *late.values()]
 
     async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
@@ -276,7 +279,7 @@ class AwsCloud:
     def _fresh(self, identifier: str) -> Instance | None:
         """One that this process launched just now: EC2 may not show it yet."""
         own = self._launched.get(identifier)
-        return own if own is not None and self._clock.now() - own.created < _APPEARS else None
+        return own if own is not None and self._clock.monotonic() < self._appears[identifier] else None
 
     def _reader(self) -> Reader:
         def terms(class_name: str, instance_type: str) -> Terms:
