@@ -60,6 +60,26 @@ def test_a_bounded_process() -> None:
     assert (ended.stdout, ended.stderr) == ("bounded\n", "")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="bounds nothing elsewhere")
+def test_matrices_are_multiplied_where_there_is_no_memory_left() -> None:
+    program = """if True:
+        import resource
+        from pathlib import Path
+        import numpy as np
+        from dovetail.runtime.planning import memory
+        def data():
+            lines = Path("/proc/self/status").read_text().splitlines()
+            return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))
+        memory.bound_memory()
+        large = np.ones((200, 200))
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (data() + (2 << 20), hard))
+        print((large @ large)[0, 0])
+    """
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("200.0\n", "")
+
+
 def raised(error: Exception) -> Exception:
     try:
         raise error
@@ -75,8 +95,9 @@ def raised(error: Exception) -> Exception:
         (ValueError(), "ValueError"),
         (KeyError("a"), "KeyError: 'a'"),
         (
-            MemoryError(),
-            "MemoryError: the problem does not fit the memory that the solver's process may take",
+            MemoryError("Unable to allocate 586. KiB for an array"),
+            "MemoryError: the problem does not fit the memory of the solver's process; "
+            "give the controller more",
         ),
     ],
 )

@@ -11,6 +11,8 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
+
 # Of all that the container or the machine has. The rest is for the controller: under 300 MiB for 1,000 nodes.
 _SHARE = (2, 3)
 _KEENER = 500  # oom_score_adj on top of the controller's: of the two, the kernel ends the worker
@@ -23,6 +25,10 @@ def bound_memory() -> None:
         return
     import resource  # not there on every platform
 
+    # OpenBLAS takes 32 MiB when it first multiplies matrices that are not small (64 x 64 are, 128 x 128 are
+    # not), and ends the process where it gets none: no plan was made, and nothing said that memory was short.
+    large = np.ones((128, 128))
+    np.matmul(large, large)
     with contextlib.suppress(OSError, ValueError):
         score = Path("/proc/self/oom_score_adj")
         score.write_text(str(min(int(score.read_text()) + _KEENER, _MOST_ADJ)))

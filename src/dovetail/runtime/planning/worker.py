@@ -74,8 +74,8 @@ def fault_of(error: Exception) -> wire.Fault:
     """What an exception is told as: its kind, a little of its words, and the place in the code."""
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
     message = (str(error).splitlines() or [""])[0][:_MESSAGE]
-    if isinstance(error, MemoryError) and not message:
-        message = "the problem does not fit the memory that the solver's process may take"
+    if isinstance(error, MemoryError):  # whose own words are about the array that was the last straw
+        message = "the problem does not fit the memory of the solver's process; give the controller more"
     place = frames[-1]
     where = f"{place.name}, {Path(place.filename).name}:{place.lineno}"
     told = f"{type(error).__name__}: {message}" if message else type(error).__name__
