@@ -6,7 +6,7 @@ the round before, and buy a node that nobody needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from dovetail.api.core import Pod
@@ -53,6 +53,10 @@ class Promises:
     def make(self, pod: Pod, machine: str, now: int) -> None:
         """Promise the pod its place; a later promise replaces an earlier one."""
         self._by_pod[pod.key] = Promise(pod.metadata.uid, machine, now)
+
+    def on(self, machines: Collection[str]) -> tuple[str, ...]:
+        """Keys of the pods with a place on a machine that has one of these names."""
+        return tuple(key for key, promise in self._by_pod.items() if promise.machine in machines)
 
     def forget(self, key: str) -> None:
         """The pod is bound or gone."""

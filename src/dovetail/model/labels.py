@@ -36,6 +36,7 @@ POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 # Dovetail's own annotations of NodePools.
 PAUSE = "dovetail.dev/pause"
+NOMINATED = "dovetail.dev/nominated-node"  # an annotation of a pod: which node Dovetail nominated for it
 EXPIRATION = "dovetail.dev/expiration"
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 

@@ -53,6 +53,7 @@ from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
+from dovetail.controllers.provisioning.nominate import Nominator
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
 from dovetail.controllers.static.replace import static_drift, static_expiry
@@ -205,7 +206,14 @@ class Operator:
     def _claims(self) -> Iterator[Part]:
         context = self._context
         self._discovery = Discovery(context)
-        lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice)
+        nominator = Nominator(context) if self._settings.nominate_pods else None
+        lifecycle = NodeClaimLifecycle(
+            context,
+            on_outcome=self._registrations.notice,
+            before_registration=nominator.before_registration if nominator else None,
+        )
+        if nominator is not None:
+            yield "pod.nomination", nominator.queue.run
         yield "nodeclaim.lifecycle", lifecycle.run
         yield "capacityreservation", ReservedClaims(context).run
         evictions = EvictionQueue(context)

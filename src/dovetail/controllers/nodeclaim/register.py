@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dovetail.api.codec import encode
@@ -22,7 +23,13 @@ _TAINT_MISSING = (
 )
 
 
-async def register(context: Context, claim: NodeClaim) -> tuple[NodeClaim, Node | None]:
+# Called with a claim and its node before the taint goes that keeps pods off it.
+BeforeRegistration = Callable[[NodeClaim, Node], Awaitable[None]]
+
+
+async def register(
+    context: Context, claim: NodeClaim, before: BeforeRegistration | None = None
+) -> tuple[NodeClaim, Node | None]:
     """The claim, registered once its node is there, and that node as it was written, if it was.
 
     Raises Conflict when others change the node meanwhile.
@@ -37,6 +44,8 @@ async def register(context: Context, claim: NodeClaim) -> tuple[NodeClaim, Node 
         reason, message = _MULTIPLE
         failed = Condition(type=REGISTERED, status="False", reason=reason, message=message)
         return await write(context, claim, failed), None
+    if before is not None:
+        await before(claim, nodes[0])
     node = await _mark(context, nodes[0], claim)
     found = Condition(type=REGISTERED, status="True")
     # What the node still lacks is told with it: each write takes its turn at the API server.

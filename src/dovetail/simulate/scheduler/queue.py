@@ -45,21 +45,23 @@ class SchedulingQueue:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, pod: Pod) -> None:
-        """A new pod, or the present state of one that waits already."""
+    def add(self, pod: Pod) -> Pod | None:
+        """A new pod, or the present state of one that waits already; answers what was known of that."""
         entry = self._entries.get(pod.metadata.uid)
         if entry is not None:
-            entry.pod = pod
-            return
+            known, entry.pod = entry.pod, pod
+            return known
         self._arrivals += 1
         entry = _Entry(pod, self._arrivals)
         self._entries[pod.metadata.uid] = entry
         self._activate(entry)
+        return None
 
-    def remove(self, uid: str) -> None:
-        """The pod is bound or gone."""
-        self._entries.pop(uid, None)
+    def remove(self, uid: str) -> Pod | None:
+        """The pod is bound or gone; answers it if it waited."""
         self._stuck.pop(uid, None)
+        entry = self._entries.pop(uid, None)
+        return entry.pod if entry is not None else None
 
     def pop(self, now: int) -> Pod | None:
         """The next pod to try, which stays the queue's until `failed` or `remove`; None when none is due."""
@@ -73,11 +75,14 @@ class SchedulingQueue:
                 return entry.pod
         return None
 
-    def failed(self, uid: str, now: int, *, again: bool = False) -> None:
-        """The pod that was popped fits nowhere. `again`: no change is waited for, only its back-off."""
+    def failed(self, uid: str, now: int, *, again: bool = False) -> Pod | None:
+        """The pod that was popped fits nowhere; answers its present state, None if it is gone by now.
+
+        `again`: no change is waited for, only its back-off.
+        """
         entry = self._entries.get(uid)
         if entry is None:
-            return
+            return None
         entry.failed_at = now
         entry.retry_at = now + min(_FIRST_BACKOFF << min(entry.attempts - 1, 10), _LONGEST_BACKOFF)
         if again:
@@ -85,6 +90,7 @@ class SchedulingQueue:
         else:
             entry.place = "stuck"
             self._stuck[uid] = entry
+        return entry.pod
 
     def wake(self, now: int, concerns: Callable[[Pod], bool]) -> None:
         """Something changed: the stuck pods whom it concerns may fit now."""
