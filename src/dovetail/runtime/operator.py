@@ -206,14 +206,10 @@ class Operator:
     def _claims(self) -> Iterator[Part]:
         context = self._context
         self._discovery = Discovery(context)
-        nominator = Nominator(context) if self._settings.nominate_pods else None
-        lifecycle = NodeClaimLifecycle(
-            context,
-            on_outcome=self._registrations.notice,
-            before_registration=nominator.before_registration if nominator else None,
-        )
-        if nominator is not None:
-            yield "pod.nomination", nominator.queue.run
+        nominator = Nominator(context, enabled=self._settings.nominate_pods)
+        lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice, held=nominator.held)
+        yield "pod.nomination", nominator.queue.run
+        yield "node.opening", nominator.openings.run
         yield "nodeclaim.lifecycle", lifecycle.run
         yield "capacityreservation", ReservedClaims(context).run
         evictions = EvictionQueue(context)

@@ -15,7 +15,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.initialize import initialize
 from dovetail.controllers.nodeclaim.launch import Launcher
 from dovetail.controllers.nodeclaim.liveness import time_left
-from dovetail.controllers.nodeclaim.register import BeforeRegistration, register
+from dovetail.controllers.nodeclaim.register import Held, register
 from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED
 from dovetail.controllers.nodeclaim.terminate import terminate
 from dovetail.controllers.reconciler import failure_log
@@ -35,13 +35,13 @@ class NodeClaimLifecycle:
         *,
         concurrency: int = 100,
         on_outcome: Outcome | None = None,
-        before_registration: BeforeRegistration | None = None,
+        held: Held = lambda _claim, _node: False,
     ) -> None:
         self._context = context
         self._launcher = Launcher(context)
         self._guard = DefinitionGuard(context)
         self._on_outcome = on_outcome
-        self._before_registration = before_registration
+        self._held = held
         self._queue = context.queue(
             "nodeclaim.lifecycle",
             self.reconcile,
@@ -136,7 +136,7 @@ class NodeClaimLifecycle:
             return None
         claim = launched
         was_registered = is_true(claim.status.conditions, REGISTERED)
-        claim, node = await register(self._context, claim, self._before_registration)
+        claim, node = await register(self._context, claim, self._held)
         if not was_registered and is_true(claim.status.conditions, REGISTERED):
             self._tell(claim, True)
         claim = await initialize(self._context, claim, node)

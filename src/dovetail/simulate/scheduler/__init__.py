@@ -2,6 +2,6 @@
 
 `queue` says which pod is next, `cluster` is what it knows, `nominations` which pods it keeps room for,
 `model/filters` says where a pod may go, `scores` where it had best go, `scheduler` runs the cycle. Not
-simulated: preemption, image locality, volumes' own scores, and the random choice among equals (a draw that is seeded
+simulated: preemption, image locality, volumes' own scores, and the random choice among equals (a draw seeded
 by the pod takes its place).
 """
