@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from dovetail.api.codec import encode
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object, condition
@@ -152,6 +151,7 @@ class Nominator:
         self._state = context.state
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._set: dict[str, tuple[int, int]] = {}  # by pod key: not before this instant, and the next pause
+        self._opened: set[str] = set()  # uids of nodes that were opened, until the watch shows it
         self._not_before = 0  # the instant from which it may be tried again after it was not allowed
         self.queue = context.queue("pod.nomination", self.reconcile, of=Pod, concurrency=AT_ONCE)
         self.openings = context.queue("node.opening", self.open_nodes, concurrency=1)
@@ -161,6 +161,8 @@ class Nominator:
     def _notice(self, kind: type[Object], _: ChangeType, old: Object | None, new: Object | None) -> None:
         if isinstance(new, Node) and OPENING in new.spec.taints:
             self.openings.add(ALL_NODES)
+        elif kind is Node and old is not None:
+            self._opened.discard(old.metadata.uid)
         if isinstance(new, Pod) and not new.spec.node_name:
             if not self._state.news():
                 self._resume(new)
@@ -239,7 +241,11 @@ class Nominator:
 
         Whatever fails with a pod, the node opens: the pod is tried again by itself.
         """
-        held = [node for node in self._state.all(Node) if OPENING in node.spec.taints]
+        held = [
+            node
+            for node in self._state.all(Node)
+            if OPENING in node.spec.taints and node.metadata.uid not in self._opened
+        ]
         if not held:
             return None
         waiting = self._state.pods_on("") if self._enabled else ()
@@ -253,6 +259,8 @@ class Nominator:
         ]
         await asyncio.gather(*(self._try(pod, wanted) for pod, wanted in writes))
         await asyncio.gather(*(self._open(node) for node in ready.values()))
+        if ready:
+            self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=len(writes))
         return SECOND
 
     def _opens(self, node: Node, others: Mapping[str, tuple[Machine, ...]]) -> bool:
@@ -274,11 +282,15 @@ class Nominator:
         return parse_rfc3339(found.last_transition_time) if found and done else self._context.clock.now()
 
     async def _open(self, node: Node) -> None:
-        """Take the taint away. A node that changed meanwhile is tried again when that shows."""
-        taints = [encode(taint) for taint in node.spec.taints if taint != OPENING]
-        merge = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints}}
-        with suppress(Conflict, NotFound):
-            await self._context.client.patch(Node, node.metadata.name, merge=merge)
+        """Take the taint away. Where the taints changed meanwhile, it is tried again when that shows.
+
+        Kubelets write to new nodes all the time: a write that is bound to the version would often be in vain.
+        """
+        taint = f"/spec/taints/{node.spec.taints.index(OPENING)}"
+        operations = [_test(f"{taint}/key", OPENING.key), {"op": "remove", "path": taint}]
+        with suppress(Invalid, NotFound):
+            await self._context.client.patch(Node, node.metadata.name, json=operations)
+            self._opened.add(node.metadata.uid)
 
     async def _try(self, pod: Pod, wanted: Operations) -> None:
         try:
