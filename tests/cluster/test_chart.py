@@ -128,6 +128,7 @@ def test_settings_become_variables() -> None:
         "INTERRUPTION_QUEUE": "q",
         "ISOLATED_VPC": "true",
         "MIN_VALUES_POLICY": "Strict",
+        "NOMINATE_PODS": "true",
         "OBSERVE": "false",
         "PREFERENCE_POLICY": "Respect",
         "PROVIDER": "aws",
