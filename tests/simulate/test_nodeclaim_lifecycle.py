@@ -91,7 +91,7 @@ def test_a_claim_is_read_where_it_matters_and_written_no_more_than_needed(
     assert asked["get NodeClaim"] == 1
     assert asked["get Node"] <= 1
     assert asked["get EC2NodeClass"] == 0
-    # Labels, launched, registered, tagged, held until its pod is nominated, initialized, the event of its pod.
+    # Labels, launched, registered, tagged, held for its pod, initialized, and the event of its pod.
     assert asked["patch NodeClaim"] == 7
 
 

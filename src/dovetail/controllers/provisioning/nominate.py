@@ -84,7 +84,10 @@ def nomination(pod: Pod, node: str) -> Operations:
 
 
 def up(machine: Machine) -> bool:
-    """True iff nothing but this module's own taint keeps pods off its node that goes by itself. Pure."""
+    """True iff nothing but this module's own taint keeps pods off its node that goes by itself. Pure.
+
+    Startup taints are not waited for: pods that take them away may not tolerate this one.
+    """
     taints = machine.node.spec.taints if machine.node is not None else ()
     return machine.registered and not any(taint != OPENING and is_ephemeral(taint) for taint in taints)
 
