@@ -128,6 +128,7 @@ def test_settings_become_variables() -> None:
         "INTERRUPTION_QUEUE": "q",
         "ISOLATED_VPC": "true",
         "MIN_VALUES_POLICY": "Strict",
+        "NOMINATE_PODS": "true",
         "OBSERVE": "false",
         "PREFERENCE_POLICY": "Respect",
         "PROVIDER": "aws",
@@ -271,6 +272,14 @@ def test_the_controller_may_watch_what_it_watches_and_nothing_else(
     }
     assert not any("*" in rule[key] for rule in rules for key in ("apiGroups", "resources", "verbs"))
     assert ("", "secrets") not in _rights(rules)
+
+
+def test_pods_are_nominated_unless_that_right_is_refused() -> None:
+    rules = render("dovetail", NAMED)["ClusterRole", "dovetail"]["rules"]
+    assert ("", "pods/status") in _rights(rules, "patch")
+    refused = "settings: {clusterName: demo, nominatePods: false}\n"
+    assert ("", "pods/status") not in _rights(render("dovetail", refused)["ClusterRole", "dovetail"]["rules"])
+    assert (env(NAMED)["NOMINATE_PODS"], env(refused)["NOMINATE_PODS"]) == ("true", "false")
 
 
 def test_further_rules_are_added() -> None:

@@ -285,10 +285,24 @@ class ApiServerSuite:
 
         run(check)
 
+    def test_a_json_patch_may_test_that_a_field_is_not_there(self, run: Run) -> None:
+        async def check(plane: Plane) -> None:
+            await plane.client.create(Node(metadata=Meta(name="x", labels={"a": "1"})))
+            missing = {"op": "test", "path": "/metadata/labels/b", "value": None}
+            added = {"op": "add", "path": "/metadata/labels/b", "value": "2"}
+            patched = await plane.client.patch(Node, "x", json=[missing, added])
+            assert patched.metadata.labels == {"a": "1", "b": "2"}
+            with pytest.raises(Invalid):
+                await plane.client.patch(Node, "x", json=[missing, added])
+
+        run(check)
+
     @pytest.mark.parametrize(
         "operation",
         [
             {"op": "test", "path": "/metadata/labels/a", "value": "2"},
+            {"op": "test", "path": "/metadata/labels/zz", "value": ""},
+            {"op": "test", "path": "/metadata/nothing/zz", "value": None},
             {"op": "remove", "path": "/metadata/labels/zz"},
             {"op": "replace", "path": "/spec/taints/3", "value": {}},
             {"op": "add", "path": "/spec/taints/9", "value": {}},

@@ -75,7 +75,8 @@ def test_a_rotation_renews_every_node_and_nobody_notices() -> None:
 def test_half_of_the_pods_go_and_nodes_become_smaller() -> None:
     summary = simulate(load(EXAMPLES / "consolidation")).summary
     assert summary.violations == []
-    assert list(summary.disruptions.by_reason) == ["underutilized"]
+    # Which of them are left decides whether a node is empty or only too large.
+    assert summary.disruptions.by_reason.keys() <= {"underutilized", "empty"}
     assert summary.disruptions.saved_hourly > 0.25
     # A large node and two small ones cost as much as four small ones.
     assert summary.nodes.launched - summary.nodes.terminated <= 4

@@ -91,8 +91,8 @@ def test_a_claim_is_read_where_it_matters_and_written_no_more_than_needed(
     assert asked["get NodeClaim"] == 1
     assert asked["get Node"] <= 1
     assert asked["get EC2NodeClass"] == 0
-    # Labels, launched, registered, tagged, initialized, and the event of its pod.
-    assert asked["patch NodeClaim"] == 6
+    # Labels, launched, registered, tagged, held for its pod, initialized, and the event of its pod.
+    assert asked["patch NodeClaim"] == 7
 
 
 def instant(world: Operated, kind: str, **fields: object) -> int:

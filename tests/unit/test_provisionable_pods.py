@@ -64,6 +64,8 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
         (pod(status={"conditions": [{**UNSCHEDULABLE, "status": "True"}]}), False),
         (pod({"nodeName": "n"}), False),
         (pod(status={"nominatedNodeName": "n"}), False),
+        (pod(status={"nominatedNodeName": "n"}, annotations={"dovetail.dev/nominated-node": "n"}), True),
+        (pod(status={"nominatedNodeName": "n"}, annotations={"dovetail.dev/nominated-node": "m"}), False),
         (pod(status={"phase": "Failed"}), False),
         (pod(deletionTimestamp="2026-03-02T00:00:00Z"), False),
         (pod(**owner("DaemonSet")), False),

@@ -30,18 +30,52 @@ def test_priority_then_age() -> None:
     assert names(queue, 0) == ["b", "c", "a", "d"]
 
 
-def test_a_failed_pod_waits_for_a_change_and_for_its_back_off() -> None:
+def test_a_pod_after_an_error_waits_for_the_end_of_the_second_of_its_back_off() -> None:
     queue = SchedulingQueue()
     queue.add(pod("a"))
     now = 0
     for backoff in (1, 2, 4, 8, 10, 10):
         assert names(queue, now) == ["a"]
-        queue.failed("a", now)
-        assert queue.next_due() == now + 5 * MINUTE
+        queue.failed("a", now, again=True)
         queue.wake(now, everybody)
-        assert queue.next_due() == now + backoff * SECOND
-        assert names(queue, now + backoff * SECOND - 1) == []
-        now += backoff * SECOND
+        due = now + (backoff + 1) * SECOND
+        assert queue.next_due() == due
+        assert names(queue, due - 1) == []
+        now = due
+
+
+def test_a_pod_that_was_woken_waits_for_others_that_are_due_but_not_for_its_back_off() -> None:
+    queue = SchedulingQueue()
+    queue.add(pod("a"))
+    assert names(queue, 0) == ["a"]
+    queue.failed("a", 0)
+    assert queue.next_due() == 5 * MINUTE
+    assert names(queue, SECOND) == []
+    queue.wake(SECOND, everybody)
+    queue.add(pod("b"))
+    assert names(queue, SECOND) == ["b", "a"]
+
+
+def test_of_back_offs_that_end_in_one_second_priority_comes_first() -> None:
+    queue = SchedulingQueue()
+    for name, priority in (("a", 0), ("b", 5)):
+        queue.add(pod(name, priority))
+    assert names(queue, 0) == ["b", "a"]
+    queue.failed("a", 0)
+    queue.failed("b", SECOND // 2)
+    queue.wake(SECOND // 2, everybody)
+    assert names(queue, SECOND // 2) == ["b", "a"]
+
+
+def test_pods_that_were_refused_later_come_later() -> None:
+    queue = SchedulingQueue()
+    queue.add(pod("a"))
+    queue.add(pod("b"))
+    assert names(queue, 0) == ["a", "b"]
+    queue.failed("b", 0)
+    queue.failed("a", 0)
+    queue.wake(MINUTE, everybody)
+    assert names(queue, MINUTE) == ["b", "a"]
 
 
 def test_a_change_after_the_back_off_helps_at_once() -> None:

@@ -114,6 +114,8 @@ class Flags:
         Types that a spot node leaves the cloud to choose from, where there are as many.
     spot_tolerance
         Percent by which they may be dearer than the cheapest.
+    nominate_pods
+        false: pods are not told in their status which node is for them. It needs the right to patch it.
     """
 
     provider: Literal["kwok", "aws"] = "kwok"
@@ -149,6 +151,7 @@ class Flags:
     node_surcharge: str = "0"
     spot_diversity: int = 15
     spot_tolerance: int = 20
+    nominate_pods: Bool = "true"
 
     def options(self) -> Options:
         """The values. Raises InputError for the first that is not valid."""
@@ -198,6 +201,7 @@ class Flags:
                 forceful=self._forceful(),
                 confirmed=self.confirm_termination,
             ),
+            nominate_pods=self.nominate_pods == "true",
             cluster_figures=self.disable_cluster_state_observability == "false",
             well_known=labels.AWS_WELL_KNOWN if self.provider == "aws" else labels.KWOK_WELL_KNOWN,
         )

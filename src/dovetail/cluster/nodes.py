@@ -24,6 +24,7 @@ EPHEMERAL = frozenset(
         ("node.kubernetes.io/unreachable", NO_SCHEDULE),
         ("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE),
         (labels.UNREGISTERED_TAINT, NO_EXECUTE),
+        (labels.OPENING_TAINT, NO_SCHEDULE),
     }
 )
 EPHEMERAL_PREFIX = "readiness.k8s.io/"

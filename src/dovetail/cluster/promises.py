@@ -6,7 +6,7 @@ the round before, and buy a node that nobody needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from dovetail.api.core import Pod
@@ -14,6 +14,10 @@ from dovetail.api.meta import condition
 from dovetail.cluster.nodes import Machine, allocatable
 from dovetail.model.resources import fits, pod_requests, subtract, total
 from dovetail.units.timestamp import parse_rfc3339
+
+# How many windows a promise holds whose pod the scheduler has not come to: on a machine with five times the
+# work that it could do, it bound ten pods a second, and 46 of 300 were planned again after one window.
+PATIENCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ class Promises:
         promise = self._by_pod.get(pod.key)
         return promise is not None and promise.pod == pod.metadata.uid
 
+    def on(self, machines: Collection[str]) -> tuple[str, ...]:
+        """Keys of the pods with a place on a machine that has one of these names."""
+        return tuple(key for key, promise in self._by_pod.items() if promise.machine in machines)
+
     def forget(self, key: str) -> None:
         """The pod is bound or gone."""
         self._by_pod.pop(key, None)
@@ -97,4 +105,11 @@ class Promises:
         if machine is None or promise.pod != pod.metadata.uid:
             self.forget(pod.key)
             return None
-        return machine if holds(promise, machine, now, self._window) else None
+        window = self._window * (PATIENCE if _untried(pod, machine) else 1)
+        return machine if holds(promise, machine, now, window) else None
+
+
+def _untried(pod: Pod, machine: Machine) -> bool:
+    """True iff the pod is nominated to the machine: the scheduler has not refused it since then."""
+    nominated = pod.status.nominated_node_name
+    return bool(nominated) and machine.node is not None and nominated == machine.node.metadata.name

@@ -79,6 +79,7 @@ class State:
         self._pods = PodIndex()
         self._providers = ProviderIndex()
         self._callbacks: list[Callback] = []
+        self._on_promise: list[Callable[[str], None]] = []
         self._replaying = False
         # Names of claims or nodes -> until when they are nominated for pods that will be bound to them.
         self._nominated: dict[str, int] = {}
@@ -187,6 +188,16 @@ class State:
     def promise(self, pod: Pod, name: str) -> None:
         """A plan gave the pod a place on the claim or node of that name."""
         self._promises.make(pod, name, self._clock.now())
+        for callback in self._on_promise:
+            callback(pod.key)
+
+    def on_promise(self, callback: Callable[[str], None]) -> None:
+        """Call back with the key of every pod that is given a place."""
+        self._on_promise.append(callback)
+
+    def promised_on(self, machine: Machine) -> tuple[str, ...]:
+        """Keys of the pods that were given a place on the machine, whether that holds or not."""
+        return self._promises.on(machine.names())
 
     def promised(self, pod: Pod) -> Machine | None:
         """The machine on which a plan gave this pending pod a place, as long as that holds."""

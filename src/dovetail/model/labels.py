@@ -36,11 +36,13 @@ POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 # Dovetail's own annotations of NodePools.
 PAUSE = "dovetail.dev/pause"
+NOMINATED = "dovetail.dev/nominated-node"  # an annotation of a pod: which node Dovetail nominated for it
 EXPIRATION = "dovetail.dev/expiration"
 CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT = "karpenter.sh/unregistered"
+OPENING_TAINT = "dovetail.dev/opening"
 TERMINATION_FINALIZER = "karpenter.sh/termination"
 
 ALIASES = {

@@ -53,6 +53,7 @@ from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
+from dovetail.controllers.provisioning.nominate import Nominator
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
 from dovetail.controllers.static.replace import static_drift, static_expiry
@@ -205,7 +206,10 @@ class Operator:
     def _claims(self) -> Iterator[Part]:
         context = self._context
         self._discovery = Discovery(context)
-        lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice)
+        nominator = Nominator(context, enabled=self._settings.nominate_pods)
+        lifecycle = NodeClaimLifecycle(context, on_outcome=self._registrations.notice, held=nominator.held)
+        yield "pod.nomination", nominator.queue.run
+        yield "node.opening", nominator.openings.run
         yield "nodeclaim.lifecycle", lifecycle.run
         yield "capacityreservation", ReservedClaims(context).run
         evictions = EvictionQueue(context)

@@ -50,6 +50,7 @@ class Settings:
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
     # Spread constraints that the cluster's scheduler gives to pods without any of their own.
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    nominate_pods: bool = True  # tell the scheduler where plans mean pods to go
     cluster_figures: bool = True  # gauges for every pod, node and status condition
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.
     solve_deadline: int | None = None

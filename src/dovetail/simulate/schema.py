@@ -131,6 +131,7 @@ class Settings(Section, frozen=True, kw_only=True):
     confirm_termination: str = ""
     interruption_queue: str = ""  # a name; without one, nobody hears of interruptions
     pod_moves_per_day: int = 1  # by consolidation
+    nominate_pods: bool = True
     minimum_saving: str = ""  # as "2%,$0.005"
     feature_gates: FeatureGates = FeatureGates()
     # Units of the solver's counted work per second of virtual time: how fast the controller's machine is.

@@ -15,7 +15,7 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.initialize import initialize
 from dovetail.controllers.nodeclaim.launch import Launcher
 from dovetail.controllers.nodeclaim.liveness import time_left
-from dovetail.controllers.nodeclaim.register import register
+from dovetail.controllers.nodeclaim.register import Held, register
 from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED
 from dovetail.controllers.nodeclaim.terminate import terminate
 from dovetail.controllers.reconciler import failure_log
@@ -30,12 +30,18 @@ class NodeClaimLifecycle:
     """Every step reads the API objects and writes to them alone, so a restart may happen between any two."""
 
     def __init__(
-        self, context: Context, *, concurrency: int = 100, on_outcome: Outcome | None = None
+        self,
+        context: Context,
+        *,
+        concurrency: int = 100,
+        on_outcome: Outcome | None = None,
+        held: Held = lambda _claim, _node: False,
     ) -> None:
         self._context = context
         self._launcher = Launcher(context)
         self._guard = DefinitionGuard(context)
         self._on_outcome = on_outcome
+        self._held = held
         self._queue = context.queue(
             "nodeclaim.lifecycle",
             self.reconcile,
@@ -130,7 +136,7 @@ class NodeClaimLifecycle:
             return None
         claim = launched
         was_registered = is_true(claim.status.conditions, REGISTERED)
-        claim, node = await register(self._context, claim)
+        claim, node = await register(self._context, claim, self._held)
         if not was_registered and is_true(claim.status.conditions, REGISTERED):
             self._tell(claim, True)
         claim = await initialize(self._context, claim, node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dovetail.api.codec import encode
@@ -22,7 +23,12 @@ _TAINT_MISSING = (
 )
 
 
-async def register(context: Context, claim: NodeClaim) -> tuple[NodeClaim, Node | None]:
+# Whether the node of a claim gets the taint OPENING, which goes once its pods are nominated to it.
+Held = Callable[[NodeClaim, Node], bool]
+OPENING = Taint(key=labels.OPENING_TAINT, effect="NoSchedule")
+
+
+async def register(context: Context, claim: NodeClaim, held: Held) -> tuple[NodeClaim, Node | None]:
     """The claim, registered once its node is there, and that node as it was written, if it was.
 
     Raises Conflict when others change the node meanwhile.
@@ -37,14 +43,14 @@ async def register(context: Context, claim: NodeClaim) -> tuple[NodeClaim, Node 
         reason, message = _MULTIPLE
         failed = Condition(type=REGISTERED, status="False", reason=reason, message=message)
         return await write(context, claim, failed), None
-    node = await _mark(context, nodes[0], claim)
+    node = await _mark(context, nodes[0], claim, held)
     found = Condition(type=REGISTERED, status="True")
     # What the node still lacks is told with it: each write takes its turn at the API server.
     also = (lacks,) if (lacks := waiting(node, claim)) is not None else ()
     return await write(context, claim, found, *also, fields={"nodeName": node.metadata.name}), node
 
 
-async def _mark(context: Context, node: Node, claim: NodeClaim) -> Node:
+async def _mark(context: Context, node: Node, claim: NodeClaim, held: Held) -> Node:
     """The node, made the claim's. Raises Conflict.
 
     Kubelets write to new nodes: one that changed since it was seen is read, and tried once more.
@@ -52,14 +58,15 @@ async def _mark(context: Context, node: Node, claim: NodeClaim) -> Node:
     name = node.metadata.name
     if labels.REGISTERED not in node.metadata.labels and not _awaits_registration(node):
         await context.recorder.publish(claim, "Warning", "UnregisteredTaintMissing", _TAINT_MISSING)
+    hold = held(claim, node)
     try:
-        return await context.client.patch(Node, name, merge=registration(node, claim))
+        return await context.client.patch(Node, name, merge=registration(node, claim, hold=hold))
     except Conflict:
         latest = await context.read(Node, name)
-        return await context.client.patch(Node, name, merge=registration(latest, claim))
+        return await context.client.patch(Node, name, merge=registration(latest, claim, hold=hold))
 
 
-def registration(node: Node, claim: NodeClaim) -> dict[str, Any]:
+def registration(node: Node, claim: NodeClaim, *, hold: bool = False) -> dict[str, Any]:
     """The merge patch that makes a node the claim's; bound to the version of the node."""
     meta = node.metadata
     owner = OwnerReference(
@@ -79,13 +86,13 @@ def registration(node: Node, claim: NodeClaim) -> dict[str, Any]:
             "finalizers": list(finalizers),
             "ownerReferences": [encode(item) for item in (*others, owner)],
         },
-        "spec": {"taints": [encode(taint) for taint in _taints(node, claim)]},
+        "spec": {"taints": [encode(taint) for taint in _taints(node, claim, hold=hold)]},
     }
 
 
-def _taints(node: Node, claim: NodeClaim) -> list[Taint]:
+def _taints(node: Node, claim: NodeClaim, *, hold: bool) -> list[Taint]:
     """The node's own, and the claim's where the kubelet does not register with them itself."""
-    taints = list(node.spec.taints)
+    taints = [*node.spec.taints, *((OPENING,) if hold and OPENING not in node.spec.taints else ())]
     if node.metadata.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
         for wanted in (*claim.spec.taints, *claim.spec.startup_taints):
             if not any(same_taint(wanted, taint) for taint in taints):

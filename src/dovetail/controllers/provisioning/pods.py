@@ -30,12 +30,18 @@ def provisionable(pod: Pod) -> bool:
         and scheduled.status == "False"
         and scheduled.reason == "Unschedulable"
         and not pod.spec.node_name
-        and not pod.status.nominated_node_name
+        and not evicts(pod)
         and not pod.terminal
         and not pod.deleting
         and not owned_by(pod, "DaemonSet")
         and not owned_by(pod, "Node")
     )
+
+
+def evicts(pod: Pod) -> bool:
+    """True iff the scheduler itself nominated the pod to a node, where it evicts others for it."""
+    nominated = pod.status.nominated_node_name
+    return bool(nominated) and pod.metadata.annotations.get(labels.NOMINATED) != nominated
 
 
 def opted_out(pod: Pod) -> bool:

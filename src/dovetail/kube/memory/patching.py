@@ -65,7 +65,7 @@ def _apply(root: dict[str, Any], operation: Mapping[str, Any]) -> None:
     elif verb == "copy":
         _add(root, path, clone(_find(root, _pointer(operation, "from"))))
     elif verb == "test":
-        if not _same(_find(root, path), clone(_value(operation))):
+        if not _same(_tested(root, path), clone(_value(operation))):
             raise _refused(f"testing path {_text(path)} failed")
     else:
         raise BadRequest(
@@ -109,6 +109,12 @@ def _find(root: Any, path: tuple[str, ...]) -> Any:
         else:
             raise _refused(f"missing path {_text(path)}")
     return place
+
+
+def _tested(root: Any, path: tuple[str, ...]) -> Any:
+    """What is there; null for a field that its object does not have."""
+    parent = _find(root, path[:-1])
+    return parent.get(path[-1]) if isinstance(parent, dict) else _find(root, path)
 
 
 def _add(root: Any, path: tuple[str, ...], value: Any) -> None:

@@ -225,7 +225,9 @@ class MemoryServer:
         bound = rules.with_condition(
             old, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
         )
-        new = {**bound, "spec": {**old.get("spec", {}), "nodeName": node}}
+        # A nomination has done its work.
+        status = {key: value for key, value in bound["status"].items() if key != "nominatedNodeName"}
+        new = {**bound, "spec": {**old.get("spec", {}), "nodeName": node}, "status": status}
         self._commit(Pod, (namespace, name), new)
 
     # What the requests have in common

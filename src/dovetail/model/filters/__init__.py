@@ -6,6 +6,7 @@ its message.
 
 from dovetail.model.filters.reason import Reason
 from dovetail.model.filters.verdict import (
+    Nominated,
     Placement,
     check,
     examine,
@@ -17,6 +18,7 @@ from dovetail.model.filters.view import ClusterView, NodeView, PodFacts
 __all__ = [
     "ClusterView",
     "NodeView",
+    "Nominated",
     "Placement",
     "PodFacts",
     "Reason",

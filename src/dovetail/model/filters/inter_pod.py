@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -47,6 +47,37 @@ def neighbours(facts: PodFacts, view: ClusterView) -> Neighbours:
         rule.matches(facts.namespace, facts.labels, view.namespaces) for rule in rules.affinity
     )
     return Neighbours(frozenset(friends), frozenset(foes), frozenset(closed), first)
+
+
+def neighbours_with(
+    known: Neighbours, facts: PodFacts, node: NodeView, more: Sequence[PodFacts], namespaces: NamespaceLabels
+) -> Neighbours:
+    """The neighbours if these pods ran on the node as well.
+
+    The scheduler leaves the filter out for a pod without rules that no running pod has a rule about: then
+    not even the rules of those count.
+    """
+    friends, foes, closed = set[str](), set[str](), set[str]()  # keys of the domains that they make so
+    rules = facts.affinity
+    if not (rules.affinity or rules.anti_affinity or known.closed):
+        return known
+    for one in more:
+        if rules.affinity and _meant_by_all(rules.affinity, namespaces, one.namespace, one.labels, False):
+            friends |= {rule.key for rule in rules.affinity}
+        foes |= {
+            rule.key for rule in rules.anti_affinity if rule.matches(one.namespace, one.labels, namespaces)
+        }
+        closed |= {
+            rule.key
+            for rule in one.affinity.anti_affinity
+            if rule.matches(facts.namespace, facts.labels, namespaces)
+        }
+
+    def here(keys: set[str]) -> frozenset[Domain]:
+        return frozenset((key, node.labels[key]) for key in keys if key in node.labels)
+
+    near = known.friends | here(friends)
+    return Neighbours(near, known.foes | here(foes), known.closed | here(closed), known.first and not near)
 
 
 def inter_pod(facts: PodFacts, known: Neighbours, node: NodeView) -> Reasons:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -47,6 +47,22 @@ def spread_counts(facts: PodFacts, view: ClusterView) -> tuple[SpreadCount, ...]
                 domain = node.labels[rule.key]
                 counts[domain] = counts.get(domain, 0) + per_node.get(node.name, 0)
         found.append(SpreadCount(rule, counts))
+    return tuple(found)
+
+
+def spread_counts_with(
+    counts: tuple[SpreadCount, ...], facts: PodFacts, node: NodeView, more: Sequence[PodFacts]
+) -> tuple[SpreadCount, ...]:
+    """The counts if these pods ran on the node as well."""
+    if not all(item.rule.key in node.labels for item in counts):
+        return counts
+    found = []
+    for item in counts:
+        rule, added = item.rule, sum(item.rule.counts(one.namespace, one.labels) for one in more)
+        if added and _included(rule, facts, node):
+            domain = node.labels[rule.key]
+            item = SpreadCount(rule, {**item.counts, domain: item.counts.get(domain, 0) + added})
+        found.append(item)
     return tuple(found)
 
 

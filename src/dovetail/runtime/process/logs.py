@@ -218,6 +218,18 @@ _LINES: dict[str, Line] = {
             "hourly-cost": _dollars(one["hourly"]),
         },
     ),
+    "nodes.opened": Line(
+        "debug",
+        "controller",
+        "opened node(s) to pods",
+        lambda one: {"Nodes": shortened(one["nodes"]), "nominated-pods": one["nominated"]},
+    ),
+    "nominations.forbidden": Line(
+        "error",
+        "controller",
+        "nominations are not allowed: the scheduler is not told which node is for a pod",
+        lambda one: {"error": one["message"]},
+    ),
     "reconcile.failed": Line(
         "error",
         "controller",

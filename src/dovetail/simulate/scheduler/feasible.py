@@ -8,8 +8,9 @@ import msgspec
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Pod
-from dovetail.model.filters import NodeView, feasible_nodes, unschedulable_message
+from dovetail.model.filters import NodeView, Placement, feasible_nodes, unschedulable_message
 from dovetail.simulate.scheduler.cluster import Cluster
+from dovetail.simulate.scheduler.nominations import Nominations
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +24,30 @@ class Verdict:
 class Feasibility:
     """Copies of a pod that fit nowhere get one examination, for as long as nothing changes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, nominations: Nominations) -> None:
         self._cluster = cluster
-        # Kinds of pods that fit nowhere -> the message; of the view's state `_version`.
-        self._refused: dict[bytes, str] = {}
-        self._version = -1
+        self._nominations = nominations
+        # Kinds of pods that fit nowhere -> the message; of the state `_version` of view and nominations.
+        self._refused: dict[tuple[bytes, str], str] = {}
+        self._version = (-1, -1)
 
     def judge(self, pod: Pod) -> Verdict:
-        """Ask all filters about all nodes."""
-        view = self._cluster.view
-        if self._version != view.version:
+        """Ask all filters about the pod's nominated node; about all nodes if it may not run there."""
+        view, name = self._cluster.view, pod.status.nominated_node_name
+        ahead = self._nominations.ahead_of(pod)
+        if name in view.nodes and not Placement(pod, view).examine(view.nodes[name], ahead.get(name, ())):
+            return Verdict(nodes=(view.nodes[name],))
+        version = (view.version, self._nominations.version)
+        if self._version != version:
             self._refused.clear()
-            self._version = view.version
-        kind = _kind(pod)
+            self._version = version
+        kind = (_kind(pod), name if name in view.nodes else "")
         message = self._refused.get(kind)
         if message is None:
-            names = feasible_nodes(pod, view)
+            names = feasible_nodes(pod, view, ahead)
             if names:
                 return Verdict(nodes=tuple(view.nodes[name] for name in names))
-            message = self._refused[kind] = unschedulable_message(pod, view)
+            message = self._refused[kind] = unschedulable_message(pod, view, ahead)
         return Verdict(message=message)
 
 

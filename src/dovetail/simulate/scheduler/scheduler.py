@@ -17,6 +17,7 @@ from dovetail.kube.informer import Informer
 from dovetail.model.filters import NodeView
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility
+from dovetail.simulate.scheduler.nominations import Nominations
 from dovetail.simulate.scheduler.queue import SchedulingQueue
 from dovetail.simulate.scheduler.scores import total_scores
 from dovetail.units.timestamp import to_rfc3339
@@ -40,7 +41,8 @@ class Scheduler:
         self._seed = seed
         self._bind_volumes = bind_volumes
         self._cluster = Cluster()
-        self._feasibility = Feasibility(self._cluster)
+        self._nominations = Nominations(self._cluster.view)
+        self._feasibility = Feasibility(self._cluster, self._nominations)
         self._queue = SchedulingQueue()
         self._news = asyncio.Event()
 
@@ -72,18 +74,33 @@ class Scheduler:
     def _pod_changed(self, change: EventType, pod: Pod) -> None:
         uid = pod.metadata.uid
         if change == "DELETED" or pod.terminal:
-            self._queue.remove(uid)
+            self._forget(pod)
             if self._cluster.unbind(pod.key):
                 self._wake()
         elif pod.spec.node_name:
             self._queue.remove(uid)
+            self._nominations.drop(uid)
             if self._cluster.bind(pod, pod.spec.node_name):
                 self._wake(_looks_at_pods)
         elif self._is_mine(pod):
-            self._queue.add(pod)
+            known = self._queue.add(pod)
+            self._nominations.set(pod, pod.status.nominated_node_name)
+            if known is not None and known.status.nominated_node_name != pod.status.nominated_node_name:
+                self._room_given_up(known)
             self._news.set()
         else:
-            self._queue.remove(uid)
+            self._forget(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        known = self._queue.remove(pod.metadata.uid)
+        self._nominations.drop(pod.metadata.uid)
+        if known is not None:
+            self._room_given_up(known)
+
+    def _room_given_up(self, pod: Pod) -> None:
+        """Pods that had to leave room for this one may fit now, itself among them."""
+        if pod.status.nominated_node_name:
+            self._wake(lambda other: other.spec.priority <= pod.spec.priority)
 
     def _is_mine(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name == NAME and not pod.spec.scheduling_gates and not pod.deleting
@@ -130,16 +147,28 @@ class Scheduler:
                     await self._bind_volumes(pod, node.labels)
                 await self._client.bind(meta.name, meta.namespace, node.name)
                 self._queue.remove(meta.uid)
+                self._nominations.drop(meta.uid)
                 self._cluster.bind(pod, node.name)
             else:
-                # Without any node no filter refused the pod, so that no change could be told to help it.
-                empty = not self._cluster.view.nodes
-                self._queue.failed(meta.uid, self._clock.now(), again=empty)
-                await self._report(pod, verdict.message)
+                await self._fail(pod, verdict.message)
         except (NotFound, Conflict):
             self._queue.remove(meta.uid)
         except ApiError:
             self._queue.failed(meta.uid, self._clock.now())
+
+    async def _fail(self, pod: Pod, message: str) -> None:
+        """Put the pod back and say why. It loses its nomination, as nothing could be evicted for it: a pod
+        that preempts nothing is not asked.
+        """
+        # Without any node no filter refused the pod, so that no change could be told to help it.
+        empty = not self._cluster.view.nodes
+        latest = self._queue.failed(pod.metadata.uid, self._clock.now(), again=empty)
+        if latest is None:
+            return
+        keeps = not empty and latest.spec.preemption_policy == "Never"
+        if not keeps:
+            self._nominations.drop(pod.metadata.uid)
+        await self._report(latest, message, keeps=keeps)
 
     def _best(self, pod: Pod, feasible: Sequence[NodeView]) -> NodeView:
         if len(feasible) == 1:
@@ -151,10 +180,13 @@ class Scheduler:
             return best[0]
         return best[stream(self._seed, pod.key, "choice among equal nodes").randrange(len(best))]
 
-    async def _report(self, pod: Pod, message: str) -> None:
-        """Set PodScheduled=False where the reason is news."""
+    async def _report(self, pod: Pod, message: str, *, keeps: bool) -> None:
+        """Set PodScheduled=False where the reason is news; take the nomination away unless it `keeps` it."""
         known = condition(pod.status.conditions, "PodScheduled")
+        cleared = {} if keeps or not pod.status.nominated_node_name else {"nominatedNodeName": None}
         if known is not None and known.reason == "Unschedulable" and known.message == message:
+            if cleared:
+                await self._patch(pod, cleared)
             return
         changed = known is None or known.status != "False"
         made = Condition(
@@ -167,8 +199,11 @@ class Scheduler:
             else known.last_transition_time,
         )
         kept = [item for item in pod.status.conditions if item.type != "PodScheduled"]
-        merge = {"status": {"conditions": [encode(item) for item in (*kept, made)]}}
-        await self._client.patch(Pod, pod.metadata.name, pod.metadata.namespace, merge=merge, status=True)
+        await self._patch(pod, {"conditions": [encode(item) for item in (*kept, made)], **cleared})
+
+    async def _patch(self, pod: Pod, status: Mapping[str, object]) -> None:
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        await self._client.patch(Pod, name, namespace, merge={"status": status}, status=True)
 
 
 def _everybody(_: Pod) -> bool:

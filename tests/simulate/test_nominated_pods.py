@@ -1,0 +1,128 @@
+"""Pods are told which node is theirs, and the scheduler heeds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operated import Operated, play, pod, pool, replicas
+from stories import inflate
+
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import Forbidden
+from dovetail.controllers.provisioning.nominate import NOMINATIONS
+from dovetail.model import labels
+from dovetail.testing.manifests import node_class
+
+MARK = labels.NOMINATED
+
+
+async def until_bound(world: Operated) -> None:
+    for _ in range(180):
+        pods = world.state.all(Pod)
+        if pods and all(one.spec.node_name for one in pods):
+            return
+        await world.clock.sleep(SECOND)
+    raise AssertionError("pods are not bound")
+
+
+def held(world: Operated) -> bool:
+    keys = [taint.key for node in world.state.all(Node) for taint in node.spec.taints]
+    return labels.OPENING_TAINT in keys
+
+
+def spread(app: str) -> dict[str, Any]:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": labels.ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def test_pods_get_the_nodes_that_were_bought_for_them() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), inflate(9, **spread("inflate")))
+        await world.clock.sleep(MINUTE)
+        for one in world.state.all(Pod):
+            assert MARK in one.metadata.annotations
+            assert not one.status.nominated_node_name
+        assert not [node for node in world.state.all(Node) if node.spec.taints]
+
+    world = play(script)
+    (realised,) = world.records("plan.realised")
+    assert realised["pods"]["replanned"] == 0
+    assert (world.metrics.value(NOMINATIONS, outcome="set") or 0) >= 9
+    assert len(world.records("decision")) == 1
+
+
+def test_nodes_of_one_spread_open_together() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), inflate(9, **spread("inflate")))
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    (opened,) = world.records("nodes.opened")
+    assert opened["nominated"] == 9
+    assert len(opened["nodes"]) == len(world.records("node.ready")) > 1
+
+
+def test_no_pod_is_nominated_and_no_node_waits_where_that_is_off() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), inflate(9, **spread("inflate")))
+        await world.clock.sleep(5 * MINUTE)
+        assert not any(MARK in one.metadata.annotations for one in world.state.all(Pod))
+
+    world = play(script, nominate_pods=False)
+    assert not world.records("nodes.opened")
+    assert not world.metrics.value(NOMINATIONS, outcome="set")
+
+
+def test_without_the_right_nodes_open_all_the_same(monkeypatch: Any) -> None:
+    async def script(world: Operated) -> None:
+        patch = world.client.patch
+
+        async def refused(kind: Any, *names: str, **how: Any) -> Any:
+            if kind is Pod and how.get("json"):
+                raise Forbidden('pods "web" is forbidden')
+            return await patch(kind, *names, **how)
+
+        monkeypatch.setattr(world.client, "patch", refused)
+        world.create(node_class(), pool(), replicas("web", 4))
+        await until_bound(world)
+        assert not [node for node in world.state.all(Node) if node.spec.taints]
+
+    world = play(script)
+    assert len(world.records("nominations.forbidden")) == 1
+
+
+def test_a_later_process_opens_nodes_and_takes_up_the_places() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("web"))
+        while not any(
+            labels.OPENING_TAINT in [t.key for t in one.spec.taints] for one in world.state.all(Node)
+        ):
+            await world.clock.sleep(SECOND)
+        await world.restart()
+        await until_bound(world)
+        await world.clock.sleep(MINUTE)
+        assert len(world.state.all(NodeClaim)) == 1
+        assert world.state.all(Node)[0].spec.taints == ()
+
+    play(script)
+
+
+def test_a_process_that_nominates_nothing_opens_what_another_held() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), pod("web"))
+        while not any(
+            labels.OPENING_TAINT in [t.key for t in one.spec.taints] for one in world.state.all(Node)
+        ):
+            await world.clock.sleep(SECOND)
+        await world.restart(nominate_pods=False)
+        await until_bound(world)
+        assert world.state.all(Node)[0].spec.taints == ()
+
+    play(script)

@@ -1,0 +1,153 @@
+"""Which patches a pod's nomination takes, and which nodes open together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.cluster.nodes import Machine
+from dovetail.controllers.provisioning.nominate import company, destination, nomination, open_to, up
+from dovetail.model.labels import NOMINATED, REGISTERED
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+MINE = {"annotations": {NOMINATED: "n1"}}
+
+
+def pod(name: str = "p", spec: dict[str, Any] | None = None, nominated: str = "", **meta: Any) -> Pod:
+    status = {"nominatedNodeName": nominated} if nominated else {}
+    document = {"metadata": {"name": name, "namespace": "default", "uid": name, **meta}, "spec": spec or {}}
+    return decode({**document, "status": status}, Pod)
+
+
+def node(name: str, *taints: str, registered: bool = True) -> Node:
+    marks = {REGISTERED: "true"} if registered else {}
+    held = [{"key": key, "effect": "NoSchedule"} for key in taints]
+    return decode({"metadata": {"name": name, "labels": marks}, "spec": {"taints": held}}, Node)
+
+
+def machine(name: str, *taints: str) -> Machine:
+    return Machine(node(name, *taints), None)
+
+
+def unchanged(now: str | None) -> list[dict[str, Any]]:
+    found = {"/metadata/uid": "p", "/spec/nodeName": None, "/status/nominatedNodeName": now}
+    return [{"op": "test", "path": path, "value": value} for path, value in found.items()]
+
+
+MARK = "/metadata/annotations/dovetail.dev~1nominated-node"
+STATUS = "/status/nominatedNodeName"
+FIRST = [
+    *unchanged(None),
+    {"op": "test", "path": "/metadata/annotations", "value": None},
+    {"op": "add", "path": "/metadata/annotations", "value": {NOMINATED: "n1"}},
+    {"op": "add", "path": STATUS, "value": "n1"},
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "operations"),
+    [
+        (pod(), "n1", FIRST),
+        (pod(), "", []),
+        (pod(nominated="n1", **MINE), "n1", []),
+        (
+            pod(nominated="n1", **MINE),
+            "n2",
+            [
+                *unchanged("n1"),
+                {"op": "add", "path": MARK, "value": "n2"},
+                {"op": "add", "path": STATUS, "value": "n2"},
+            ],
+        ),
+        (
+            pod(nominated="n1", **MINE),
+            "",
+            [*unchanged("n1"), {"op": "remove", "path": STATUS}, {"op": "remove", "path": MARK}],
+        ),
+        # The scheduler took it away.
+        (
+            pod(**MINE),
+            "n1",
+            [*unchanged(None), *({"op": "add", "path": p, "value": "n1"} for p in (MARK, STATUS))],
+        ),
+        (pod(**MINE), "", [*unchanged(None), {"op": "remove", "path": MARK}]),
+        # The scheduler's own, for a pod that evicts others.
+        (pod(nominated="n9"), "n1", []),
+        (pod(nominated="n9", **MINE), "n1", []),
+        (pod(nominated="n9"), "", []),
+        (pod(spec={"nodeName": "n3"}), "n1", []),
+        (pod(deletionTimestamp="2026-03-02T00:00:00Z"), "n1", []),
+    ],
+)
+def test_a_nomination(given: Pod, wanted: str, operations: list[dict[str, Any]]) -> None:
+    assert list(nomination(given, wanted)) == operations
+
+
+def test_nothing_is_nominated_before_the_node_is_there() -> None:
+    claim = decode({"metadata": {"name": "c"}, "spec": {"nodeClassRef": CLASS}}, NodeClaim)
+    assert destination(None) == destination(Machine(None, claim)) == ""
+    assert destination(Machine(node("n1"), claim)) == "n1"
+
+
+@pytest.mark.parametrize(
+    ("found", "answer"),
+    [
+        (machine("n1"), True),
+        (machine("n1", "dovetail.dev/opening"), True),
+        (machine("n1", "team"), True),
+        (machine("n1", "dovetail.dev/opening", "node.kubernetes.io/not-ready"), False),
+        (
+            Machine(None, decode({"metadata": {"name": "c"}, "spec": {"nodeClassRef": CLASS}}, NodeClaim)),
+            False,
+        ),
+    ],
+)
+def test_a_node_is_up_when_no_taint_is_left_that_goes(found: Machine, answer: bool) -> None:
+    assert up(found) is answer
+
+
+def test_a_taint_closes_a_node_to_pods_that_do_not_tolerate_it() -> None:
+    tolerant = pod(spec={"tolerations": [{"key": "team", "operator": "Exists"}]})
+    assert open_to(pod(), node("n1"))
+    assert not open_to(pod(), node("n1", "team"))
+    assert open_to(tolerant, node("n1", "team"))
+    assert not open_to(tolerant, node("n1", "team", "dovetail.dev/opening"))
+
+
+def alike(owner: str, rule: dict[str, Any]) -> Pod:
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": owner,
+        "uid": owner,
+        "controller": True,
+    }
+    return pod(spec=rule, ownerReferences=[reference])
+
+
+def spread(key: str, must: str = "DoNotSchedule") -> dict[str, Any]:
+    return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": must}]}
+
+
+def test_nodes_of_pods_that_are_spread_over_zones_open_together() -> None:
+    a, b, c, d = (machine(name) for name in "abcd")
+    places = [
+        (alike("web", spread(ZONE)), a),
+        (alike("web", spread(ZONE)), b),
+        (alike("db", spread(ZONE)), b),
+        (alike("db", spread(ZONE)), c),
+        (alike("batch", {}), c),
+        (alike("batch", {}), d),
+    ]
+    found = {name: sorted(one.name for one in group) for name, group in company(places).items()}
+    assert found == {name: ["a", "b", "c"] for name in "abc"}
+
+
+@pytest.mark.parametrize("rule", [{}, spread(HOST), spread(ZONE, "ScheduleAnyway")])
+def test_other_nodes_open_alone(rule: dict[str, Any]) -> None:
+    assert company([(alike("web", rule), machine("a")), (alike("web", rule), machine("b"))]) == {}
