@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from operated import Operated, play, pool, replicas
+from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodepool import NodePool
@@ -201,3 +201,22 @@ def test_a_command_that_does_not_hold_any_more_is_rejected() -> None:
     assert told.startswith("Consolidation rejected: ")
     assert ", reason: budget (savings: $" in told
     assert world.metrics.value(FAILED_VALIDATIONS, consolidation_type="single") == 1
+
+
+def test_a_pod_of_too_many_rules_keeps_its_own_node_and_no_other() -> None:
+    async def script(world: Operated) -> None:
+        # With so many terms it is in no plan together with simpler pods.
+        term = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "nothing"}}}
+        terms = [{"weight": 1, "podAffinityTerm": term}] * 600
+        affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+        many = pod("many", "100m", affinity=affinity)
+        world.create(node_class(), sizes("m5.large"), replicas("a", 6), many)
+        await world.clock.sleep(3 * MINUTE)
+        await scale(world, "a", 1)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script)
+    assert world.records("reconcile.panicked") == []
+    assert len(types_of(world)) == 1
+    (bound,) = world.records("pod.bound", pod="default/many")
+    assert [node.metadata.name for node in world.state.all(Node)] == [bound["node"]]

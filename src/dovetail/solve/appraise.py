@@ -24,7 +24,7 @@ class Appraisal:
     over all pods. Whatever nodes are bought for some of them cost at least what the pods are worth together.
     """
 
-    shape: dict[str, int]  # key of a pod -> its shape
+    shape: dict[str, int]  # key of a pod -> its shape; without those that take too much work to read
     vectors: Amounts  # (S, R)
     worth: Floats  # (S,)
     room: Amounts  # (N, R) that is free on the nodes as they are
