@@ -135,7 +135,9 @@ def budget() -> Document:
 
 
 def evict(item: Document) -> None:
-    item["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
+    item["status"]["conditions"].append(
+        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    )
 
 
 def disrupt(item: Document) -> None:
