@@ -23,7 +23,7 @@ class Prospects:
         )  # what all these pods cost at least, nano-dollars per hour
 
     def known(self, mover: Mover) -> bool:
-        """False iff it has a pod that there was no time to read: what that one is worth nothing tells."""
+        """False iff it has a pod that is in no plan with others: what that one is worth nothing tells."""
         return all(pod.key in self._worth for pod in mover.pods)
 
     def if_bought(self, mover: Mover) -> float:
