@@ -91,6 +91,8 @@ def script(seed: int, tenant: Place) -> Script:
     for _ in range(_SCALINGS):
         name = draw.choice(("web", "apart", "guarded"))
         steps.append(Step(draw.uniform(3, _BUSY), "scale", (name, draw.randint(0, replicas[name] + 2))))
+    # Room for consolidation, whatever was drawn.
+    steps += [Step(_BUSY, "scale", (name, 1)) for name in ("web", "apart")]
     for what in ("delete_node", "delete_claim", "delete_pods"):
         steps.append(Step(draw.uniform(8, _BUSY), what, (draw.random(),)))
     steps += _attacks(seed, tenant, draw)
