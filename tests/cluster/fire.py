@@ -98,7 +98,7 @@ def script(seed: int, tenant: Place) -> Script:
     steps += _attacks(seed, tenant, draw)
     pool = {
         "disruption": {
-            "consolidateAfter": draw.choice(("0s", "2s", "Never")),
+            "consolidateAfter": draw.choice(("0s", "1s", "2s")),
             "budgets": [{"nodes": draw.choice(("100%", "50%", "1"))}],
         },
         "expireAfter": draw.choice(("Never", "15s", "40s")),

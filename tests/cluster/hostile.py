@@ -27,7 +27,8 @@ def strike(world: World, document: Document) -> str:
 
     A pod whose priority class has just been made is sent again until the server has seen the class.
     """
-    return eventually(lambda: struck(world, document), lambda said: _UNKNOWN_CLASS not in said, seconds=20)
+    unknown = f"{_UNKNOWN_CLASS} {document['metadata']['name']} "  # made for it, as of its name
+    return eventually(lambda: struck(world, document), lambda said: unknown not in said, seconds=20)
 
 
 def struck(world: World, document: Document) -> str:
