@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs mutants check lint types layers format upgrade sbom audit \
-	release clean
+.PHONY: help setup demo test test-cluster test-promises control-plane soak seeded-bugs mutants check lint types layers format \
+	upgrade sbom audit release clean
 
 help: ## Show this help
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -30,6 +30,10 @@ test: $(STAMP) ## Run the tests (under 10 minutes, no network)
 test-cluster: $(STAMP) ## Run the tests on a real Kubernetes control plane (needs Go; the first time builds it, 7 minutes)
 	$(BIN)/python tests/cluster/controlplane/build.py
 	$(BIN)/pytest -n2 --dist loadfile tests/cluster
+
+test-promises: $(STAMP) ## Play SEEDS=20 runs under fire on that control plane, from FIRST=1 on; a minute each
+	$(BIN)/python tests/cluster/controlplane/build.py
+	DOVETAIL_SEEDS=$(FIRST)-$$(($(FIRST) + $(SEEDS) - 1)) $(BIN)/pytest -n0 -s tests/cluster/test_promises.py
 
 control-plane: $(STAMP) ## Start that control plane and leave it running until Ctrl-C
 	$(BIN)/python tests/cluster/controlplane/start.py

@@ -36,6 +36,21 @@ def asked(plane: ControlPlane, user: str) -> set[Asked]:
     return found
 
 
+def deleted_pods(plane: ControlPlane, user: str, *, since: datetime) -> list[tuple[int, str]]:
+    """(nanoseconds since the epoch, namespace/name) of each pod that it deleted since then; no evictions."""
+    found = []
+    for line in plane.audit.read_text().splitlines():
+        event = json.loads(line)
+        target = event.get("objectRef", {})
+        if (event["verb"], target.get("resource"), target.get("subresource")) != ("delete", "pods", None):
+            continue
+        received = datetime.fromisoformat(event["requestReceivedTimestamp"])
+        granted = event.get("responseStatus", {}).get("code", 0) < 300
+        if event["user"].get("username") == user and granted and received >= since:
+            found.append((int(received.timestamp() * 1e9), f"{target['namespace']}/{target['name']}"))
+    return found
+
+
 def account_of(namespace: str, name: str) -> str:
     """The user that a service account is."""
     return f"system:serviceaccount:{namespace}:{name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,7 +66,8 @@ def world(
     prepared: ControlPlane, account: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[World]:
     """A corner of the cluster that is this test's own."""
-    name = request.node.name.removeprefix("test_").replace("_", "-")[:40].rstrip("-")
+    told = request.node.name.removeprefix("test_")  # with its parameter in brackets, if it has one
+    name = re.sub("[^a-z0-9]+", "-", told.lower())[:40].strip("-")
     corner = World(prepared, account, tmp_path, name)
     prepared.run("kubectl", "create", "namespace", name)
     try:

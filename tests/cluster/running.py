@@ -58,6 +58,12 @@ class Controller:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def ended(self) -> int | None:
+        """The exit code of a process that has ended by itself."""
+        assert self._process is not None
+        return self._process.poll()
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send the signal; the exit code."""
         assert self._process is not None

@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from io import StringIO
@@ -267,3 +268,12 @@ def test_restarts_leave_nothing_behind() -> None:
             assert held() == before
 
     asyncio.run(main())
+
+
+def test_a_worker_whose_parent_was_killed_while_it_came_up_ends_without_a_word() -> None:
+    command = (sys.executable, "-P", "-m", "dovetail.runtime.planning.worker")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as worker:
+        assert worker.stdin is not None and worker.stdout is not None and worker.stderr is not None
+        worker.stdout.close()  # before its first word; its input is still open
+        assert (worker.stderr.read(), worker.wait()) == (b"", 0)

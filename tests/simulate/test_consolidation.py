@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from operated import Operated, play, pool, replicas
+import pytest
+from operated import Operated, play, pod, pool, replicas
 
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodepool import NodePool
@@ -201,3 +202,34 @@ def test_a_command_that_does_not_hold_any_more_is_rejected() -> None:
     assert told.startswith("Consolidation rejected: ")
     assert ", reason: budget (savings: $" in told
     assert world.metrics.value(FAILED_VALIDATIONS, consolidation_type="single") == 1
+
+
+DURING = "DuringSchedulingIgnoredDuringExecution"
+TERM = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchLabels": {"app": "nothing"}}}
+TERMS = [{"weight": 1, "podAffinityTerm": TERM}] * 600
+
+
+@pytest.mark.parametrize(
+    ("hostile", "left"),
+    [
+        # With so many terms it is in no plan together with simpler pods.
+        (pod("hostile", "100m", affinity={"podAntiAffinity": {f"preferred{DURING}": TERMS}}), 1),
+        # Amounts that no node has: a scheduler that adds them up in 64 bits binds it. Its node has no room.
+        (pod("hostile", "1e30"), 2),
+    ],
+)
+def test_a_pod_that_is_in_no_plan_keeps_its_own_node_and_no_other(hostile: Document, left: int) -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.large"), replicas("a", 9))
+        await world.clock.sleep(3 * MINUTE)
+        assert len(types_of(world)) == 3
+        node = sorted(node.metadata.name for node in world.state.all(Node))[0]
+        world.create({**hostile, "spec": {**hostile["spec"], "nodeName": node}})
+        await scale(world, "a", 1)
+        await world.clock.sleep(10 * MINUTE)
+
+    world = play(script)
+    assert world.records("reconcile.panicked") == []
+    assert len(types_of(world)) == left
+    (bound,) = world.records("pod.bound", pod="default/hostile")
+    assert bound["node"] in [node.metadata.name for node in world.state.all(Node)]

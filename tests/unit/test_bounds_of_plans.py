@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks import bounds
+from dovetail.api.codec import decode
+from dovetail.api.core import Pod
 from dovetail.model.label_values import Requirement, integer
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.relax_preferences import levels
@@ -44,6 +48,18 @@ def test_simple_pods_are_read_first_and_what_there_is_no_time_for_is_left_out() 
     interner.read(asked.pods)
     assert len(interner.left_out) == 3_000 - 99
     assert not [pod for pod in interner.left_out if pod < "default/pod-1"]
+
+
+def test_a_pod_of_many_resources_that_comes_first_leaves_no_others_out() -> None:
+    """Resources are counted in all: read first, it would leave no room for any that another pod asks for."""
+    asked = bounds.problem("preferred pod anti, 2000")
+    amounts = {f"example.com/r{number}": "1" for number in range(1_000)}
+    main = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
+    meta = {"name": "many", "namespace": "other", "creationTimestamp": "2000-01-01T00:00:00Z"}
+    many = decode({"metadata": meta, "spec": {"containers": [main]}}, Pod)
+    left = solve(replace(asked, pods=(many, *asked.pods))).left
+    assert "other/many" in left
+    assert not [pod for pod in left if pod < "default/pod-1"]
 
 
 def test_what_there_is_no_time_to_explain_is_told() -> None:

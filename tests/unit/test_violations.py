@@ -135,7 +135,9 @@ def budget() -> Document:
 
 
 def evict(item: Document) -> None:
-    item["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
+    item["status"]["conditions"].append(
+        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    )
 
 
 def disrupt(item: Document) -> None:
@@ -173,6 +175,18 @@ def test_a_healthy_life_passes() -> None:
     story.now += 60 * MINUTE
     story.watchdog.instances([instance("n2")])
     assert story.rules() == []
+
+
+def test_what_the_scheduler_preempts_is_no_eviction() -> None:
+    story = cluster()
+    story.put(pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"}))
+    story.bind("a", "n1")
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    story.change("Pod", "a", lambda item: item["status"]["conditions"].append(told))
+    assert story.rules() == []
+    told = {**told, "reason": "EvictionByEvictionAPI"}
+    story.change("Pod", "a", lambda item: item["status"].update(conditions=[told]))
+    assert story.rules() == ["do-not-disrupt", "drain without taint"]
 
 
 def bound_to(document: Document, **fields: Any) -> Story:

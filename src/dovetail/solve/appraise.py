@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dovetail.model.left_out import left_out
 from dovetail.model.problem import Problem
 from dovetail.solve.desk import Desk
 from dovetail.solve.supply.columns import Floats
@@ -24,7 +25,8 @@ class Appraisal:
     over all pods. Whatever nodes are bought for some of them cost at least what the pods are worth together.
     """
 
-    shape: dict[str, int]  # key of a pod -> its shape
+    # Key of a pod -> its shape; without those that are in no plan, or take too much work to read.
+    shape: dict[str, int]
     vectors: Amounts  # (S, R)
     worth: Floats  # (S,)
     room: Amounts  # (N, R) that is free on the nodes as they are
@@ -43,7 +45,8 @@ class Appraisal:
 
 def appraise(problem: Problem, work: Work) -> Appraisal:
     """The figures for all pods of a problem, its nodes as they are; without rules between pods."""
-    desk = Desk(problem, work)
+    pods = tuple(pod for pod in problem.pods if not left_out(pod, problem.volumes))
+    desk = Desk(replace(problem, pods=pods), work)
     desk.appraise()
     world, shapes = desk.world, desk.world.shapes
     hosts = np.zeros((len(shapes), len(problem.nodes)), dtype=np.bool_)

@@ -22,6 +22,10 @@ class Prospects:
             sum(self._worth.values())
         )  # what all these pods cost at least, nano-dollars per hour
 
+    def known(self, mover: Mover) -> bool:
+        """False iff it has a pod that is in no plan with others: what that one is worth nothing tells."""
+        return all(pod.key in self._worth for pod in mover.pods)
+
     def if_bought(self, mover: Mover) -> float:
         """The most that is saved if new nodes are bought for all its pods, with whichever others."""
         return mover.price - sum(self._worth[pod.key] for pod in mover.pods)

@@ -17,6 +17,7 @@ from dovetail.solve.work import Work
 
 QUICK = SECOND // 100  # for what-ifs: their first plan tells enough
 MOVED_ENOUGH = "Pods of the node's workloads were moved as often as they may be in 24 h"
+UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
 _SPARSE = 0.8  # one node is given up for several only if its pods are worth less than this share of its price
@@ -78,6 +79,9 @@ class _Search:
         purse = self._question.purse()
         for mover in self._question.movers:
             if self._question.allowed.get(mover.pool, 0) < 1:
+                continue
+            if not self._prospects.known(mover):
+                self._stay[mover.name] = UNPLANNED
                 continue
             if self._memory.rests(mover) or not purse.holds(mover.pool, mover.pods):
                 self._memory.rest(mover)

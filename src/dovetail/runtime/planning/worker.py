@@ -97,10 +97,13 @@ def _read(source: BinaryIO, frames: queue.SimpleQueue[bytes]) -> None:
 
 
 def _write(target: BinaryIO, parts: Iterable[bytes]) -> None:
-    for part in parts:
-        target.write(len(part).to_bytes(LENGTH))
-        target.write(part)
-    target.flush()
+    try:
+        for part in parts:
+            target.write(len(part).to_bytes(LENGTH))
+            target.write(part)
+        target.flush()
+    except BrokenPipeError:  # the process that asked was killed
+        os._exit(0)
 
 
 if __name__ == "__main__":

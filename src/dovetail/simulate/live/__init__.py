@@ -9,4 +9,9 @@ watching  from watches to the event log
 objects   the scenario's manifests: applied, changed, and taken away again
 play      all of it together
 compare   the figures of both runs, side by side
+
+Also what a cluster with a controller of its own is watched with:
+
+history   changes of all kinds, in the order in which they were stored
+judge     a history, held against the promises that simulations are held against
 """

@@ -21,7 +21,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory import store
-from dovetail.simulate.violations.ending import Ending, left_over
+from dovetail.simulate.violations.ending import PATIENCE, Ending, left_over
 from dovetail.simulate.violations.machines import (
     Pairing,
     abandoned,
@@ -60,16 +60,19 @@ class Watchdog:
         *,
         pairing: int = 10 * _MINUTE,
         waiting: int = 6 * _MINUTE,
+        patience: int = PATIENCE,
         quiet_from: int = 0,
     ) -> None:
         """`pairing`: how long (ns) claim and instance may be without each other; longer than any collection
-        takes. `waiting`: how long (ns) a pod may wait beside a node that would take it. `quiet_from`: the
-        instant from which nothing is made to go wrong any more.
+        takes. `waiting`: how long (ns) a pod may wait beside a node that would take it. `patience`: how long
+        (ns) what must come right may take. `quiet_from`: the instant from which nothing is made to go wrong
+        any more.
         """
         self.checks = 0
         self._mirror = Mirror(clock_now)
         self._pairing = Pairing(pairing)
         self._waiting = waiting
+        self._patience = patience
         self._quiet_from = quiet_from
         self._hopeless: set[str] = set()  # pods that the last plan with them found no place for
         self._found: list[Violation] = []
@@ -81,10 +84,14 @@ class Watchdog:
 
     def change(self, stored: store.Change[Any]) -> tuple[Violation, ...]:
         """One stored change. Answers what it broke."""
+        change = read_change(stored, self._mirror.clock_now())
+        return self.see(change) if change is not None else ()
+
+    def see(self, change: Change) -> tuple[Violation, ...]:
+        """One change of an object. Answers what it broke."""
         mirror = self._mirror
-        change = read_change(stored, mirror.clock_now())
-        known = change.new or change.old if change is not None else None
-        if change is None or known is None:
+        known = change.new or change.old
+        if known is None:
             return ()
         before, after = _BEFORE.get(type(known), ()), _AFTER.get(type(known), ())
         broken = [item for rule in before for item in rule(mirror, change)]
@@ -119,7 +126,7 @@ class Watchdog:
         """Everything that was found, with the pods that are lost at the end."""
         now = self._mirror.clock_now()
         self._keep(lost(self._mirror, self._waiting, now))
-        self._keep(left_over(self._mirror, Ending(now, self._quiet_from, self._hopeless)))
+        self._keep(left_over(self._mirror, Ending(now, self._quiet_from, self._hopeless, self._patience)))
         return self.found
 
     def _keep(self, broken: Iterable[Violation], checks: int = 1) -> tuple[Violation, ...]:

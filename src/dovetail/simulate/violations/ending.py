@@ -26,10 +26,11 @@ class Ending:
     now: int
     quiet_from: int  # when the last fault was over
     hopeless: Set[str]  # pods that no node could be bought for when they were last planned
+    patience: int = PATIENCE
 
     def overdue(self, since: str) -> bool:
         """True iff what began at that time (RFC 3339; "" if unknown) has had all the time it may take."""
-        return bool(since) and self.now - max(self.quiet_from, parse_rfc3339(since)) > PATIENCE
+        return bool(since) and self.now - max(self.quiet_from, parse_rfc3339(since)) > self.patience
 
 
 def left_over(mirror: Mirror, end: Ending) -> Iterator[Violation]:

@@ -15,7 +15,8 @@ from dovetail.kube.memory import store
 from dovetail.model import labels
 from dovetail.model.filters import ClusterView, NodeView
 
-_KINDS: frozenset[type[Object]] = frozenset(
+# What the rules look at.
+KINDS: frozenset[type[Object]] = frozenset(
     (
         Pod,
         Node,
@@ -50,7 +51,7 @@ class Change:
 
 def read_change(stored: store.Change[Any], now: int) -> Change | None:
     """None for kinds that no rule looks at."""
-    if stored.after.kind not in _KINDS:
+    if stored.after.kind not in KINDS:
         return None
     old = stored.before.view if stored.before is not None else None
     if stored.type == "DELETED":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dovetail.api.core import Node, Pod, Taint
-from dovetail.api.meta import is_true
+from dovetail.api.meta import condition, is_true
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.model import labels
 from dovetail.model.filters import Placement
@@ -18,6 +18,7 @@ from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
 
 _EVICTED = "DisruptionTarget"
+_BY_REQUEST = "EvictionByEvictionAPI"  # why: the scheduler, for one, says so of pods that it preempts
 _SCHEDULER = "default-scheduler"
 _RACE = 1_000_000_000  # nanoseconds within which a binding and a change of its node may cross
 _SECOND = 1_000_000_000
@@ -74,9 +75,7 @@ def evicted(mirror: Mirror, change: Change) -> Iterator[Violation]:
     if found is None:
         return
     pod, old = found
-    if old is None or is_true(old.status.conditions, _EVICTED):
-        return
-    if pod is None or not is_true(pod.status.conditions, _EVICTED):
+    if old is None or pod is None or _evicted(old) or not _evicted(pod):
         return
     if _protected(old, change.now):
         yield Violation("do-not-disrupt", pod.key, f"was evicted in spite of {labels.DO_NOT_DISRUPT}")
@@ -137,9 +136,14 @@ def _leaving(change: Change) -> Pod | None:
     """The pod as it was before its eviction, if the change is one."""
     found = change.of(Pod)
     new, old = found if found is not None else (None, None)
-    if new is None or old is None or is_true(old.status.conditions, _EVICTED):
+    if new is None or old is None or _evicted(old):
         return None
-    return old if is_true(new.status.conditions, _EVICTED) else None
+    return old if _evicted(new) else None
+
+
+def _evicted(pod: Pod) -> bool:
+    found = condition(pod.status.conditions, _EVICTED)
+    return found is not None and found.status == "True" and found.reason == _BY_REQUEST
 
 
 def _stuck(pod: Pod, now: int) -> bool:

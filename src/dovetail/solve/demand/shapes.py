@@ -198,7 +198,10 @@ def _size_order(shape: Shape, axis: Axis) -> tuple[int, int, str]:
 
 
 def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:
-    """What is asked for, with the pods: namespaces take turns, in each what is least to read comes first."""
+    """What is asked for, with the pods: namespaces take turns, in each what is least to read comes first.
+
+    What asks for too much by itself comes last of all: the first one is read whatever it asks for.
+    """
     pods: dict[int, list[Pod]] = {}
     asks: dict[int, Ask] = {}
     for pod, ask in asked:
@@ -206,13 +209,14 @@ def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:
         pods.setdefault(id(ask), []).append(pod)
     simple = sorted(asks, key=lambda one: (asks[one].relations, len(asks[one].rules), -len(pods[one])))
     ranks: dict[str, int] = {}
-    ordered: list[tuple[int, int]] = []
+    ordered: list[tuple[bool, int, int]] = []
     for one in simple:
         namespace = pods[one][0].metadata.namespace
         ranks[namespace] = ranks.get(namespace, -1) + 1
-        ordered.append((ranks[namespace], one))
-    ordered.sort(key=lambda item: item[0])
-    return [(asks[one], pods[one]) for _, one in ordered]
+        demanding = asks[one].relations > _RELATIONS or len(asks[one].requests) > _NAMES
+        ordered.append((demanding, ranks[namespace], one))
+    ordered.sort(key=lambda item: item[:2])
+    return [(asks[one], pods[one]) for _, _, one in ordered]
 
 
 def _age_order(pod: Pod) -> tuple[str, str, str]:
