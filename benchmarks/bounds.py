@@ -48,6 +48,20 @@ def _evil(number: int, own: dict[str, str] | None = None, **spec: object) -> Doc
     return inputs.pod(100_000 + number, 100, 128, own, **spec)
 
 
+def _sizes(
+    count: int, own: Callable[[int], dict[str, str]], **spec: Callable[[int], object]
+) -> list[Document]:
+    """Pods of which each asks for another amount of CPU; labels and parts of the spec by its number."""
+    return [
+        inputs.pod(100_000 + n, 100 + n, 128, own(n), **{name: part(n) for name, part in spec.items()})
+        for n in range(count)
+    ]
+
+
+def _named(number: int) -> dict[str, str]:
+    return {"evil": f"e{number}"}
+
+
 def _node(**parts: object) -> Document:
     return {"affinity": {"nodeAffinity": parts}}
 
@@ -183,86 +197,47 @@ def distinct_plain(count: int) -> list[Document]:
 
 def distinct_anti(count: int) -> list[Document]:
     """Each keeps away from all others, of all classes."""
-    return [
-        inputs.pod(
-            100_000 + n,
-            100 + n,
-            128,
-            {"evil": f"e{n}"},
-            affinity={
-                "podAntiAffinity": {
-                    _REQUIRED: [
-                        {
-                            "topologyKey": labels.HOSTNAME,
-                            "labelSelector": {
-                                "matchExpressions": [
-                                    {"key": "evil", "operator": "NotIn", "values": [f"e{n}"]}
-                                ]
-                            },
-                        }
-                    ]
-                }
-            },
-        )
-        for n in range(count)
-    ]
+
+    def others(number: int) -> object:
+        unlike = {"key": "evil", "operator": "NotIn", "values": [f"e{number}"]}
+        term = {"topologyKey": labels.HOSTNAME, "labelSelector": {"matchExpressions": [unlike]}}
+        return {"podAntiAffinity": {_REQUIRED: [term]}}
+
+    return _sizes(count, _named, affinity=others)
 
 
 def distinct_self_anti(count: int) -> list[Document]:
-    return [
-        inputs.pod(
-            100_000 + n,
-            100 + n,
-            128,
-            {"evil": f"e{n}"},
-            affinity=inputs.near("podAntiAffinity", labels.HOSTNAME, {"evil": f"e{n}"}),
-        )
-        for n in range(count)
-    ]
+    return _sizes(
+        count, _named, affinity=lambda n: inputs.near("podAntiAffinity", labels.HOSTNAME, _named(n))
+    )
 
 
 def distinct_spread(count: int) -> list[Document]:
-    return [
-        inputs.pod(
-            100_000 + n,
-            100 + n,
-            128,
-            {"evil": f"e{n}"},
-            topologySpreadConstraints=[
-                inputs.spread(labels.ZONE, {"evil": f"e{n}"}),
-                inputs.spread(labels.HOSTNAME, {"evil": f"e{n}"}),
-            ],
-        )
-        for n in range(count)
-    ]
+    return _sizes(
+        count,
+        _named,
+        topologySpreadConstraints=lambda n: [
+            inputs.spread(key, _named(n)) for key in (labels.ZONE, labels.HOSTNAME)
+        ],
+    )
 
 
 def distinct_selecting_all(count: int) -> list[Document]:
     """Every spread counts every pod."""
-    return [
-        inputs.pod(
-            100_000 + n,
-            100 + n,
-            128,
-            {"evil": f"e{n}"},
-            topologySpreadConstraints=[{**inputs.spread(labels.ZONE, {}, 1 + n), "labelSelector": {}}],
-        )
-        for n in range(count)
-    ]
+    return _sizes(
+        count,
+        _named,
+        topologySpreadConstraints=lambda n: [{**inputs.spread(labels.ZONE, {}, 1 + n), "labelSelector": {}}],
+    )
 
 
 def distinct_affinity(count: int) -> list[Document]:
     """A chain: each wants to be near the next."""
-    return [
-        inputs.pod(
-            100_000 + n,
-            100 + n,
-            128,
-            {"evil": f"e{n}"},
-            affinity=inputs.near("podAffinity", labels.HOSTNAME, {"evil": f"e{(n + 1) % count}"}),
-        )
-        for n in range(count)
-    ]
+    return _sizes(
+        count,
+        _named,
+        affinity=lambda n: inputs.near("podAffinity", labels.HOSTNAME, _named((n + 1) % count)),
+    )
 
 
 def distinct_preferences(count: int) -> list[Document]:
@@ -302,16 +277,8 @@ def far(count: int) -> list[Document]:
 
 def far_distinct(count: int) -> list[Document]:
     """The same with different sizes: 300 classes that are left over."""
-    return [
-        inputs.pod(
-            100_000 + n,
-            100 + n,
-            128,
-            {"app": "far"},
-            affinity=inputs.near("podAntiAffinity", labels.ZONE, {"app": "far"}),
-        )
-        for n in range(count)
-    ]
+    own = {"app": "far"}
+    return _sizes(count, lambda _: own, affinity=lambda _: inputs.near("podAntiAffinity", labels.ZONE, own))
 
 
 def volumes(count: int) -> list[Document]:

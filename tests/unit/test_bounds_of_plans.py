@@ -15,7 +15,8 @@ from dovetail.solve.demand.relax_preferences import levels
 from dovetail.solve.demand.rules import rules_of
 from dovetail.solve.demand.shapes import Interner
 from dovetail.solve.demand.topology import Topology
-from dovetail.solve.explain.pod import UNEXPLAINED, nearest_misses
+from dovetail.solve.explain.node import node_story
+from dovetail.solve.explain.pod import UNEXPLAINED, nearest_misses, pod_story
 from dovetail.solve.solver import solve
 
 
@@ -67,6 +68,24 @@ def test_what_there_is_no_time_to_explain_is_told() -> None:
     told = nearest_misses(asked, solve(asked), lambda: True)
     assert len(told) == 297
     assert all(set(texts.values()) == {UNEXPLAINED} for texts in told.values())
+
+
+def test_a_story_that_is_cut_short_says_so() -> None:
+    asked = bounds.problem("one per zone, 300")
+    plan = solve(asked)
+    left = next(iter(plan.left))
+    cut = pod_story(asked, plan, left, lambda: True)
+    assert cut.cut
+    assert [pool.text for pool in cut.verdict.pools] == [
+        "not looked at: the time for the explanation was over"
+    ]
+    assert not any(pool.ways for pool in cut.verdict.pools)
+    whole = pod_story(asked, plan, left)
+    assert not whole.cut
+    assert "not looked at" not in whole.verdict.pools[0].text
+    node = node_story(asked, plan, plan.claims[0].name, lambda: True)
+    assert node.cut
+    assert not node.possible
 
 
 def test_many_demands_on_one_label_are_intersected_at_once() -> None:

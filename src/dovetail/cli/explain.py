@@ -19,7 +19,7 @@ from dovetail.cli import explain_node_output as node_output
 from dovetail.cli import explain_output
 from dovetail.cli import history as past
 from dovetail.cli.plan_input import read_cluster
-from dovetail.cli.question import Output, Question, answered, show
+from dovetail.cli.question import Output, Question, answered, explaining, show
 from dovetail.cli.standing import standing, standing_document, standing_lines
 from dovetail.cli.tables import add_row, new_table
 from dovetail.model.problem import Problem
@@ -60,7 +60,7 @@ def pod(name: str, /, *, question: Question, output: Output = "table") -> None:
     problem = question.problem()
     if any(item.key == key for item in problem.pods):
         answer, _ = answered(problem, question.longest())
-        story = pod_story(problem, answer, key)
+        story = pod_story(problem, answer, key, explaining(question.longest()))
         show(explain_output.pod_tables(story), explain_output.pod_document(story), output)
         return
     there = _bound_to(question, problem, key)
@@ -117,7 +117,7 @@ def node(
             f"did you mean {' or '.join(near)}?" if near else "the plan buys nothing, and no node is given"
         )
         raise InputError(f"there is no node {name} in the plan or the manifests", remedy=remedy)
-    story = node_story(problem, answer, name)
+    story = node_story(problem, answer, name, explaining(question.longest()))
     tables, document = node_output.node_tables(story), node_output.node_document(story)
     if not story.planned:
         found = standing(read_cluster(question.filename), name, time.time_ns())

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dovetail.cli.explain_output import miss_document, offer_document
+from dovetail.cli.explain_output import CUT, miss_document, offer_document
 from dovetail.cli.tables import add_row, new_table
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, MEMORY
@@ -33,6 +33,8 @@ def node_document(story: NodeStory) -> dict[str, Any]:
         {**offer_document(item.offer), "misses": [miss_document(miss) for miss in item.misses]}
         for item in story.cheaper
     ]
+    if story.cut:
+        found["incomplete"] = True
     if story.worth is not None:
         found["provenWorth"] = story.worth / NANO_DOLLARS
     return found
@@ -42,6 +44,8 @@ def node_tables(story: NodeStory) -> RenderableType:
     """A node's story for people."""
     parts: list[RenderableType] = [Text(line) for line in _headline(story)]
     parts += [_fill(story), _pods(story)]
+    if story.cut:
+        parts.append(Text(CUT))
     if story.possible:
         parts += [_possible(story), Text(_next_best(story))]
     if story.cheaper:

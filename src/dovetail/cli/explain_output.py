@@ -14,6 +14,8 @@ from dovetail.solve.explain import words
 from dovetail.solve.explain.miss import Miss, NodesVerdict, Offer, PoolVerdict, Way
 from dovetail.solve.explain.pod import PodStory
 
+CUT = "The time for the explanation was over before everything was looked at: give a longer --deadline."
+
 
 def bound(pod: str, node: str) -> RenderableType:
     """A pod that runs already."""
@@ -41,6 +43,8 @@ def pod_document(story: PodStory) -> dict[str, Any]:
         found["preferencesGivenUp"] = list(story.given_up)
     if story.reason:
         found["reason"] = story.reason
+    if story.cut:
+        found["incomplete"] = True
     if story.spare:
         found["missed"] = story.spare
     found["nodePools"] = [_pool(item) for item in story.verdict.pools]
@@ -92,10 +96,12 @@ def pod_tables(story: PodStory) -> RenderableType:
         parts.append(_pools(story))
     if story.verdict.nodes.total:
         parts.append(_nodes(story.verdict.nodes))
+    if story.cut:
+        parts.append(Text(CUT))
     ways = [way for pool in story.verdict.pools for way in pool.ways]
     if ways:
         parts.append(_ways(tuple(dict.fromkeys(ways))))
-    elif story.reason and not story.spare:
+    elif story.reason and not story.spare and not story.cut:
         parts.append(Text("No change that was tried would give it a place."))
     return Group(*parts)
 

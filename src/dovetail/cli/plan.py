@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
-from dovetail.base.clock import SECOND
 from dovetail.cli import plan_output
-from dovetail.cli.question import Output, Question, answered, show
+from dovetail.cli.question import Output, Question, answered, explaining, show
 from dovetail.solve.diversity import diversity_cost
 from dovetail.solve.explain.pod import nearest_misses
 
@@ -31,8 +28,7 @@ def plan(*, question: Question, output: Output = "table") -> None:
     """
     problem = question.problem()
     answer, elapsed = answered(problem, question.longest())
-    until = time.monotonic_ns() + max(SECOND, question.longest())
-    nearest = nearest_misses(problem, answer, lambda: time.monotonic_ns() > until)
+    nearest = nearest_misses(problem, answer, explaining(question.longest()))
     diversity = diversity_cost(problem, answer)
     show(
         plan_output.tables(answer, nearest, diversity),

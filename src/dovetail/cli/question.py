@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,6 +27,8 @@ from dovetail.units.duration import parse_duration
 
 _MAX_SHOWN_FAULTS = 5
 _PIPE_WIDTH = 200
+# An explanation has as long as the plan, and this at least: a short deadline is no reason for a short answer.
+_EXPLAINING = SECOND
 
 Output = Annotated[Literal["table", "json", "yaml"], Parameter(alias="-o")]
 
@@ -120,6 +123,12 @@ def _at_least(flag: str, value: int, least: int) -> int:
     if value < least:
         raise InputError(f"{value} is less than {least}", source=flag)
     return value
+
+
+def explaining(longest: int) -> Callable[[], bool]:
+    """Tells when the time for explaining a plan is over that may have taken so many nanoseconds."""
+    until = time.monotonic_ns() + max(_EXPLAINING, longest)
+    return lambda: time.monotonic_ns() > until
 
 
 def answered(problem: Problem, longest: int) -> tuple[Plan, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -72,14 +72,10 @@ class Openings:
         where that is too much, no order of the pods keeps the rule.
         """
         found: Opened = {}
-        for index, group in enumerate(self._world.topology.groups):
-            if group.id.kind != SPREAD or group.id.key == HOSTNAME:
-                continue
+        for index, owned in sorted(self._spread_pods(existing, bought).items()):
+            group = self._world.topology.groups[index]
             before = self._world.before[index][0]
-            owned = Counter(dict.fromkeys(before, 0))
-            for domain, pods in self._spread_pods(index, existing, bought):
-                owned[domain] += pods
-            ahead = max((before.get(domain, 0) + owned[domain] for domain in +owned), default=0)
+            ahead = max(before.get(domain, 0) + pods for domain, pods in owned.items())
             if ahead <= group.id.max_skew:
                 continue
             opened = {self._lies_in(group, first.made) for first, _ in _alike(bought)} - {""}
@@ -92,19 +88,34 @@ class Openings:
         return found
 
     def _spread_pods(
-        self, index: int, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]
-    ) -> Iterator[tuple[str, int]]:
-        """Domains with pods of the plan that a spread counts and that have to keep it."""
-        key = self._world.topology.groups[index].id.key
+        self, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]
+    ) -> dict[int, Counter[str]]:
+        """Per spread over more than a node, the domains of the plan's pods that it counts and that have to
+        keep it, and how many. Takes as long as these pods have such spreads."""
+        groups = self._world.topology.groups
+        known: dict[tuple[int, int], list[int]] = {}
 
-        def keeps(shape: int, level: int) -> bool:
-            one = self._world.shapes[shape]
-            return index in one.matching and index in one.levels[level].owned
+        def kept(shape: int, level: int) -> list[int]:
+            found = known.get((shape, level))
+            if found is None:
+                one = self._world.shapes[shape]
+                both = sorted(set(one.matching).intersection(one.levels[level].owned))
+                wide = [index for index in both if groups[index].id.key != HOSTNAME]
+                found = known[shape, level] = [index for index in wide if groups[index].id.kind == SPREAD]
+            return found
 
+        total: dict[int, Counter[str]] = {}
         for row, units in existing.items():
-            yield self._world.nodes.domain(row, key), sum(keeps(one.shape, one.level) for one in units)
+            for one in units:
+                for index in kept(one.shape, one.level):
+                    domain = self._world.nodes.domain(row, groups[index].id.key)
+                    total.setdefault(index, Counter())[domain] += 1
         for item, bundles in (part for purchase in bought for part in purchase.parts):
-            yield dict(item.pins).get(key, ""), len(bundles) * sum(keeps(*kind) for kind in item.kinds)
+            pins = dict(item.pins)
+            for kind in item.kinds if bundles else ():
+                for index in kept(*kind):
+                    total.setdefault(index, Counter())[pins.get(groups[index].id.key, "")] += len(bundles)
+        return total
 
     def _lies_in(self, group: Group, made: Bin) -> str:
         """The domain of a bought node that the spread counts, as far as it is certain; else ''."""

@@ -14,6 +14,7 @@ from dovetail.model.ports import HostPort, port_error
 from dovetail.model.selector import Selector
 from dovetail.model.taints import HARD_EFFECTS, tolerates
 
+_FEW_PORTS = 16  # of a pod or a node
 Mask = npt.NDArray[np.bool_]
 
 
@@ -49,9 +50,14 @@ def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...], *,
     )
 
 
-@lru_cache(maxsize=65_536)
 def ports_conflict(a: tuple[HostPort, ...], b: tuple[HostPort, ...]) -> bool:
     """True iff two pods with these ports cannot share a node. Time: linear in both."""
+    # Thousands of ports would fill the memory if they were remembered.
+    return _conflict(a, b) if len(a) <= _FEW_PORTS and len(b) <= _FEW_PORTS else bool(port_error(a, b))
+
+
+@lru_cache(maxsize=16_384)
+def _conflict(a: tuple[HostPort, ...], b: tuple[HostPort, ...]) -> bool:
     return bool(port_error(a, b))
 
 

@@ -40,7 +40,8 @@ def levels(rules: Rules, *, soft_taints_exist: bool) -> Iterator[tuple[Rules, tu
     for index in range(len(preferred)):
         now = replace(now, preferred_node=preferred[index + 1 : index + 2])
         yield now, ("preferred node affinity",)
-    turns = (*spread[:1], *spread[:0:-1])  # in which they go, see relax_one
+    # In this order they go: of those that are left the first, whose place the last then takes.
+    turns = (*spread[:1], *spread[:0:-1])
     for start, end in _steps(len(spread)):
         kept = turns[end:]
         now = replace(now, preferred_spread=(*kept[:1], *kept[:0:-1]))
@@ -62,23 +63,3 @@ def _steps(count: int) -> Iterator[tuple[int, int]]:
         else []
     )
     yield from zip((0, *ends[:-1]), ends, strict=True) if ends else ()
-
-
-def relax_one(rules: Rules, *, soft_taints_exist: bool) -> tuple[Rules | None, str]:
-    """The rules with the next thing given up, and its name; None when nothing is left to give up."""
-    if rules.terms and len(rules.terms) > 1:
-        return replace(rules, terms=rules.terms[1:]), OTHER_TERM
-    if rules.preferred_affinity:
-        return replace(rules, preferred_affinity=rules.preferred_affinity[1:]), "preferred pod affinity"
-    if rules.preferred_anti:
-        return replace(rules, preferred_anti=rules.preferred_anti[1:]), "preferred pod anti-affinity"
-    if rules.preferred_node:
-        return replace(rules, preferred_node=rules.preferred_node[1:]), "preferred node affinity"
-    if rules.preferred_spread:
-        # The list is consumed from its end towards its start after the first: the field swaps with the last.
-        head, *rest = rules.preferred_spread
-        kept = (rest[-1], *rest[:-1]) if rest else ()
-        return replace(rules, preferred_spread=tuple(kept)), f"topology spread on {head.topology_key}"
-    if rules.soft_taints and soft_taints_exist:
-        return replace(rules, soft_taints=False), "PreferNoSchedule taints"
-    return None, ""

@@ -25,6 +25,9 @@ _CROWD = 150_000
 # it is not planned together with simpler ones. Of resources, so many are told apart in a crowd.
 _RELATIONS = 500
 _NAMES = 64
+# Groups that any pod may belong to (their selectors name no value), times different pods: each pair takes
+# about 5 microseconds from reading to counting, so that in a crowd so many take a third of a second.
+_PAIRS = 60_000
 _FIRST = 64  # different pods whose turn comes first, before as many, twice as many and so on
 
 
@@ -115,7 +118,8 @@ class Interner:
             return frozenset(name for ask in self.reader.different() for name in ask.requests)
         for number, (ask, some) in enumerate(_in_turn(asked)):
             demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > _NAMES
-            if self._entries and (demanding or self._enough()):
+            pairs = (len(self._turns) + 1) * self._topology.wide
+            if self._entries and (demanding or pairs > _PAIRS or self._enough()):
                 self.left_out += [pod.key for pod in some]
                 continue
             names |= ask.requests.keys()

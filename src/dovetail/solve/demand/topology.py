@@ -119,6 +119,7 @@ class Topology:
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self.groups: list[Group] = []
+        self.wide = 0  # groups that any pod may belong to: their selectors ask for no value
         self._index: dict[GroupKey, int] = {}
         self._namespaces = namespaces
         # Pods are told apart by the labels that some group looks at, and by nothing else.
@@ -212,6 +213,11 @@ class Topology:
         index = self._index.setdefault(key, len(self.groups))
         if index == len(self.groups):
             self.groups.append(Group(key))
+            self.wide += not any(
+                item.operator == "In"
+                for matcher in key.matchers
+                for item in matcher.selector.expressions or ()
+            )
         return index
 
     def spread(

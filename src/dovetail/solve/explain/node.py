@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,6 +59,7 @@ class NodeStory:
     arriving: int = 0  # pods that the plan adds to a node that is there
     possible: tuple[Option, ...] = ()  # types that would hold the pods, cheapest first
     cheaper: tuple[Option, ...] = ()  # cheaper types that would not, the nearest first
+    cut: bool = False  # True iff the time was over before all other types were looked at
     worth: int | None = None  # nano-dollars per hour that the proof counts for its pods
 
 
@@ -66,22 +68,26 @@ def node_names(problem: Problem, plan: Plan) -> list[str]:
     return [claim.name for claim in plan.claims] + [node.name for node in problem.nodes]
 
 
-def node_story(problem: Problem, plan: Plan, name: str) -> NodeStory:
-    """The story of a node that is there or planned."""
+def node_story(
+    problem: Problem, plan: Plan, name: str, over: Callable[[], bool] = lambda: False
+) -> NodeStory:
+    """The story of a node that is there or planned, as far as there is time until `over`."""
     claim = next((item for item in plan.claims if item.name == name), None)
     if claim is not None:
-        return _planned(problem, plan, claim)
+        story = _planned(problem, plan, claim, over)
+        return replace(story, cut=over())
     node = next(item for item in problem.nodes if item.name == name)
-    return _existing(problem, plan, node)
+    return replace(_existing(problem, plan, node, over), cut=over())
 
 
-def _planned(problem: Problem, plan: Plan, claim: PlannedClaim) -> NodeStory:
-    pods = [pod for pod in problem.pods if pod.key in set(claim.pods)]
+def _planned(problem: Problem, plan: Plan, claim: PlannedClaim, over: Callable[[], bool]) -> NodeStory:
+    its = set(claim.pods)
+    pods = [pod for pod in problem.pods if pod.key in its]
     after = aftermath(problem, plan, tuple(pods))
     view = _view(after, claim.pool)
     wanted = _as_claimed(view, claim, pods)
     offer = Offer(claim.instance_type, claim.zone, claim.capacity_type, claim.price, claim.price_estimated)
-    possible, cheaper = _options(view, _vector(view, pods), wanted, claim.price)
+    possible, cheaper = _options(view, _vector(view, pods), wanted, claim.price, over)
     worths = {pod: item.each for item in plan.proof.worth for pod in item.pods}
     return NodeStory(
         name=claim.name,
@@ -97,8 +103,9 @@ def _planned(problem: Problem, plan: Plan, claim: PlannedClaim) -> NodeStory:
     )
 
 
-def _existing(problem: Problem, plan: Plan, node: ExistingNode) -> NodeStory:
-    arriving = [pod for pod in problem.pods if pod.key in set(plan.existing.get(node.name, ()))]
+def _existing(problem: Problem, plan: Plan, node: ExistingNode, over: Callable[[], bool]) -> NodeStory:
+    added = set(plan.existing.get(node.name, ()))
+    arriving = [pod for pod in problem.pods if pod.key in added]
     running = [pod for pod in node.pods if not pod.terminal]
     daemons = [pod for pod in running if is_daemon(pod)]
     pods = [pod for pod in running if not is_daemon(pod)] + arriving
@@ -119,11 +126,13 @@ def _existing(problem: Problem, plan: Plan, node: ExistingNode) -> NodeStory:
     )
     if all(pool.name != node.pool for pool in problem.pools):
         return replace(found, pool="")
+    if over():
+        return found
     view = _view(_without(aftermath(problem, plan, tuple(pods)), node), node.pool)
     offer = _sold_as(view, node)
     if offer is None:
         return found
-    possible, cheaper = _options(view, _vector(view, pods), _as_placed(node, pods), offer.price)
+    possible, cheaper = _options(view, _vector(view, pods), _as_placed(node, pods), offer.price, over)
     return replace(found, offer=offer, possible=possible, cheaper=cheaper)
 
 
@@ -183,9 +192,11 @@ def _sold_as(view: PoolView, node: ExistingNode) -> Offer | None:
 
 
 def _options(
-    view: PoolView, vector: Amounts, wanted: Wanted, price: int
+    view: PoolView, vector: Amounts, wanted: Wanted, price: int, over: Callable[[], bool]
 ) -> tuple[tuple[Option, ...], tuple[Option, ...]]:
     """Types that would do, cheapest first, and cheaper ones that would not, the nearest first."""
+    if over():
+        return (), ()
     rules = list(view.node_rules(vector, wanted))
     weights = distances(rules)
     order = np.lexsort((view.table.price, np.round(weights, 9)))
@@ -193,6 +204,8 @@ def _options(
     possible: list[Option] = []
     short: list[Option] = []
     for column in order.tolist():
+        if over():
+            break
         if view.name(column) in seen or not view.priced(column):
             continue
         seen.add(view.name(column))

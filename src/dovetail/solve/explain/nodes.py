@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dovetail.model.problem import ExistingNode
@@ -38,12 +39,15 @@ class _Found:
     distance: float
 
 
-def ask_nodes(world: World, shape: Shape) -> NodesVerdict:
-    """Per reason how many nodes refuse, as the scheduler counts them, and the one that comes nearest."""
+def ask_nodes(world: World, shape: Shape, over: Callable[[], bool]) -> NodesVerdict:
+    """Per reason how many nodes refuse, as the scheduler counts them, and the one that comes nearest.
+
+    Of nodes that were not looked at before `over` nothing is said.
+    """
     wanted = alternatives(shape.sample, world.problem.volumes)
     if not wanted or not world.problem.nodes:
         return NodesVerdict()
-    found = [_node(world, shape, wanted, row) for row in range(len(world.problem.nodes))]
+    found = [_node(world, shape, wanted, row) for row in range(len(world.problem.nodes)) if not over()]
     refusing_ = [item for item in found if item.misses]
     counts = Counter(_reason(item.misses[0]) for item in refusing_)
     nearest = min(refusing_, key=lambda item: (item.distance, item.node), default=None)

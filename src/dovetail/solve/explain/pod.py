@@ -10,7 +10,8 @@ from dovetail.model.problem import Budget, Problem
 from dovetail.solve.explain import words
 from dovetail.solve.explain.aftermath import aftermath
 from dovetail.solve.explain.change import apply
-from dovetail.solve.explain.miss import Change, PoolVerdict, Verdict, Way
+from dovetail.solve.explain.criteria import PoolView
+from dovetail.solve.explain.miss import Change, Miss, PoolVerdict, Verdict, Way
 from dovetail.solve.explain.nodes import ask_nodes
 from dovetail.solve.explain.pools import ask_pool, pool_views
 from dovetail.solve.explain.preferences import told
@@ -19,7 +20,16 @@ from dovetail.solve.solver import solve
 from dovetail.solve.supply.world import World
 from dovetail.solve.work import Work
 
+Over = Callable[[], bool]  # whether the time for the explanation is over
+
+
+def never() -> bool:
+    """There is time for everything."""
+    return False
+
+
 UNEXPLAINED = "not explained: the time for explanations was over; ask `dovetail explain pod` about this one"
+_UNASKED = "not looked at: the time for the explanation was over"
 _TRIED = 8  # changes tried per pool
 _TRIAL = Budget(work=200_000)
 
@@ -38,10 +48,11 @@ class PodStory:
     verdict: Verdict = field(
         default_factory=Verdict
     )  # where else: as everything is after the plan, without it
+    cut: bool = False  # True iff the time was over before all pools, nodes and changes were looked at
 
 
-def pod_story(problem: Problem, plan: Plan, key: str) -> PodStory:
-    """The story of a pending pod of the problem."""
+def pod_story(problem: Problem, plan: Plan, key: str, over: Over = never) -> PodStory:
+    """The story of a pending pod of the problem, as far as there is time until `over`."""
     pod = next(item for item in problem.pods if item.key == key)
     claim = next((item for item in plan.claims if key in item.pods), None)
     node = next((name for name, pods in plan.existing.items() if key in pods), "")
@@ -52,16 +63,14 @@ def pod_story(problem: Problem, plan: Plan, key: str) -> PodStory:
         return found
     after = aftermath(problem, plan, (pod,))
     if not reason:
-        return replace(found, verdict=verdicts(after)[0][1])
-    verdict = _with_ways(after, key)
+        return replace(found, verdict=verdicts(after, over)[0][1], cut=over())
+    verdict = _with_ways(after, key, over)
     # Where limits force pods out, the search does not try everything: what it missed is told, not hidden.
-    spare = "" if verdict.refused else _place_after(after, key, ())
-    return replace(found, verdict=verdict, spare=spare)
+    spare = "" if verdict.refused else _place_after(after, key, (), over)
+    return replace(found, verdict=verdict, spare=spare, cut=over())
 
 
-def nearest_misses(
-    problem: Problem, plan: Plan, over: Callable[[], bool] = lambda: False
-) -> dict[str, dict[str, str]]:
+def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str, dict[str, str]]:
     """Per pod that is left over, per pool, what the type that comes nearest fails.
 
     Pods that are alike are looked at once, the most numerous first, until `over`: the others are told that.
@@ -85,28 +94,37 @@ def nearest_misses(
     return found
 
 
-def verdicts(after: Problem) -> list[tuple[tuple[str, ...], Verdict, tuple[tuple[Change, ...], ...]]]:
-    """Per shape of the pending pods: the pods, what everybody says, and per pool what might help."""
+def verdicts(
+    after: Problem, over: Over = never
+) -> list[tuple[tuple[str, ...], Verdict, tuple[tuple[Change, ...], ...]]]:
+    """Per shape of the pending pods: the pods, what pools and nodes say, and per pool what might help.
+
+    What was not looked at before `over` says so.
+    """
     world = World(after, Work(Budget()))
     views = pool_views(world)
     answers = []
     for shape in world.shapes:
-        asked = [ask_pool(view, shape) for view in views]
-        verdict = Verdict(tuple(item for item, _ in asked), ask_nodes(world, shape))
+        asked = [_unasked(view) if over() else ask_pool(view, shape) for view in views]
+        verdict = Verdict(tuple(item for item, _ in asked), ask_nodes(world, shape, over))
         answers.append((tuple(shape.pods), verdict, tuple(changes for _, changes in asked)))
     return answers
 
 
-def _with_ways(after: Problem, key: str) -> Verdict:
+def _unasked(view: PoolView) -> tuple[PoolVerdict, tuple[Change, ...]]:
+    return PoolVerdict(view.pool.name, misses=(Miss("time", "", _UNASKED),)), ()
+
+
+def _with_ways(after: Problem, key: str, over: Over) -> Verdict:
     """The verdict, with the changes that were tried and do help."""
-    _, verdict, changes = verdicts(after)[0]
+    _, verdict, changes = verdicts(after, over)[0]
     tried: dict[tuple[Change, ...], str] = {}
     pools = []
     for pool, single in zip(verdict.pools, changes, strict=True):
         candidates = [(change,) for change in single[:_TRIED]] or _together(pool)
         for some in candidates:
             if some not in tried:
-                tried[some] = _place_after(after, key, some)
+                tried[some] = "" if over() else _place_after(after, key, some, over)
         ways = tuple(Way(some, tried[some]) for some in candidates if tried[some])
         pools.append(replace(pool, ways=ways))
     return replace(verdict, pools=tuple(pools))
@@ -119,11 +137,11 @@ def _together(pool: PoolVerdict) -> list[tuple[Change, ...]]:
     return [known] if known and len(known) == len(every) else []
 
 
-def _place_after(after: Problem, key: str, changes: Iterable[Change]) -> str:
+def _place_after(after: Problem, key: str, changes: Iterable[Change], over: Over) -> str:
     """Where the pod goes once the changes are made; '' if it still goes nowhere."""
     for change in changes:
         after = apply(after, key, change)
-    plan = solve(after, _TRIAL)
+    plan = solve(after, _TRIAL, stop=over)
     return place(plan, key)
 
 

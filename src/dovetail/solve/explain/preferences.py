@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dovetail.api.core import Pod, PodAffinityTerm
 from dovetail.model.selector import Selector
-from dovetail.solve.demand.relax_preferences import relax_one
+from dovetail.solve.demand.relax_preferences import levels
 from dovetail.solve.demand.rules import Rules, rules_of
 from dovetail.solve.explain import words
 
@@ -17,21 +17,27 @@ def told(pod: Pod, given_up: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _told(pod: Pod, given_up: tuple[str, ...]) -> Iterator[str]:
-    current: Rules | None = rules_of(pod, respect_preferences=True)
-    for name in given_up:
-        about = "" if current is None else _about(current, name)
-        yield f"{name} ({about})" if about else name
-        if current is not None:
-            current, _ = relax_one(current, soft_taints_exist=True)
+    steps = levels(rules_of(pod, respect_preferences=True), soft_taints_exist=True)
+    now, _ = next(steps)
+    told = 0
+    for lower, gone in steps:
+        if told >= len(given_up):
+            return
+        for number, name in enumerate(given_up[told : told + len(gone)]):
+            about = _about(now, name, number)
+            yield f"{name} ({about})" if about else name
+        told, now = told + len(gone), lower
+    yield from given_up[told:]
 
 
-def _about(rules: Rules, name: str) -> str:
+def _about(rules: Rules, name: str, number: int) -> str:
+    """What the word is about, as the `number`th that goes in one step from these rules."""
     if name == "preferred node affinity" and rules.preferred_node:
         return ", ".join(words.demand(item) for item in rules.preferred_node[0])
-    if name == "preferred pod affinity" and rules.preferred_affinity:
-        return _term(rules.preferred_affinity[0])
-    if name == "preferred pod anti-affinity" and rules.preferred_anti:
-        return _term(rules.preferred_anti[0])
+    if name == "preferred pod affinity":
+        return "".join(_term(item) for item in rules.preferred_affinity[number : number + 1])
+    if name == "preferred pod anti-affinity":
+        return "".join(_term(item) for item in rules.preferred_anti[number : number + 1])
     if name == "required node affinity term" and rules.terms:
         return ", ".join(words.demand(item) for item in rules.terms[0])
     return ""

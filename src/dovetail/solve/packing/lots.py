@@ -140,13 +140,24 @@ def _conflicts(kinds: Sequence[Kind]) -> Mask:
     Labels that instance types differ in are seen in the columns as well, those of the pool's making are not.
     """
     groups = sorted({group for kind in kinds for group in kind.apart})
-    owns = np.array([[group in kind.apart for group in groups] for kind in kinds], dtype=np.bool_)
-    counted = np.array([[group in kind.matching for group in groups] for kind in kinds], dtype=np.bool_)
+    owns = _counts([kind.apart for kind in kinds], groups) > 0
+    counted = _counts([kind.matching for kind in kinds], groups) > 0
     repelled = share(owns, counted.T)
     result: Mask = repelled | repelled.T
     result |= port_clashes([kind.ports for kind in kinds])
     result |= _pairwise([kind.wanted for kind in kinds], _clash)
     return result
+
+
+def _counts(many: Sequence[tuple[int, ...]], groups: Sequence[int]) -> Amounts:
+    """How often each of these tuples has each group, (K, G). Takes as long as the tuples are in all."""
+    at = {group: column for column, group in enumerate(groups)}
+    found = np.zeros((len(many), len(groups)), dtype=np.int64)
+    for row, each in enumerate(many):
+        for group in each:
+            if group in at:
+                found[row, at[group]] += 1
+    return found
 
 
 def _pairwise(values: Sequence[_T], test: Callable[[_T, _T], bool]) -> Mask:
@@ -171,8 +182,7 @@ def _rows(world: World, kinds: Sequence[Kind], even: list[int], conflict: Mask) 
 
     A row of which a node never holds two bundles is a conflict instead, and left out.
     """
-    takes = np.array([[kind.matching.count(group) for group in even] for kind in kinds], dtype=np.int64)
-    takes = takes.reshape(len(kinds), len(even))
+    takes = _counts([kind.matching for kind in kinds], even)
     has = np.array([world.topology.groups[group].id.max_skew for group in even], dtype=np.int64)
     kept = []
     for row, most in enumerate(has.tolist()):

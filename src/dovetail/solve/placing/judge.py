@@ -154,12 +154,13 @@ class Judge:
     def count(self, shape: Shape, number: int, domain_of: DomainOf, step: int, ground: Ground) -> None:
         """Register `step` pods with every group that counts or is owned by them; forget them if negative."""
         owned = shape.levels[number].owned
+        counting, owning = frozenset(shape.matching), frozenset(owned)
         for index in dict.fromkeys((*shape.matching, *owned)):
             group = self._groups[index]
-            matched = index in shape.matching
-            if matched and group.id.kind == SPREAD and index not in owned:
+            matched = index in counting
+            if matched and group.id.kind == SPREAD and index not in owning:
                 matched = group.id.node_filter.accepts(*ground, self._world.well_known)
-            group.count(domain_of(group.id.key), step, matched=matched, owner=index in owned)
+            group.count(domain_of(group.id.key), step, matched=matched, owner=index in owning)
 
     def ground(self, pools: Sequence[int], wanted: Requirements, pins: Pins) -> Ground:
         """A new node, as a spread that may or may not count it sees it."""
@@ -181,17 +182,19 @@ class Judge:
             keys.add(groups[index].id.key)
             # Whether a node counts must be known as well as which domain it counts for.
             keys.update(key for key in groups[index].id.node_filter.labels() if key in _FILTERED)
-        own = [index for index in owned if index in matching]
+        counting, owning = frozenset(matching), frozenset(owned)
+        own = [index for index in owned if index in counting]
         wide = [index for index in own if groups[index].id.key != HOSTNAME or groups[index].closed]
-        led = [index for index in matching if self._anchors and index not in owned and groups[index].leads]
-        watched = [index for index in matching if index not in owned and groups[index].id.kind == SPREAD]
+        led = [index for index in matching if self._anchors and index not in owning and groups[index].leads]
+        watched = [index for index in matching if index not in owning and groups[index].id.kind == SPREAD]
         spreads = tuple(index for index in wide if groups[index].id.kind == SPREAD)
+        apart = frozenset(spreads)
         hosts = any(groups[index].id.key == HOSTNAME for index in spreads)
         return Stance(
             owned=owned,
             keys=tuple(sorted(keys if hosts else keys - {HOSTNAME})),
             spreads=spreads,
-            steady=tuple(index for index in owned if index not in spreads),
+            steady=tuple(index for index in owned if index not in apart),
             watched=tuple(index for index in watched if groups[index].id.key != HOSTNAME),
             lonely=any(groups[index].id.kind in (ANTI, APART) for index in wide),
             boots=(*(index for index in own if groups[index].id.kind == AFFINITY), *led),

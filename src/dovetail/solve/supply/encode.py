@@ -88,6 +88,11 @@ class PoolTable:
         kinds = [numbers.setdefault(item.requirements, len(numbers)) for item in self.offerings]
         self._kind = np.array(kinds, dtype=np.int64)
         self._kinds = list(numbers)
+        # What is asked of any other label is the same for all columns: pods may name thousands of those.
+        sold = (*(kind.requirements for kind in self.types), *self._kinds)
+        self._labelled = frozenset().union(*(item.by_key for item in sold))
+        self._every_type: Mask = np.ones(len(self.types), dtype=np.bool_)
+        self._same: dict[str, list[str]] = {}  # by value, the domains of labels that all columns have alike
         self._by_requirement: dict[Requirement, Mask] = {}
         self._by_requirements: dict[Requirements, Mask] = {}
         self._usable: dict[Requirements, Mask] = {}
@@ -160,7 +165,8 @@ class PoolTable:
         if known is None:
             known = np.ones(len(self.offerings), dtype=np.bool_)
             for item in requirements:
-                known &= self._columns(item)
+                if item.key in self._labelled or item.key == labels.RESERVATION_ID:
+                    known &= self._columns(item)
             self._by_requirements[requirements] = known
         return known
 
@@ -187,11 +193,17 @@ class PoolTable:
         """Per column the value of a label; '' where it is open or absent."""
         known = self._domains.get(key)
         if known is None:
-            known = [self._value(column, key) for column in range(len(self.offerings))]
+            if key in self._labelled:
+                known = [self._value(column, key) for column in range(len(self.offerings))]
+            else:
+                value = _only(self.base.by_key.get(key))
+                known = self._same.setdefault(value, [value] * len(self.offerings))
             self._domains[key] = known
         return known
 
     def _types_meeting(self, item: Requirement) -> Mask:
+        if item.key not in self._labelled:
+            return self._every_type
         known = self._by_type.get(item)
         if known is None:
             meets = [_meets(kind.requirements.by_key, item) for kind in self.types]
@@ -220,8 +232,12 @@ class PoolTable:
         for by_key in (offering.requirements.by_key, kind.requirements.by_key, self.base.by_key):
             found = by_key.get(key)
             if found is not None:
-                return found.any_value() if not found.complement and len(found) == 1 else ""
+                return _only(found)
         return ""
+
+
+def _only(found: Requirement | None) -> str:
+    return found.any_value() if found is not None and not found.complement and len(found) == 1 else ""
 
 
 def _cut(amount: int) -> int:

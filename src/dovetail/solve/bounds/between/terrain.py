@@ -13,7 +13,7 @@ from dovetail.solve.bounds.node_rules import node_rules, owned_by
 from dovetail.solve.bounds.reach import reach_of
 from dovetail.solve.bounds.scope import Kinds, asked_by
 from dovetail.solve.bounds.sites import State, sites_of
-from dovetail.solve.demand.topology import SPREAD
+from dovetail.solve.demand.topology import SPREAD, NodeFilter
 from dovetail.solve.packing.market import cliques
 from dovetail.solve.supply.columns import Columns, undominated
 from dovetail.solve.supply.encode import Amounts, Mask, PoolTable
@@ -120,8 +120,13 @@ def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> T
     could = reach if last == list(found) else reach_of(world, columns, land.sites, last)
     useful = np.flatnonzero(own.any(axis=0))
     domains = land.domains(useful)
-    counting = {index: land.counting(index, useful) for index in land.spreads}
-    kept = _kept((anywhere[:, useful], own[:, useful]), domains, counting, land.sites.column[useful], columns)
+    # Spreads that count the same nodes are many where one pod has hundreds: each kind is looked at once.
+    filters = {index: world.topology.groups[index].id.node_filter for index in land.spreads}
+    counted = {wanted: land.counting(wanted, useful) for wanted in dict.fromkeys(filters.values())}
+    counting = {index: counted[wanted] for index, wanted in filters.items()}
+    kept = _kept(
+        (anywhere[:, useful], own[:, useful]), domains, counted.values(), land.sites.column[useful], columns
+    )
     some = useful[kept]
     column = land.sites.column[some]
     rules = _node_rules(world, kinds)
@@ -162,12 +167,12 @@ def _table(rows: Sequence[Mask], width: int) -> Mask:
 def _kept(
     reach: tuple[Mask, Mask],
     domains: Mapping[str, Sequence[str]],
-    counting: Mapping[int, Counting],
+    counting: Iterable[Counting],
     column: Amounts,
     columns: Columns,
 ) -> Amounts:
     """The sites that no other one replaces for every kind and every rule; `reach` are two tables (S, K)."""
-    marks = [*reach, *(np.stack([each.surely, each.never, each.foreign]) for each in counting.values())]
+    marks = [*reach, *(np.stack([each.surely, each.never, each.foreign]) for each in counting)]
     for values in domains.values():
         codes = np.unique(values, return_inverse=True)[1]
         marks.append(codes[None, :] == np.arange(codes.max(initial=-1) + 1)[:, None])
@@ -245,9 +250,8 @@ class _Land:
         nodes = self._world.nodes
         return [nodes.domain(row, key) for row in range(len(nodes.nodes))]
 
-    def counting(self, index: int, some: Amounts) -> Counting:
-        """What a spread makes of some sites."""
-        wanted = self._world.topology.groups[index].id.node_filter
+    def counting(self, wanted: NodeFilter, some: Amounts) -> Counting:
+        """What a spread that counts such nodes makes of some sites."""
         answers = []
         for site in some.tolist():
             column = int(self._columns.column[self.sites.column[site]])
