@@ -24,7 +24,7 @@ _SHOWN_LENGTH = 253  # characters of a value: no label's is longer, but what is 
 # what is larger is worked out anew. All that is asked for in practice is smaller.
 SMALL = 512
 # An entry of two small requirements and a result takes up to 4 KiB, on average 0.7 KiB (measured).
-_REMEMBERED = 16_384
+_REMEMBERED = 4_096
 _LONGEST = 19  # digits of a whole number of 64 bits
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 

@@ -17,7 +17,7 @@ from dovetail.model.labels import ALIASES
 # Characters of what is remembered at most, and so many entries: those of nodes with all their labels take
 # 16 KiB at most, a tenth of that on average (measured).
 SMALL_TOGETHER = 8_192
-_REMEMBERED = 32_768
+_REMEMBERED = 4_096
 _SHOWN_REASONS = 10  # of why labels do not suit
 _SHOWN_KEYS = 100  # a NodePool has no more; a pod may
 _OF_A_VALUE = frozenset({"In", "Gt", "Gte", "Lt", "Lte"})  # operators that the label must have a value for
