@@ -85,7 +85,10 @@ class Fleets:
                 self._unanswered.pop(entity, None)
             raise
         self._unanswered.pop(entity, None)
-        return _share(answer, batch.entities.index(entity))
+        share = _share(answer, batch.entities.index(entity))
+        if share.instance:
+            self._asked.pop(entity, None)  # it has what it came for
+        return share
 
     def _join(self, request: Document, entity: str) -> _Batch:
         key = json.dumps(request, sort_keys=True)
