@@ -145,7 +145,7 @@ def picture(rows: Sequence[dict[str, Any]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 250} {height + 100}" '
         'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{left}" y="20" font-size="14">The controller\'s own structures, MiB at the end of each '
+        f'<text x="{left}" y="20" font-size="14">The controller\'s own structures, MiB by '
         f"day ({rows[-1]['nodesGone']:,} nodes and {rows[-1]['podsGone']:,} pods came and went)</text>",
     ]
     for mark in range(0, high + 1, step):
