@@ -53,6 +53,7 @@ KINDS: tuple[type[Object], ...] = (
 BOUNDS = {
     "events: Recorder.": 10_000,  # thrown away an hour after the last such event, once there are so many
     "watched objects: Informer._gone": 500,  # ten minutes of deletions: late events bring nothing back
+    "provider: Fleets._asked": 20_000,  # who asked for a launch, so that none is made twice
     "figures: Reconciler._heap": 64,  # instants of each queue that were given up
     "controllers: Ledger._entries": 50,  # moves of the last 24 hours, by pool
     "remembered answers: ": 4_096,  # pure functions forget what was asked longest ago, or all, when full

@@ -25,10 +25,7 @@ from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import Unavailable
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.cloud.aws.nodeclass.memo import Memo
-from dovetail.cloud.aws.provider.figures import Figures
-from dovetail.cloud.aws.provider.fleets import Fleets
 from dovetail.cloud.aws.provider.subnets import SubnetBook
-from dovetail.cloud.aws.shapes import FleetAnswer, FleetInstances
 from dovetail.cloud.aws.validation import Validator
 from dovetail.cloud.provider import ResolvedSubnet
 from dovetail.cluster.state import NOMINATION_WINDOW, State
@@ -171,22 +168,6 @@ def test_a_claim_that_went_while_others_were_bought_is_settled() -> None:
         )
         realised.bought("plan", [("claim", claim)])
         assert kept(realised, name="claim") == kept(realised, name="pod") == []
-
-    run_virtual(script)
-
-
-def test_who_got_an_instance_is_forgotten() -> None:
-    class Ec2:
-        async def create_fleet(self, request: dict[str, Any], *, token: str) -> FleetAnswer:
-            assert request and token
-            return FleetAnswer("fleet", (FleetInstances(("i-1",), "m5.large", "a", spot=False),))
-
-    async def script(clock: VirtualClock) -> None:
-        fleets = Fleets(Ec2(), clock, Figures(None, dict))  # type: ignore[arg-type]  # it makes fleets alone
-        request = {"TargetCapacitySpecification": {"TotalTargetCapacity": 1}}
-        shares = await asyncio.gather(fleets.launch(request, "served"), fleets.launch(request, "left-over"))
-        assert [share.instance for share in shares] == ["i-1", ""]
-        assert kept(fleets, name="served") == [] and kept(fleets, name="left-over")
 
     run_virtual(script)
 

@@ -85,10 +85,7 @@ class Fleets:
                 self._unanswered.pop(entity, None)
             raise
         self._unanswered.pop(entity, None)
-        share = _share(answer, batch.entities.index(entity))
-        if share.instance:
-            self._asked.pop(entity, None)  # it has what it came for
-        return share
+        return _share(answer, batch.entities.index(entity))
 
     def _join(self, request: Document, entity: str) -> _Batch:
         key = json.dumps(request, sort_keys=True)
