@@ -5,7 +5,8 @@ python -m benchmarks.life --picture FILE.svg --json FILE
 
 The census counts the controller's own objects alone (dovetail.testing.census); the API server, the AWS, the
 kubelets and the scheduler that play the world are in the same process and count for its resident memory only.
-A line of JSON is written with each census, so that a run that is broken off has shown what it saw.
+A line of JSON is written with each census, so that a run that is broken off has shown what it saw. Ends with
+exit code 1 if the memory is not flat from the third day on, or if it is more than 300 MiB at any time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,16 +31,17 @@ from dovetail.testing.census import census, leftovers
 from dovetail.testing.life import DAY, START, Course, Life
 
 COURSES = {
-    # 500 nodes and 9,300 pods a day; nodes that stand cost the simulation most, so pods are done in 2 h.
-    "churn": Course(waves=24, wave=300, lasts=2 * HOUR, deployments=5, replicas=40, rollouts=8),
-    # A quarter of that, for a month.
-    "month": Course(waves=24, wave=75, lasts=6 * HOUR, deployments=2, replicas=20, rollouts=6),
+    # 500 nodes and 10,000 pods a day; nodes that stand cost the simulation most, so pods are done in 1 h.
+    "month": Course(waves=60, wave=120, lasts=HOUR, deployments=2, replicas=30, rollouts=40),
     # A thousand nodes at once.
-    "large": Course(waves=72, wave=1_000, lasts=20 * HOUR, deployments=2, replicas=20, rollouts=6),
+    "large": Course(waves=1_440, wave=500, lasts=HOUR // 2, deployments=2, replicas=20, rollouts=6),
 }
 _MIB = 2**20
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d")
 _SHOWN = 40  # places of names of what is gone, in a line
+_FILLED = 3  # days until all that is remembered has come up to its bounds
+_GROWTH = 1.1  # later days over the largest of these: the cluster is not equally large each day
+_MOST = 300 * _MIB
 
 
 @readers_may_leave()
@@ -51,34 +54,50 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draw the file --json wrote before, as SVG")
     arguments = parser.parse_args()
     if arguments.picture:
-        arguments.picture.write_text(picture(_read(arguments.json)), encoding="utf-8")
-        return
+        rows = _read(arguments.json)
+        arguments.picture.write_text(picture(rows), encoding="utf-8")
+        sys.exit(fault(rows))
     collect_seldom()
     course = COURSES[arguments.course]
     every = round(arguments.hours * HOUR)
 
-    async def play(clock: VirtualClock) -> None:
-        life = Life(clock, course)
+    async def play(clock: VirtualClock) -> list[dict[str, Any]]:
+        life, rows = Life(clock, course), []
         await life.start()
         for _ in range(arguments.steps):
             begun = time.process_time()
             await clock.sleep(every)
+            await life.scrape()  # as Prometheus does every minute: the text of all figures is kept
             row = _measured(life, time.process_time() - begun)
+            rows.append(row)
             _told(row)
             if arguments.json:
                 with arguments.json.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
+        return rows
 
-    run_virtual(play, start=START)
-    if arguments.json:
-        print(json.dumps(facts()))
+    rows = run_virtual(play, start=START)
+    print(json.dumps(facts()))
+    sys.exit(fault(rows))
+
+
+def fault(rows: Sequence[dict[str, Any]]) -> str | None:
+    """What is wrong with the memory over these days, in words."""
+    most = max(row["bytes"] for row in rows)
+    if most > _MOST:
+        return f"{most / _MIB:.1f} MiB are more than {_MOST // _MIB}"
+    before = max((row["bytes"] for row in rows if row["day"] <= _FILLED), default=most)
+    later = max((row["bytes"] for row in rows if row["day"] > _FILLED), default=0)
+    if later > before * _GROWTH:
+        return f"it grows: {before / _MIB:.1f} MiB within {_FILLED} days, {later / _MIB:.1f} MiB later"
+    return None
 
 
 def _measured(life: Life, seconds: float) -> dict[str, Any]:
     gc.collect()
     owners = life.owners()
     found = census(owners)
-    left = leftovers(owners, frozenset(life.gone))
+    left = leftovers(owners, life.gone)
     return {
         "day": (life.clock.now() - START) / DAY,
         "cpuSeconds": round(seconds, 1),
@@ -89,7 +108,7 @@ def _measured(life: Life, seconds: float) -> dict[str, Any]:
         "claimsGone": life.deleted[NodeClaim],
         "bytes": sum(found.values()),
         "owners": found,
-        "leftovers": {item.place: item.count for item in left[:_SHOWN]},
+        "leftovers": {f"{item.place} ({item.kind})": item.count for item in left[:_SHOWN]},
         "residentMiB": round(_resident_mib(), 1),
         "peakMiB": round(peak_mib(), 1),
     }
@@ -126,7 +145,7 @@ def picture(rows: Sequence[dict[str, Any]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 250} {height + 100}" '
         'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{left}" y="20" font-size="14">The controller\'s own structures, MiB at the end of each '
+        f'<text x="{left}" y="20" font-size="14">The controller\'s own structures, MiB by '
         f"day ({rows[-1]['nodesGone']:,} nodes and {rows[-1]['podsGone']:,} pods came and went)</text>",
     ]
     for mark in range(0, high + 1, step):

@@ -189,7 +189,7 @@ def test_nothing_is_kept_of_a_pool_that_is_gone() -> None:
         await world.clock.sleep(HOUR)
         operator = world.operator
         roots = {"controllers": [operator._context.made, operator]}
-        found.extend(leftovers(roots, frozenset({"general", uid})))
+        found.extend(leftovers(roots, dict.fromkeys(("general", uid), "NodePool")))
 
     world = play(script, gates=GATE)
     assert len(world.records("pool.full")) == 1

@@ -126,9 +126,9 @@ def test_a_pool_without_types_and_pods_that_are_left_out() -> None:
     remarks = Remarks(log.log)
     (left_out,) = problem({}).pods
     for _ in range(2):
-        remarks.on_pool("one", "none left")
+        remarks.on_pools({"one": "none left"})
         remarks.on_ignored([(left_out, "no claim")])
-    remarks.on_pool("one", "")
+    remarks.on_pools({})
     skipping, ignoring = log.lines()
     assert skipping["message"] == "skipping, nodepool requirements filtered out all instance types"
     assert skipping["NodePool"] == {"name": "one"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import ref
 
 from dovetail.api.core import Pod
-from dovetail.base.memo import by_identity
+from dovetail.base.memo import by_identity, by_weight
 from dovetail.model.filters import PodFacts
 from dovetail.model.volumes import VolumeIndex
 
@@ -46,3 +46,20 @@ def test_the_rules_of_a_pod_do_not_keep_it_alive() -> None:
     gone = ref(pod)
     del pod
     assert gone() is None
+
+
+def test_answers_are_remembered_up_to_a_weight() -> None:
+    asked: list[str] = []
+
+    @by_weight(10, lambda args, answer: len(args[0]) + len(answer))
+    def twice(text: str) -> str:
+        asked.append(text)
+        return 2 * text
+
+    assert [twice("a"), twice("b"), twice("a"), twice("a")] == ["aa", "bb", "aa", "aa"]
+    assert asked == ["a", "b"]
+    assert twice("cc") == "cccc"  # 12 in all: b, which was asked for longest ago, is forgotten
+    assert [twice("a"), twice("cc"), twice("b")] == ["aa", "cccc", "bb"]
+    assert asked == ["a", "b", "cc", "b"]
+    assert twice("large") == twice("large") == "largelarge"  # beyond the weight by itself: never remembered
+    assert asked == ["a", "b", "cc", "b", "large", "large"]

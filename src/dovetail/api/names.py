@@ -8,6 +8,7 @@ from functools import lru_cache
 _PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _MAX_PART, _MAX_SUBDOMAIN = 63, 253
+_REMEMBERED = 4_096  # keys and values, 93 bytes each on average; names come once and are not remembered
 
 _PART_WORDS = (
     "must consist of alphanumeric characters, '-', '_' or '.', "
@@ -19,7 +20,6 @@ _SUBDOMAIN_WORDS = (
 )
 
 
-@lru_cache(maxsize=16_384)
 def object_name_faults(name: str) -> tuple[str, ...]:
     """What is wrong with the name of an object; empty when it is fine."""
     faults = []
@@ -30,7 +30,7 @@ def object_name_faults(name: str) -> tuple[str, ...]:
     return tuple(faults)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=_REMEMBERED)
 def label_key_faults(key: str) -> tuple[str, ...]:
     """What is wrong with a label key ("qualified name"); empty when it is fine."""
     prefix, slash, part = key.rpartition("/")
@@ -48,7 +48,7 @@ def label_key_faults(key: str) -> tuple[str, ...]:
     return tuple(faults)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=_REMEMBERED)
 def label_value_faults(value: str) -> tuple[str, ...]:
     """What is wrong with a label value; empty when it is fine."""
     if len(value) > _MAX_PART:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from weakref import ref
 
+P = ParamSpec("P")
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -53,3 +54,37 @@ def by_identity(size: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
 
 def _held(subject: object, forget: Callable[[_Weak], None]) -> object:
     return _Weak(subject, forget) if type(subject).__weakrefoffset__ else subject
+
+
+def by_weight(
+    most: int, weigh: Callable[[tuple[Any, ...], Any], int]
+) -> Callable[[Callable[P, V]], Callable[P, V]]:
+    """Remember what a pure function answered for equal arguments, while all entries weigh `most` at most.
+
+    For arguments that may be a few bytes or many thousand: a number of entries says nothing of their memory
+    then. `weigh` tells the weight of an entry from the arguments, given by position, and the answer; what was
+    asked for longest ago is forgotten first, and what weighs more than `most` is not remembered.
+    """
+
+    def decorate(work: Callable[P, V]) -> Callable[P, V]:
+        known: dict[tuple[Any, ...], tuple[V, int]] = {}
+        total = 0
+
+        @wraps(work)
+        def recall(*args: P.args, **kwargs: P.kwargs) -> V:
+            nonlocal total
+            found = known.pop(args, None)
+            if found is None:
+                answer = work(*args, **kwargs)
+                found = answer, weigh(args, answer)
+                if found[1] > most:
+                    return answer
+                total += found[1]
+                while total > most:
+                    total -= known.pop(next(iter(known)))[1]
+            known[args] = found
+            return found[0]
+
+        return recall
+
+    return decorate

@@ -37,3 +37,6 @@ class Metrics(Protocol):
 
     def drop(self, metric: Metric, /, **labels: str) -> None:
         """Forget what was under these labels, if anything was: its subject is gone."""
+
+    def forget(self, label: str, value: str, /) -> None:
+        """Forget all that has this value under that label, in every metric: its subject is gone."""

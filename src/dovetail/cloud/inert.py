@@ -34,6 +34,9 @@ class Inert:
     async def release(self, node_class: Any) -> None:
         """See Provider."""
 
+    def forget(self, node_class: str) -> None:
+        """See Provider."""
+
     async def tidy(self, in_use: frozenset[str]) -> None:
         """See Provider."""
 

@@ -65,6 +65,10 @@ class Over:
         """See Provider."""
         await self.call("release", node_class, lambda: self.provider.release(node_class))
 
+    def forget(self, node_class: str) -> None:
+        """See Provider."""
+        self.provider.forget(node_class)
+
     async def tidy(self, in_use: frozenset[str]) -> None:
         """See Provider."""
         await self.call("tidy", "instance profiles", lambda: self.provider.tidy(in_use))

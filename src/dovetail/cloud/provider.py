@@ -178,6 +178,9 @@ class Provider(Protocol):
     async def release(self, node_class: Any) -> None:
         """Take away what was made for the class itself. Called until it returns, before the class is gone."""
 
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone: nothing that is known of it is needed any more."""
+
     async def tidy(self, in_use: frozenset[str]) -> None:
         """Take away instance profiles that were made for classes and are not among those in use, by name."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dovetail.api.core import Node, Pod, ResourceList, Taint
+from dovetail.api.core import Node, Pod, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.base.memo import by_identity
@@ -108,18 +108,18 @@ def join(
 
 def capacity(machine: Machine) -> Resources:
     """The node's capacity; what it does not report yet is taken from the claim."""
-    reported = _amounts(machine.node.status.capacity) if machine.node else {}
+    reported = _capacity(machine.node) if machine.node else {}
     if machine.initialized or machine.claim is None:
         return reported
-    return _filled(reported, _amounts(machine.claim.status.capacity))
+    return _filled(reported, _capacity(machine.claim))
 
 
 def allocatable(machine: Machine) -> Resources:
     """Likewise for what pods may use, less than LARGEST of anything."""
-    reported = _room(machine.node.status.allocatable) if machine.node else {}
+    reported = _room(machine.node) if machine.node else {}
     if machine.initialized or machine.claim is None:
         return reported
-    return _filled(reported, _room(machine.claim.status.allocatable))
+    return _filled(reported, _room(machine.claim))
 
 
 def existing_node(machine: Machine, pods: tuple[Pod, ...], volume_limits: Mapping[str, int]) -> ExistingNode:
@@ -143,14 +143,15 @@ def full_node(machine: Machine, pods: tuple[Pod, ...]) -> ExistingNode:
     return replace(existing_node(machine, pods, {}), allocatable={})
 
 
-@by_identity(4096)
-def _amounts(quantities: ResourceList) -> Resources:
-    return amounts(quantities)
+# Of all nodes and claims that there are, but for more than anybody has: what is known of one goes with it.
+@by_identity(32_768)
+def _capacity(item: Node | NodeClaim) -> Resources:
+    return amounts(item.status.capacity)
 
 
-@by_identity(4096)
-def _room(quantities: ResourceList) -> Resources:
-    return room(quantities)
+@by_identity(32_768)
+def _room(item: Node | NodeClaim) -> Resources:
+    return room(item.status.allocatable)
 
 
 def _filled(reported: Resources, promised: Resources) -> Resources:

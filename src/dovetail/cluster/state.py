@@ -81,7 +81,8 @@ class State:
         self._callbacks: list[Callback] = []
         self._on_promise: list[Callable[[str], None]] = []
         self._replaying = False
-        # Names of claims or nodes -> until when they are nominated for pods that will be bound to them.
+        # Names of claims or nodes -> until when they are nominated for pods that will be bound to them, in
+        # the order in which that ends: what is nominated once it is gone ends with it.
         self._nominated: dict[str, int] = {}
         self._promises = Promises(nomination_window)
         # Names of claims and nodes that a command is about to delete.
@@ -178,7 +179,11 @@ class State:
     def nominate(self, name: str) -> None:
         """Keep the claim or node of that name from disruption for one window: pods are about to come."""
         self.revision += 1
-        self._nominated[name] = self._clock.monotonic() + self._window
+        now = self._clock.monotonic()
+        while self._nominated and self._nominated[first := next(iter(self._nominated))] <= now:
+            del self._nominated[first]
+        self._nominated.pop(name, None)
+        self._nominated[name] = now + self._window
 
     def nominated(self, machine: Machine) -> bool:
         """True iff the machine is nominated now, under either of its names."""

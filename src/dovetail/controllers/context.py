@@ -19,6 +19,7 @@ from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
 from dovetail.controllers.made import Made
 from dovetail.controllers.panics import Panics
+from dovetail.controllers.prices import Prices
 from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler
 from dovetail.controllers.waits import Waits
 from dovetail.kube.client import ChangeType, Client
@@ -43,7 +44,9 @@ class Context:
     panics: Panics
     waits: Waits = field(default_factory=Waits)
     made: Made = field(default_factory=Made)
-    # UIDs of claims whose end was counted: one whose deletion fails is ended once more, and counts once.
+    prices: Prices = field(default_factory=Prices)
+    # UIDs of claims whose end was counted, until they are gone: one whose deletion fails is ended once more,
+    # and counts once.
     ended: dict[str, None] = field(default_factory=dict)
     queues: list[Reconciler] = field(default_factory=list)  # every one that was made, for their figures
 

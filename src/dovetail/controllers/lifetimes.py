@@ -9,7 +9,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import DRAINED, INSTANCE_TERMINATING
@@ -135,13 +135,18 @@ _OF = {
     "KWOKNodeClass": (KWOK_CHANGES, KWOK_LASTED, KWOK_GONE),
 }
 _Conditioned = NodeClaim | NodePool | NodeClass | Node
+KEPT = 10 * MINUTE  # so that whoever reads the metrics once a minute, or less often, sees how it ended
 
 
 class Lifetimes:
-    """Sees every change; what was there when the process began is new to nobody."""
+    """Sees every change; what was there when the process began is new to nobody.
+
+    What is told of a NodePool, its claims and nodes ends some time after the last of them.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self.queue = context.queue("metrics.nodepool", self.reconcile, concurrency=1)
         context.state.subscribe(self.notice)
 
     def notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
@@ -186,6 +191,7 @@ class Lifetimes:
         metrics, pool = self._context.metrics, _pool(item)
         ended = self._since(item.metadata.deletion_timestamp)
         if isinstance(item, NodeClaim):
+            self._context.ended.pop(item.metadata.uid, None)
             kind = item.metadata.labels.get(labels.CAPACITY_TYPE, "")
             metrics.add(CLAIMS, nodepool=pool, capacity_type=kind, zone=_zone(item))
             metrics.observe(CLAIM_END, ended, nodepool=pool)
@@ -200,7 +206,17 @@ class Lifetimes:
             metrics.observe(NODE_LIFE, self._since(item.metadata.creation_timestamp), nodepool=pool)
         elif isinstance(item, NodePool):
             self._context.brakes.backoff.reset(item.metadata.uid)
+            self._context.prices.forget(pool := item.metadata.name)
+        if pool and self._context.state.get(NodePool, pool) is None:
+            self.queue.add_after(pool, KEPT)
         metrics.observe(_OF[item.KIND][2], ended)
+
+    async def reconcile(self, pool: str) -> None:
+        """Forget what was told of the NodePool, if nothing of it is left."""
+        state = self._context.state
+        claims, nodes = state.all(NodeClaim), state.all(Node)
+        if state.get(NodePool, pool) is None and pool not in map(_pool, (*claims, *nodes)):
+            self._context.metrics.forget("nodepool", pool)
 
     def _conditions(self, old: _Conditioned, new: _Conditioned) -> None:
         if isinstance(new, Node) and not _pool(new):

@@ -12,7 +12,10 @@ Offer = tuple[str, str, str]  # instance type, zone, capacity type
 
 
 class Prices:
-    """Instance prices by (type, zone, capacity type); rebuilt for a pool only when the types changed."""
+    """Instance prices by (type, zone, capacity type), for all controllers; of a pool until that is gone.
+
+    Rebuilt for a pool only when the types changed.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[InstanceType, ...], dict[Offer, int]]] = {}
@@ -23,6 +26,10 @@ class Prices:
         if known is None or known[0] is not types:
             known = self._known[pool] = (types, _prices(types))
         return known[1]
+
+    def forget(self, pool: str) -> None:
+        """The pool is gone."""
+        self._known.pop(pool, None)
 
 
 def _prices(types: tuple[InstanceType, ...]) -> dict[Offer, int]:

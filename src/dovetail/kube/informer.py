@@ -14,12 +14,13 @@ from dovetail.kube.unreadable import Unreadable, stand_in
 T = TypeVar("T", bound=Object)
 _FIRST_PAUSE = 0.1  # seconds before the server is asked again after it refused, doubled each time
 _LONGEST_PAUSE = 10.0
-_REMEMBERED = 10_000  # deleted objects that are known to be gone
+_REMEMBERED = 10_000  # deleted objects that are known to be gone, 0.2 KiB each
 # Lists in a row that are older than what was seen before, and seconds from the first to the last of them:
 # then the server was set back. Behind a load balancer the next list may come from another replica, and one
 # that is up follows the others within a second or so: none lags for half a minute.
 _OLDER_LISTS = 3
 _OLDER_SECONDS = 30.0
+_GONE_SECONDS = 600.0  # for so long they are known to be gone: no server lags that far behind
 
 
 class Informer(Generic[T]):
@@ -69,7 +70,8 @@ class Informer(Generic[T]):
         self._trouble: tuple[float, str] | None = None  # since when neither lists nor watches work, and why
         self._watching: float | None = None  # since when the present watch is open
         self._listed = asyncio.Event()
-        self._gone: dict[str, int] = {}  # key of a deleted object -> the version of its deletion
+        # Key of a deleted object -> the version of its deletion, and the instant, in the order of these.
+        self._gone: dict[str, tuple[int, float]] = {}
 
     @property
     def synced(self) -> bool:
@@ -239,10 +241,13 @@ class Informer(Generic[T]):
         """The object is gone since that version; an informer may learn of it without having known it."""
         self._readable(last.key)
         known = self.objects.pop(last.key, None)
-        self._gone[last.key] = version
-        if len(self._gone) > _REMEMBERED:
-            newest = sorted(self._gone.items(), key=lambda item: item[1])[_REMEMBERED // 2 :]
-            self._gone = dict(newest)
+        now = asyncio.get_running_loop().time()
+        self._gone.pop(last.key, None)
+        self._gone[last.key] = version, now
+        oldest = next(iter(self._gone))
+        while len(self._gone) > _REMEMBERED or now - self._gone[oldest][1] > _GONE_SECONDS:
+            del self._gone[oldest]
+            oldest = next(iter(self._gone))
         if known is not None:
             self._on_event("DELETED", last)
 
@@ -252,7 +257,7 @@ class Informer(Generic[T]):
         if bad is not None:
             return version <= int(bad.version)
         known = self.objects.get(key)
-        return version <= (_version(known) if known is not None else self._gone.get(key, -1))
+        return version <= (_version(known) if known is not None else self._gone.get(key, (-1, 0.0))[0])
 
     async def _follow(self, version: str) -> None:
         watch = self._client.watch(

@@ -26,7 +26,7 @@ SMALL = 512
 _PER_VALUE = 16
 # Measured with tracemalloc: a new requirement takes 0.6 KiB with one value and 3.9 KiB with as many as are
 # remembered; an intersection with both its sides 1.7 and 10.4 KiB; a whole number 0.2 and 0.7 KiB.
-_REMEMBERED = 16_384
+_REMEMBERED = 4_096
 _LONGEST = 19  # digits of a whole number of 64 bits
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 

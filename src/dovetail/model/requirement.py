@@ -18,7 +18,7 @@ from dovetail.model.labels import ALIASES
 # and a pod's two take 11 KiB where both are new; the largest, 64 labels each, 61 KiB, and 31 KiB where
 # the node was there before. To hold a label takes as much as some more characters.
 SMALL_TOGETHER = 8_192
-_REMEMBERED = 16_384
+_REMEMBERED = 4_096
 _PER_KEY = 96
 _SHOWN_REASONS = 10  # of why labels do not suit
 _SHOWN_KEYS = 100  # a NodePool has no more; a pod may

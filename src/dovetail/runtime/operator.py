@@ -159,7 +159,7 @@ class Operator:
     def _parts(self) -> Iterator[Part]:
         """In the order in which changes reach them."""
         context = self._context
-        Lifetimes(context)
+        yield "metrics.nodepool", Lifetimes(context).queue.run
         yield "status", Transitions(context).queue.run
         yield from self._classes_and_pools()
         yield from self._claims()

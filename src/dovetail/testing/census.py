@@ -37,9 +37,10 @@ _WORD = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]*")
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """Names of what is gone in one place: how many, one of them, and the way there from the owner."""
+    """Names of what is gone in one place: of which kind, how many, one of them; the way from the owner."""
 
     place: str
+    kind: str
     count: int
     example: str
 
@@ -56,16 +57,19 @@ def census(owners: Mapping[str, Sequence[object]]) -> dict[str, int]:
     return dict(found)
 
 
-def leftovers(owners: Mapping[str, Sequence[object]], gone: frozenset[str]) -> list[Find]:
-    """Where anything still holds one of these names, UIDs or ids, also as a word of a text; most first."""
-    counts: Counter[str] = Counter()
-    examples: dict[str, str] = {}
+def leftovers(owners: Mapping[str, Sequence[object]], gone: Mapping[str, str]) -> list[Find]:
+    """Where anything still holds one of these names, UIDs or ids, also as a word of a text; most first.
+
+    `gone` has the kind of each.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    examples: dict[tuple[str, str], str] = {}
     for owner, item, way in _walk(owners, ways=True):
         if isinstance(item, str) and (named := next((word for word in words(item) if word in gone), "")):
-            place = _place(owner, way)
-            counts[place] += 1
-            examples.setdefault(place, named)
-    return [Find(place, count, examples[place]) for place, count in counts.most_common()]
+            where = _place(owner, way), gone[named]
+            counts[where] += 1
+            examples.setdefault(where, named)
+    return [Find(*where, count, examples[where]) for where, count in counts.most_common()]
 
 
 def words(text: str) -> Iterator[str]:

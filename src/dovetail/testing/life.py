@@ -2,20 +2,24 @@
 
 Batch jobs come in waves, each with a run of its own that its pods select: its nodes are labelled with it,
 serve nothing else, and go when it is over. Deployments stand and are rolled out anew; a DaemonSet is on every
-node; the cloud takes nodes back now and then. All of it is made, and ends, in virtual time.
+node; the cloud takes nodes back now and then. Guests come with objects of every kind, and leave with all of
+them. All of it is made, and ends, in virtual time.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dovetail.api.core import Node, Pod
-from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.core import Event, Namespace, PersistentVolume
+from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import Deployment, Job, ReplicaSet
 from dovetail.base.clock import HOUR, SECOND
+from dovetail.base.errors import NotFound
 from dovetail.cloud.aws import provider
 from dovetail.cloud.aws.memory import Account, MemoryAws, Options
 from dovetail.cloud.aws.memory.market import MarketOptions
@@ -33,17 +37,19 @@ from dovetail.simulate.kubelet.machine import NodeNames, from_claim
 from dovetail.simulate.kubelet.node import NodeOptions
 from dovetail.simulate.latency import Distribution
 from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.simulate.volumes import Volumes
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.testing.census import memoised, words
+from dovetail.testing.guests import BATCH, KINDS, RUN, agent, guest, pool, wave, website
 from dovetail.testing.manifests import node_class
 
 DAY = 24 * HOUR
 START = 1_772_409_600 * SECOND
 REGION, CLUSTER = "us-east-1", "life"
-RUN = "batch.example/run"
-_BATCH = "batch"  # a namespace without budgets: the server looks through all pods of one that has some
 TYPES = ("m5.4xlarge", "m5.2xlarge", "c5.4xlarge")
 _PER_NODE = 15  # pods of a wave: they ask for 1 vCPU, and m5.4xlarge has 16
+_GUEST, _WEB = "guest-", "web-"
+_NEVER_GONE = (Event,)  # the server forgets events by itself, and no one is told
 _ADDRESSES = 60_000  # of each subnet: a thousand nodes take more than the usual 4,000
 _WORK_PER_SECOND = 2_000_000
 _LATENCIES = {
@@ -66,6 +72,8 @@ class Course:
     replicas: int = 60
     rollouts: int = 4  # of each Deployment a day
     interruptions: int = 4  # a day
+    guests: int = 4  # a day
+    stay: int = 9 * HOUR  # of a guest
     policy: str = "WhenEmpty"
 
     @property
@@ -84,14 +92,14 @@ class Quiet:
 class Life:
     """One cluster and its controller. `start`, let time pass, then `stop`.
 
-    `gone` has the names, UIDs and ids of all that came and went.
+    `gone` has the names, UIDs and ids of all that came and went, each with its kind.
     """
 
     def __init__(self, clock: VirtualClock, course: Course) -> None:
         self.clock = clock
         self.course = course
-        self.gone: set[str] = set()
-        self.deleted: dict[Any, int] = {Pod: 0, Node: 0, NodeClaim: 0}  # by kind
+        self.gone: dict[str, str] = {}
+        self.deleted: Counter[Any] = Counter()  # by kind
         self.server = MemoryServer(clock, history=1_000)
         self.server.observe(self._changed)
         log = Quiet()
@@ -109,11 +117,13 @@ class Life:
         self.operator = Operator(self.ports, Settings(solve_deadline=SECOND // 20))
         world = self.server.client()
         self._kubelets = Kubelets(world, clock, NodeOptions(1, _LATENCIES))
+        volumes = Volumes(world, [subnet.zone for subnet in subnets], 1)
         self._parts: dict[str, Coroutine[Any, Any, None]] = {
             "garbage collection": self.server.run_gc(),
             "disruption budgets": self.server.run_disruption(),
             "kubelets": self._kubelets.run(),
-            "scheduler": Scheduler(world, clock, 1).run(),
+            "scheduler": Scheduler(world, clock, 1, bind_volumes=volumes.bind).run(),
+            "volumes": volumes.run(),
             "workloads": Workloads(world, clock, log, seed=1).run(),
             "aws": aws.run(),
         }
@@ -130,11 +140,11 @@ class Life:
     async def start(self) -> None:
         """The controller and the world around it, then everything that comes and goes."""
         loop = asyncio.get_running_loop()
-        self.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _BATCH}})
+        self.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BATCH}})
         self.server.create(node_class(CLUSTER))
-        self.server.create(_pool("batch", self.course.policy, [{"key": RUN, "operator": "Exists"}]))
-        self.server.create(_pool("web", self.course.policy, []))
-        self.server.create(_agent())
+        self.server.create(pool("for-batch", self.course.policy, [{"key": RUN, "operator": "Exists"}]))
+        self.server.create(pool("for-web", self.course.policy, []))
+        self.server.create(agent())
         await self.cloud.start()
         self._tasks = [loop.create_task(part, name=name) for name, part in self._parts.items()]
         self._acting = [
@@ -145,17 +155,24 @@ class Life:
             loop.create_task(self._waves(), name="waves"),
             loop.create_task(self._rollouts(), name="rollouts"),
             loop.create_task(self._interruptions(), name="interruptions"),
+            loop.create_task(self._guests(), name="guests"),
             loop.create_task(self._scrapes(), name="scrapes"),
         ]
 
     async def end(self) -> None:
-        """Nothing comes any more, and what is there goes: pods, nodes, and the pools too."""
+        """Nothing comes any more, and what is there goes: pods, nodes, guests, and the pools too."""
         for task in self._comings:
             task.cancel()
         client = self.server.client()
-        for kind in (Job, Deployment):
+        for space in (await client.list(Namespace)).items:
+            if space.metadata.name.startswith(_GUEST):
+                await self._leave(space.metadata.name)
+            elif space.metadata.name.startswith(_WEB):
+                await client.delete(Namespace, space.metadata.name)
+        for kind in (Job, NodePool):
             for item in (await client.list(kind)).items:
-                await client.delete(kind, item.metadata.name, item.metadata.namespace)
+                if not item.deleting:
+                    await client.delete(kind, item.metadata.name, item.metadata.namespace)
 
     async def scrape(self) -> int:
         """What Prometheus does: all figures are made. Answers how many bytes."""
@@ -189,40 +206,38 @@ class Life:
 
     def _changed(self, change: Change[Any]) -> None:
         kind, document = change.after.kind, change.after.document
-        if change.type == "DELETED" and kind in self.deleted:
-            meta, found = document["metadata"], {document["metadata"]["uid"], document["metadata"]["name"]}
+        if change.type == "DELETED" and kind not in _NEVER_GONE:
+            meta = document["metadata"]
             identifier = document.get("status", {}).get("providerID", "")
-            found.update(word for word in words(identifier) if word.startswith("i-"))
-            if kind is Pod and meta["name"].startswith("agent"):
-                found = {meta["uid"], meta["name"]}
-            self.gone |= found
+            found = [word for word in words(identifier) if word.startswith("i-")]
+            self.gone.update(dict.fromkeys((meta["uid"], meta["name"], *found), kind.KIND))
             self.deleted[kind] += 1
 
     async def _waves(self) -> None:
         number, course = 0, self.course
         while course.waves:
-            self.server.create(_wave(f"run-{number:05}", course.wave, course.lasts))
+            self.server.create(wave(f"run-{number:05}", course.wave, course.lasts))
             number += 1
             await self.clock.sleep(DAY // course.waves)
             for job in (await self.server.client().list(Job)).items:
                 if job.status.succeeded >= course.wave:
-                    await self.server.client().delete(Job, job.metadata.name, _BATCH)
+                    await self.server.client().delete(Job, job.metadata.name, BATCH)
 
     async def _rollouts(self) -> None:
         client, course = self.server.client(), self.course
-        names = [f"web-{number}" for number in range(course.deployments)]
+        names = [f"{_WEB}{number}" for number in range(course.deployments)]
         for name in names:
-            self.server.create(_deployment(name, course.replicas))
-            self.server.create(_pdb(name))
+            for document in website(name, course.replicas):
+                self.server.create(document)
         number = 0
         while names and course.rollouts:
             name = names[number % len(names)]
             await self.clock.sleep(DAY // (course.rollouts * len(names)))
             for old in (await client.list(ReplicaSet)).items:
                 if not old.spec.replicas:
-                    await client.delete(ReplicaSet, old.metadata.name, "default")
+                    await client.delete(ReplicaSet, old.metadata.name, old.metadata.namespace)
             marks = {"metadata": {"annotations": {"rolled-out": str(number)}}}
-            await client.patch(Deployment, name, "default", merge={"spec": {"template": marks}})
+            await client.patch(Deployment, name, name, merge={"spec": {"template": marks}})
             number += 1
 
     async def _interruptions(self) -> None:
@@ -233,93 +248,30 @@ class Life:
                 oldest = min(found, key=lambda item: (item.created, item.provider_id))
                 self.cloud.interrupt(oldest.provider_id, InterruptionKind.SPOT)
 
+    async def _guests(self) -> None:
+        number, there = 0, dict[str, int]()
+        while self.course.guests:
+            await self.clock.sleep(DAY // self.course.guests)
+            for name in [name for name, until in there.items() if until <= self.clock.now()]:
+                del there[name]
+                await self._leave(name)
+            name = f"{_GUEST}{number:05}"
+            for document in guest(name, CLUSTER):
+                self.server.create(document)
+            there[name] = self.clock.now() + self.course.stay
+            number += 1
+
+    async def _leave(self, name: str) -> None:
+        """The guest takes everything along at once."""
+        client = self.server.client()
+        for item in (await client.list(PersistentVolume)).items:
+            if item.spec.storage_class_name.startswith(name):
+                await client.delete(PersistentVolume, item.metadata.name)
+        for kind, ending in reversed(KINDS):
+            with suppress(NotFound):
+                await client.delete(kind, name + ending, name if kind.NAMESPACED else "")
+
     async def _scrapes(self) -> None:
         while True:
             await self.clock.sleep(HOUR)
             await self.scrape()
-
-
-def _pool(name: str, policy: str, more: list[dict[str, Any]]) -> dict[str, Any]:
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    requirements = [
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        *more,
-    ]
-    template: dict[str, Any] = {"spec": {"nodeClassRef": reference, "requirements": requirements}}
-    template["spec"]["taints"] = [{"key": f"example/{name}", "effect": "NoSchedule"}]
-    template["spec"]["expireAfter"] = "48h"  # longer than a wave, so that what stands is replaced too
-    disruption = {"consolidationPolicy": policy, "consolidateAfter": "1m", "budgets": [{"nodes": "100%"}]}
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": name},
-        "spec": {"template": template, "disruption": disruption},
-    }
-
-
-def _spec(pool: str, cpu: str, **more: Any) -> dict[str, Any]:
-    resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
-    return {
-        "containers": [{"name": "main", "image": f"{pool}:1", "resources": resources}],
-        "tolerations": [{"key": f"example/{pool}", "operator": "Exists"}],
-        **more,
-    }
-
-
-def _wave(name: str, pods: int, lasts: int) -> dict[str, Any]:
-    annotations = {"simulation.dovetail.dev/duration": f"{lasts // SECOND}s"}
-    spec = _spec("batch", "1", nodeSelector={RUN: name}, restartPolicy="Never")
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": _BATCH},
-        "spec": {
-            "completions": pods,
-            "parallelism": pods,
-            "template": {"metadata": {"annotations": annotations}, "spec": spec},
-        },
-    }
-
-
-def _deployment(name: str, replicas: int) -> dict[str, Any]:
-    own = {"app": name}
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "topology.kubernetes.io/zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": own},
-    }
-    spec = _spec("web", "500m", topologySpreadConstraints=[spread])
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": own},
-            "template": {"metadata": {"labels": own}, "spec": spec},
-        },
-    }
-
-
-def _pdb(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"maxUnavailable": "20%", "selector": {"matchLabels": {"app": name}}},
-    }
-
-
-def _agent() -> dict[str, Any]:
-    own = {"app": "agent"}
-    spec = _spec("agent", "100m") | {"tolerations": [{"operator": "Exists"}]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "agent", "namespace": "kube-system"},
-        "spec": {
-            "selector": {"matchLabels": own},
-            "template": {"metadata": {"labels": own}, "spec": spec},
-        },
-    }

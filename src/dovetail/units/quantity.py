@@ -22,6 +22,7 @@ _MOST_BINARY = (2**63 - 1) * _NANO
 _PLACES = 40  # decimal places of nano-units: those of _MOST and one more
 _DIGITS = 80  # that can matter: those places, 19 of a factor of 1024^6, and enough to tell which way to round
 _SHORT = 64  # characters of what is remembered: a cache of longer ones could be made to fill the memory
+_REMEMBERED = 8_192  # 0.3 KiB each
 _SHOWN = 100  # characters of a text in a complaint
 
 
@@ -128,7 +129,7 @@ def _parse(text: str | int | float) -> Quantity:
 
 
 # Typed, because True == 1 and a boolean is no quantity.
-_remembered = lru_cache(maxsize=65_536, typed=True)(_parse)
+_remembered = lru_cache(maxsize=_REMEMBERED, typed=True)(_parse)
 
 
 def _scaled(digits: str, factor: int, power: int) -> int:

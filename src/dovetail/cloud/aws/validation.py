@@ -46,6 +46,10 @@ class Validator:
         self._with_expressions = with_expressions
         self._known: dict[str, tuple[EC2NodeClassSpec, tuple[Fault, ...]]] = {}
 
+    def forget(self, name: str) -> None:
+        """The class is gone."""
+        self._known.pop(name, None)
+
     def faults(self, node_class: EC2NodeClass) -> tuple[Fault, ...]:
         """See `faults`."""
         name = node_class.metadata.name

@@ -46,6 +46,7 @@ class TerminationGuard:
         context, agreed = self._context, self._context.brakes.agreed
         if token(found) in confirmed(context):
             agreed.update(found)
+        agreed.intersection_update(found)
         left = [one for one in found if one not in agreed]
         held, wanted = too_many(len(left), fleet), token(left)
         context.metrics.set(GUARDED, len(left) if held else 0)

@@ -14,7 +14,6 @@ from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.metrics import DisruptionMetrics
 from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.disruption.views import node_views
-from dovetail.controllers.prices import Prices
 from dovetail.controllers.reconciler import Failure, failure_log
 from dovetail.disrupt.candidates import NodeView, judge_alone
 from dovetail.disrupt.command import Command, Decision, Note, moved_pods
@@ -39,7 +38,6 @@ class Disruption:
         self._context = context
         self._execution = execution
         self._methods = methods
-        self._prices = Prices()
         self._failed = failure_log(context.log)
         self._unanswered = Unanswered(context)
         self._metrics = DisruptionMetrics(context.metrics, context.log)
@@ -166,7 +164,7 @@ class Disruption:
         context, taken = self._context, self._execution.taken
         key = (context.state.revision, context.clock.now(), len(taken))
         if self._seen is None or self._seen[0] != key:
-            self._seen = (key, node_views(context, taken, self._prices))
+            self._seen = (key, node_views(context, taken))
         return self._seen[1]
 
     async def _tell(self, note: Note) -> None:

@@ -8,7 +8,6 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.unanswered import Unanswered
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.planner import Planner
-from dovetail.controllers.prices import Prices
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.disrupt.consolidation.search import QUICK
 from dovetail.disrupt.pods import reschedulable, unbound
@@ -43,7 +42,6 @@ class Efficiency:
         self._context = context
         self._planner = planner
         self._intake = intake
-        self._prices = Prices()
         self._unanswered = Unanswered(context)
         self._known: tuple[Problem, int] | None = None  # the last question and its bound
         # What all nodes cost and must cost as of the last look, nano-dollars per hour.
@@ -65,7 +63,7 @@ class Efficiency:
     async def look(self) -> None:
         """Ask once. Nodes whose price is not known any more, and their pods, do not count."""
         context = self._context
-        views = [view for view in node_views(context, (), self._prices) if view.price is not None]
+        views = [view for view in node_views(context, ()) if view.price is not None]
         cost = sum(view.price or 0 for view in views)
         bound = 0
         if cost:

@@ -41,6 +41,8 @@ class PodEvents:
             claim = self._context.state.claim_of(node) if node is not None else None
             if instant is not None and claim is not None:
                 self._note(claim.metadata.name, instant)
+        elif kind is NodeClaim and new is None and old is not None:
+            self._latest.pop(old.key, None)
         elif isinstance(new, Node) and old is None:
             for pod in self._context.state.pods_on(new.metadata.name):
                 self.notice(Pod, "ADDED", None, pod)

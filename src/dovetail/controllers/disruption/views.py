@@ -9,12 +9,12 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.cluster.nodes import Machine
 from dovetail.controllers.context import Context
-from dovetail.controllers.prices import Offer, Prices, offer_of
+from dovetail.controllers.prices import Offer, offer_of
 from dovetail.disrupt.candidates import NodeView
 from dovetail.model import labels
 
 
-def node_views(context: Context, queued: Collection[str], prices: Prices) -> tuple[NodeView, ...]:
+def node_views(context: Context, queued: Collection[str]) -> tuple[NodeView, ...]:
     """Every claim of ours with what stands on its node; `queued` are claims that a command disrupts."""
     state = context.state
     found = []
@@ -27,7 +27,7 @@ def node_views(context: Context, queued: Collection[str], prices: Prices) -> tup
             with context.panics.alone("disruption", name, pool):  # without prices its nodes stay
                 tables[name], volumes[name] = {}, 0
                 volumes[name] = context.volume_price(pool)
-                tables[name] = prices.of(name, context.instance_types(pool))
+                tables[name] = context.prices.of(name, context.instance_types(pool))
         instance = tables.get(name, {}).get(offer_of(claim))
         node = state.node_of(claim)
         machine = Machine(node, claim)

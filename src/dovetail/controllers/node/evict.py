@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.api.core import Node, Pod
+from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound, TooManyRequests
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.reconciler import failure_log
+from dovetail.kube.client import ChangeType
 
 EVICTIONS = Metric(
     "karpenter_pods_eviction_requests_total",
@@ -28,7 +30,7 @@ LONGEST_DELAY = 10 * SECOND
 _DONE, _SERVER_ERROR = 200, 500  # as HTTP has them
 # The API server has no status of its own for a pod that several budgets select.
 _SEVERAL = "more than one PodDisruptionBudget"
-_REMEMBERED = 10_000  # pods that were evicted
+_REMEMBERED = 10_000  # of those whose end was seen before the answer came
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class EvictionQueue:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._wanted: dict[str, Eviction] = {}  # by pod uid
-        self._gone: dict[str, None] = {}  # pods that were evicted, by uid
+        self._gone: dict[str, None] = {}  # pods that were evicted and are still there, by uid
         self._queue = context.queue(
             "eviction-queue",
             self.reconcile,
@@ -55,6 +57,11 @@ class EvictionQueue:
             concurrency=100,
             on_failure=failure_log(context.log),
         )
+        context.state.subscribe(self._notice)
+
+    def _notice(self, _: type[Object], __: ChangeType, old: Object | None, new: Object | None) -> None:
+        if new is None and isinstance(old, Pod):
+            self._gone.pop(old.metadata.uid, None)
 
     async def run(self) -> None:
         """Work for ever."""

@@ -50,4 +50,6 @@ class NodeClaimTagging:
                 await context.clock.sleep(PAUSE)
         except (InstanceNotFound, NotFound):
             return  # others see to it that the claim goes
-        self._marked.add(claim.metadata.uid)
+        present = context.state.get(NodeClaim, name)
+        if present is not None and present.metadata.uid == claim.metadata.uid:  # else it has gone meanwhile
+            self._marked.add(claim.metadata.uid)

@@ -32,6 +32,8 @@ class NodeClassReadiness:
             # A deletion counts the generation up as well.
             if old is None or old.metadata.generation != new.metadata.generation:
                 self.queue.add(new.key)
+        elif isinstance(old, EC2NodeClass):
+            self._context.provider.forget(old.metadata.name)
         elif isinstance(old, NodeClaim) and new is None:
             self.queue.add(old.spec.node_class_ref.name)
 

@@ -8,7 +8,6 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.methods import Method
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.observation.tally import Tally
-from dovetail.controllers.prices import Prices
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import Command, moved_pods
 
@@ -28,7 +27,6 @@ class ObservedDisruption:
         self._context = context
         self._methods = methods
         self._tally = tally
-        self._prices = Prices()
         self._known: frozenset[_Key] = frozenset()  # what the search before this one found
 
     async def run(self) -> None:
@@ -82,7 +80,7 @@ class ObservedDisruption:
 
     def _views(self, found: list[Command]) -> tuple[NodeView, ...]:
         queued = {view.claim.metadata.name for command in found for view in command.candidates}
-        return node_views(self._context, queued, self._prices)
+        return node_views(self._context, queued)
 
     def _tell(self, command: Command) -> None:
         self._context.log.record(

@@ -8,7 +8,7 @@ from dovetail.api.meta import Object, condition, is_true
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, LAUNCHED
 from dovetail.controllers.observation.tally import Tally
-from dovetail.controllers.prices import Prices, offer_of
+from dovetail.controllers.prices import offer_of
 from dovetail.controllers.provisioning.pods import provisionable
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -23,13 +23,14 @@ class Rival:
     def __init__(self, context: Context, tally: Tally) -> None:
         self._context = context
         self._tally = tally
-        self._prices = Prices()
         self._coming: dict[str, bool] = {}  # UID of a claim that is not launched yet -> made for pods
         self._known: dict[str, int] = {}  # UID -> nano-dollars per hour, of claims whose offer was seen
         context.state.subscribe(self.notice)
 
     def notice(self, kind: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
         """See State."""
+        if kind is NodePool and new is None and old is not None:
+            self._context.prices.forget(old.metadata.name)
         if kind is not NodeClaim:
             return
         claim = new if new is not None else old
@@ -74,6 +75,6 @@ class Rival:
         pool = self._context.state.get(NodePool, claim.metadata.labels.get(labels.NODEPOOL, ""))
         if pool is None:
             return 0
-        table = self._prices.of(pool.metadata.name, self._context.instance_types(pool))
+        table = self._context.prices.of(pool.metadata.name, self._context.instance_types(pool))
         instance = table.get(offer_of(claim))
         return 0 if instance is None else instance + self._context.volume_price(pool)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dovetail.model.offering import InstanceType
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
@@ -15,6 +17,10 @@ class Offers:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Requirements, tuple[InstanceType, ...], str]] = {}
+
+    def keep_only(self, pools: Iterable[Pool]) -> None:
+        """Forget all others: they are gone, or sell nothing now."""
+        self._known = {pool.name: self._known[pool.name] for pool in pools if pool.name in self._known}
 
     def fault(self, pool: Pool, *, strict_min_values: bool) -> str:
         """ "" iff the pool could launch something now, else the message of its event."""

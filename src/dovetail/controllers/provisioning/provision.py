@@ -100,8 +100,7 @@ class Provisioner:
             self._context.log.record(
                 "batch", opened=window.opened, closed=window.closed, pods=[pod.key for pod in pods]
             )
-        for pool in problem.pools:
-            await self._check_offers(pool)
+        await self._check_offers(problem.pools)
         if plan is None:
             self._remarks.on_problem(problem)
             plan = await self._solve(problem, turn, waiting)
@@ -136,14 +135,18 @@ class Provisioner:
                 await failed(self._context, pod.key, reason)
         return (*pending, *self._intake.moving()), len(left_out)
 
-    async def _check_offers(self, pool: Pool) -> None:
-        message = self._offers.fault(pool, strict_min_values=self._options.solver.strict_min_values)
-        subject = self._context.state.get(NodePool, pool.name)
-        self._remarks.on_pool(pool.name, message)
-        if message and subject is not None:
-            await self._context.recorder.publish(
-                subject, "Warning", "NoCompatibleInstanceTypes", message, ttl=NO_TYPES_TTL
-            )
+    async def _check_offers(self, pools: tuple[Pool, ...]) -> None:
+        self._offers.keep_only(pools)
+        strict = self._options.solver.strict_min_values
+        found = {pool.name: self._offers.fault(pool, strict_min_values=strict) for pool in pools}
+        faults = {name: message for name, message in found.items() if message}
+        self._remarks.on_pools(faults)
+        for name, message in faults.items():
+            subject = self._context.state.get(NodePool, name)
+            if subject is not None:
+                await self._context.recorder.publish(
+                    subject, "Warning", "NoCompatibleInstanceTypes", message, ttl=NO_TYPES_TTL
+                )
 
     async def _tell_aside(self, turn: Turn) -> None:
         now = self._context.clock.now()

@@ -14,7 +14,7 @@ from dovetail.api.meta import Object, is_true
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED, LAUNCHED
-from dovetail.controllers.prices import Prices, offer_of
+from dovetail.controllers.prices import offer_of
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS
@@ -83,7 +83,6 @@ class Realised:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._prices = Prices()
         self._by_claim: dict[str, _Account] = {}
         self._by_pod: dict[str, _Promise] = {}
         self._alike: dict[tuple[str, str], dict[str, None]] = {}  # claim, owner -> pods with that promise
@@ -101,6 +100,8 @@ class Realised:
                 self._promise(pod, _Promise(name, account, self._owner(pod)))
                 if self._context.state.get(Pod, pod) is None:
                     self._settle_pod(pod, PodOutcome.GONE)  # while the plan was made
+            if self._context.state.get(NodeClaim, name) is None:
+                self._settle_claim(name, NodeOutcome.FAILED)  # while others were bought
 
     def _owner(self, key: str) -> str:
         pod = self._context.state.get(Pod, key)
@@ -203,6 +204,6 @@ class Realised:
         pool = self._context.state.get(NodePool, name)
         if pool is None:
             return 0
-        table = self._prices.of(name, self._context.instance_types(pool))
+        table = self._context.prices.of(name, self._context.instance_types(pool))
         instance = table.get(offer_of(claim))
         return 0 if instance is None else instance + self._context.volume_price(pool)

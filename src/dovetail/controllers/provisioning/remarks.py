@@ -33,9 +33,9 @@ class Remarks:
         for name, cause in self._news("input.left_out", now):
             self._log.record("input.left_out", about=name, message=cause)
 
-    def on_pool(self, name: str, fault: str) -> None:
-        """What keeps a pool from launching anything at all, "" for nothing."""
-        for pool, message in self._news(f"pool.empty/{name}", {name: fault} if fault else {}):
+    def on_pools(self, faults: dict[str, str]) -> None:
+        """What keeps pools from launching anything at all, by their names."""
+        for pool, message in self._news("pool.empty", faults):
             self._log.record("pool.empty", pool=pool, message=message)
 
     def on_problem(self, problem: Problem) -> None:

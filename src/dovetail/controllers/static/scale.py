@@ -13,7 +13,6 @@ from dovetail.cluster.nodes import managed
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.views import node_views
 from dovetail.controllers.nodeclaim.disrupted import GRACEFUL, count_disrupted
-from dovetail.controllers.prices import Prices
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.reconciler import failure_log
@@ -35,7 +34,6 @@ class StaticCapacity:
     def __init__(self, context: Context, metrics: ProvisioningMetrics) -> None:
         self._context = context
         self._metrics = metrics
-        self._prices = Prices()
         self._full: set[str] = set()  # pools at their limit of which the log was told
         self.queue = context.queue("static", self.reconcile, of=NodePool, on_failure=failure_log(context.log))
         context.state.subscribe(self.notice)
@@ -93,7 +91,7 @@ class StaticCapacity:
     async def _shrink(self, pool: NodePool, counted: Sequence[NodeClaim], much: int) -> None:
         context = self._context
         names = {claim.metadata.name for claim in counted}
-        views = [view for view in node_views(context, (), self._prices) if view.claim.metadata.name in names]
+        views = [view for view in node_views(context, ()) if view.claim.metadata.name in names]
         for view in surplus(views, much, context.clock.now()):
             claim = view.claim
             try:

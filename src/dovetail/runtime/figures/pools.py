@@ -11,7 +11,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
-from dovetail.controllers.prices import Prices, offer_of
+from dovetail.controllers.prices import offer_of
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, Resources, amounts
@@ -50,7 +50,6 @@ class PoolFigures:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._prices = Prices()
         self._unsynced: int | None = None
         self._priceless: dict[str, tuple[str, str]] = {}  # UID of a claim without a price -> pool, name
 
@@ -92,7 +91,7 @@ class PoolFigures:
             if pool is None or not claim.status.provider_id:
                 continue
             name = pool.metadata.name
-            price = self._prices.of(name, context.instance_types(pool)).get(offer_of(claim))
+            price = context.prices.of(name, context.instance_types(pool)).get(offer_of(claim))
             if price is None:
                 self._priceless[claim.metadata.uid] = (name, claim.metadata.name)
             cost[name] += (price or 0) + context.volume_price(pool)

@@ -13,6 +13,10 @@ class Declared:
     def __init__(self) -> None:
         self._known: dict[str, Metric] = {}
 
+    def labels(self, name: str) -> tuple[str, ...]:
+        """The labels of a metric that was seen."""
+        return self._known[name].labels
+
     def series(self, metric: Metric, kind: str, labels: Mapping[str, str]) -> tuple[str, ...]:
         """The labels' values in the metric's order. Raises ValueError as Metrics says."""
         if self._known.setdefault(metric.name, metric) != metric:

@@ -36,6 +36,13 @@ class MemoryMetrics:
         self._values.pop(key, None)
         self._observed.pop(key, None)
 
+    def forget(self, label: str, value: str, /) -> None:
+        """See Metrics."""
+        for known in (self._values, self._observed):
+            for metric, series in [*known]:
+                if (label, value) in zip(metric.labels, series, strict=True):
+                    del known[metric, series]
+
     def value(self, metric: Metric, /, **labels: str) -> float | None:
         """What a counter or a gauge stands at; None where nothing was ever told."""
         return self._values.get((metric, self._declared.series(metric, metric.kind, labels)))

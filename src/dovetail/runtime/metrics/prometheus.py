@@ -50,6 +50,16 @@ class PrometheusMetrics:
         else:
             self._registry.unregister(self._made.pop(metric.name))
 
+    def forget(self, label: str, value: str, /) -> None:
+        """See Metrics. Time: linear in all series of metrics with that label."""
+        for name, made in self._made.items():
+            names = self._declared.labels(name)
+            if label in names:
+                told = (sample.labels for family in made.collect() for sample in family.samples)
+                gone = {tuple(one[each] for each in names) for one in told if one[label] == value}
+                for series in gone:
+                    made.remove(*series)
+
     def exposition(self) -> bytes:
         """Everything in Prometheus' text format, version 0.0.4."""
         return generate_latest(self._registry)

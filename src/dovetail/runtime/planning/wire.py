@@ -246,7 +246,7 @@ def _decode(kind: type, data: bytes) -> Any:
     return _DECODERS[kind].decode(data)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)  # 0.3 KiB each
 def _quantity(text: str) -> Quantity:
     nanos, style = text.split()
     return Quantity(int(nanos), style)

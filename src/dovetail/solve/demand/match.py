@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail.api.core import Taint, Toleration
+from dovetail.base.memo import by_weight
 from dovetail.model.ports import HostPort, port_error
 from dovetail.model.selector import Selector
 from dovetail.model.taints import HARD_EFFECTS, tolerates
 
-_FEW_PORTS = 16  # of a pod or a node
 Mask = npt.NDArray[np.bool_]
+_REMEMBERED = 65_536  # host ports, 0.2 KiB each with what holds them
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,9 @@ def untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...], *,
     )
 
 
+@by_weight(_REMEMBERED, lambda args, _: len(args[0]) + len(args[1]) + 2)
 def ports_conflict(a: tuple[HostPort, ...], b: tuple[HostPort, ...]) -> bool:
     """True iff two pods with these ports cannot share a node. Time: linear in both."""
-    # Thousands of ports would fill the memory if they were remembered.
-    return _conflict(a, b) if len(a) <= _FEW_PORTS and len(b) <= _FEW_PORTS else bool(port_error(a, b))
-
-
-@lru_cache(maxsize=16_384)
-def _conflict(a: tuple[HostPort, ...], b: tuple[HostPort, ...]) -> bool:
     return bool(port_error(a, b))
 
 

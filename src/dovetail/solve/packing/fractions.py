@@ -7,15 +7,18 @@ where their room in sum says little: three pods of 0.6 do not fit on two nodes.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
+from dovetail.base.memo import by_weight
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts, Mask
 
 _STEPS = 8  # functions that are tried per resource
 _SLACK = 1e-12
+_ENTRY = 400  # bytes of an entry besides
+_REMEMBERED = (
+    16 * 2**20
+)  # bytes: a plan of 3,000 shapes asks with 120 KiB for each of a hundred kinds of room
 
 
 def shares(vectors: Amounts, room: Amounts) -> Floats:
@@ -30,7 +33,7 @@ def shares(vectors: Amounts, room: Amounts) -> Floats:
     return _shares(vectors.tobytes(), vectors.shape, room.tobytes())
 
 
-@lru_cache(maxsize=4096)
+@by_weight(_REMEMBERED, lambda args, answer: len(args[0]) + answer.nbytes + _ENTRY)
 def _shares(asked_for: bytes, shape: tuple[int, int], offered: bytes) -> Floats:
     vectors: Amounts = np.frombuffer(asked_for, np.int64).reshape(shape)
     room: Amounts = np.frombuffer(offered, np.int64)

@@ -250,7 +250,7 @@ def _stamped(requirements: Requirements) -> Requirements:
     return requirements.add(*STAMPED)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)  # 0.3 KiB each besides the requirements, which types and pools have anyway
 def _lets_in(base: Requirements, kind: Requirements) -> bool:
     """True iff a pool of these requirements takes a type of those: asked for every type of every question."""
     return all(_meets(kind.by_key, item) for item in base)

@@ -144,7 +144,7 @@ class Catalogue:
         return self._allocatable[kind.name]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1_024)  # 2 KiB each, as model/requirement.py has them
 def _without_type(requirements: Requirements) -> Requirements:
     return Requirements.of(item for item in requirements if item.key != labels.INSTANCE_TYPE)
 

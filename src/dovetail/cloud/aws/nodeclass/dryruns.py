@@ -51,7 +51,7 @@ class DryRuns:
     ) -> tuple[Fault, ...]:
         """What launches from the class would fail with. Raises AwsError where that is not known yet."""
         key = (
-            node_class.metadata.name,
+            _of(node_class.metadata.name),
             msgspec.json.encode(node_class.spec),
             tuple(item.id for item in found.subnets[:1]),
             tuple(item.id for item in found.security_groups),
@@ -68,6 +68,11 @@ class DryRuns:
         if faults:
             self._memo.forget(key)
         return faults
+
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone."""
+        self._silences.pop(node_class, None)
+        self._memo.forget_about(_of(node_class))
 
     async def _ask(
         self, node_class: EC2NodeClass, found: NodeClassResolution, stage: Stage
@@ -86,6 +91,11 @@ class DryRuns:
             raise
         self._silences.pop(name, None)
         return (fault,) if fault is not None else ()
+
+
+def _of(name: str) -> str:
+    """What questions about the class of that name begin with."""
+    return f"dry run of {name}"
 
 
 def _validated(node_class: EC2NodeClass) -> bool:

@@ -38,6 +38,13 @@ class Memo:
         for key in keys:
             self._known.pop(key, None)
 
+    def forget_about(self, subject: str) -> None:
+        """Drop answers to questions that begin with it; locks of such that are under way go with `sweep`."""
+        for key in [key for key in self._known if isinstance(key, tuple) and key[:1] == (subject,)]:
+            del self._known[key]
+            if not self._asking[key].locked():
+                del self._asking[key]
+
     def sweep(self, ttl: int) -> None:
         """Drop answers that are older than any use for them."""
         old = self._clock.monotonic() - ttl

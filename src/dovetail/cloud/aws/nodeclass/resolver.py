@@ -134,6 +134,12 @@ class ClassResolver:
                 if error.refusal is not Refusal.NOT_FOUND:
                     raise
 
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone."""
+        self._dry_runs.forget(node_class)
+        if self._validator is not None:
+            self._validator.forget(node_class)
+
     async def tidy(self, in_use: frozenset[str]) -> None:
         """Delete the cluster's instance profiles that are not in use. Raises AwsError."""
         cluster = (await self._surroundings()).stage.cluster.name

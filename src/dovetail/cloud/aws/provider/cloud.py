@@ -251,6 +251,14 @@ class AwsCloud:
         """See the port."""
         await self._resolver.release(node_class)
 
+    def forget(self, node_class: str) -> None:
+        """See the port."""
+        self._resolver.forget(node_class)
+        self._resolved.forget(node_class)
+        self._market.forget(node_class)
+        self._commons.forget(node_class)
+        self._launcher.forget(node_class)
+
     async def tidy(self, in_use: frozenset[str]) -> None:
         """See the port."""
         await self._resolver.tidy(in_use)

@@ -75,6 +75,12 @@ class Commons:
         self._drawn[node_class.metadata.name] = drawn
         self._book.heard(found.subnets)
 
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone, and with it the subnets that no other one has."""
+        self._drawn.pop(node_class, None)
+        kept = {subnet for zones in self._drawn.values() for one in zones for subnet in one.subnets}
+        self._book.keep_only(kept)
+
     def drawn(self, node_class: EC2NodeClass) -> tuple[Addresses, ...]:
         """What a launch for the class takes, per zone; nothing before it was resolved."""
         return self._drawn.get(node_class.metadata.name, ())

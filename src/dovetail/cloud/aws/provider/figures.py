@@ -73,3 +73,8 @@ class Figures:
         """So many bytes the class's machines are about to be told at most."""
         if self._metrics is not None:
             self._metrics.set(USER_DATA, size, nodeclass=node_class)
+
+    def no_user_data(self, node_class: str) -> None:
+        """The class is gone."""
+        if self._metrics is not None:
+            self._metrics.drop(USER_DATA, nodeclass=node_class)

@@ -115,6 +115,11 @@ class Launcher:
         profile = order.resolution.instance_profile
         return Launched(share.instance, kind, offering, given.image, given.subnet, profile)
 
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone."""
+        self._large.pop(node_class, None)
+        self._figures.no_user_data(node_class)
+
     def _prepare(self, order: Order) -> tuple[Launch, Choice, tuple[Template, ...]]:
         spec = order.claim.spec
         request = Request(Requirements.read(spec.requirements), amounts(spec.resources.requests))

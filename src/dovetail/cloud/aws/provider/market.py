@@ -122,6 +122,10 @@ class Market:
             known.types = without(known.base, avoided)
         return known.types
 
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone."""
+        self._known.pop(node_class, None)
+
     def named(self, types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
         """The types by their names; those asked for last are remembered."""
         if self._named[0] is not types:

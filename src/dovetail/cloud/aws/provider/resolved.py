@@ -30,6 +30,10 @@ class Resolved:
         """It stands for this now."""
         self._known[node_class.metadata.name] = _Resolved(node_class, found, self._clock.monotonic())
 
+    def forget(self, name: str) -> None:
+        """The class is gone."""
+        self._known.pop(name, None)
+
     def last(self, name: str) -> NodeClassResolution | None:
         """What it stood for when it was last asked about, however long ago and whatever its spec was."""
         known = self._known.get(name)

@@ -68,6 +68,14 @@ class SubnetBook:
         if self._free:
             await self._ask(tuple(sorted(self._free)))
 
+    def keep_only(self, subnets: Collection[str]) -> None:
+        """No class has any other subnet now; what was promised to launches under way stays."""
+        for known in (self._free, self._asked, self._taken, self._full):
+            for gone in [subnet for subnet in known if subnet not in subnets]:
+                del known[gone]
+        for gone in [key for key, count in self._promised.items() if key not in subnets and not count]:
+            del self._promised[gone]
+
     def full(self, subnets: Iterable[str]) -> None:
         """They refused a launch for want of addresses."""
         self._full.update(dict.fromkeys(subnets, self._clock.monotonic() + UNAVAILABLE_FOR))
