@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-cluster control-plane soak seeded-bugs mutants check lint types layers format upgrade sbom audit \
+.PHONY: help setup demo image pin-image test test-cluster control-plane soak seeded-bugs mutants check lint types layers format upgrade sbom audit \
 	release clean
 
 help: ## Show this help
@@ -70,6 +70,12 @@ upgrade: $(STAMP) ## Install the newest version of every package; write constrai
 	@mv $(VENV)/versions constraints.txt
 	$(BIN)/python -m scripts.supply_chain pin
 	@touch $(STAMP)
+
+image: $(STAMP) ## Write build/image: the image as an OCI layout, without a container engine or root
+	$(BIN)/python -m scripts.image build
+
+pin-image: $(STAMP) ## Take the newest of Debian's packages for the image (on Debian)
+	$(BIN)/python -m scripts.image pin
 
 sbom: $(STAMP) ## Write build/dovetail.cdx.json: what the image is made of (CycloneDX 1.5)
 	@mkdir -p build
