@@ -312,8 +312,9 @@ def compile_modules(base: Path, folder: Path, names: str) -> None:
     """
     (loader,) = (base / "usr/lib64").glob("ld-linux-*") or (base / "usr/lib").glob("ld-linux-*")
     library = base / "usr/lib" / f"{platform.machine()}-linux-gnu"
+    # -B: what compiling imports would be written with the time of its source, which is that of the build.
     command: list[str | Path] = [
-        *(loader, "--library-path", library, base / f"usr/bin/python{PYTHON}", "-m", "compileall", "-q"),
+        *(loader, "--library-path", library, base / f"usr/bin/python{PYTHON}", "-Bm", "compileall", "-q"),
         *("-s", folder, "-p", names, "--invalidation-mode", "unchecked-hash", folder),
     ]
     environment = {"PYTHONHOME": str(base / "usr"), "PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1"}
