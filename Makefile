@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-cluster test-promises control-plane soak seeded-bugs mutants check lint types layers format \
-	upgrade sbom audit release clean
+.PHONY: help setup demo image pin-image test test-cluster test-promises control-plane soak seeded-bugs mutants check lint types \
+	layers format upgrade sbom audit release clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -74,6 +74,12 @@ upgrade: $(STAMP) ## Install the newest version of every package; write constrai
 	@mv $(VENV)/versions constraints.txt
 	$(BIN)/python -m scripts.supply_chain pin
 	@touch $(STAMP)
+
+image: $(STAMP) ## Write build/image: the image as an OCI layout, without a container engine or root
+	$(BIN)/python -m scripts.image build
+
+pin-image: $(STAMP) ## Take the newest of Debian's packages for the image (on Debian)
+	$(BIN)/python -m scripts.image pin
 
 sbom: $(STAMP) ## Write build/dovetail.cdx.json: what the image is made of (CycloneDX 1.5)
 	@mkdir -p build
