@@ -72,12 +72,20 @@ def test_a_rotation_renews_every_node_and_nobody_notices() -> None:
     assert result.summary.nodes.launched == 12
 
 
-def test_half_of_the_pods_go_and_nodes_become_smaller() -> None:
-    summary = simulate(load(EXAMPLES / "consolidation")).summary
+@pytest.mark.parametrize(
+    ("settings", "reasons", "saved"),
+    [("", ["empty"], 0.3), ("settings: {preferencePolicy: Ignore}\n", ["empty", "underutilized"], 0.45)],
+)
+def test_half_of_the_pods_go_and_so_do_nodes(
+    tmp_path: Path, settings: str, reasons: list[str], saved: float
+) -> None:
+    folder = shutil.copytree(EXAMPLES / "consolidation", tmp_path / "consolidation")
+    with (folder / "scenario.yaml").open("a") as file:
+        file.write(settings)
+    summary = simulate(load(folder)).summary
     assert summary.violations == []
-    # Which of them are left decides whether a node is empty or only too large.
-    assert summary.disruptions.by_reason.keys() <= {"underutilized", "empty"}
-    assert summary.disruptions.saved_hourly > 0.25
+    assert sorted(summary.disruptions.by_reason) == reasons
+    assert summary.disruptions.saved_hourly > saved
     # A large node and two small ones cost as much as four small ones.
     assert summary.nodes.launched - summary.nodes.terminated <= 4
 
