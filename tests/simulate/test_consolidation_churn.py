@@ -92,3 +92,21 @@ def test_a_move_that_a_restart_undid_is_made_by_the_next_controller() -> None:
     world = play(script)
     assert types_of(world) == ["m5.large"]
     assert len(world.records("pod.evicted")) == 1
+
+
+def test_a_cluster_that_was_renewed_shrinks_an_hour_later_when_the_load_fell() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), sizes("m5.large"), replicas("small", 12))
+        await world.clock.sleep(3 * MINUTE)
+        renewed = {"spec": {"template": {"metadata": {"labels": {"generation": "2"}}}}}
+        await world.client.patch(NodePool, "general", merge=renewed)
+        await world.clock.sleep(20 * MINUTE)
+        await scale(world, "small", 6)
+        await world.clock.sleep(2 * HOUR)
+
+    world = play(script)
+    renewals = [record["t"] for record in world.records("disruption", reason="Drifted")]
+    savings = [record["t"] for record in world.records("disruption", reason="Underutilized")]
+    assert len(renewals) == 4
+    assert len(types_of(world)) == 2  # three of its pods fit a node
+    assert all(at >= renewals[-1] + HOUR for at in savings)

@@ -58,6 +58,19 @@ def test_a_workload_has_as_many_moves_a_day_as_pods() -> None:
     assert ledger.left(pods, 24 * HOUR).deleting == {"a": 4}
 
 
+def test_moves_that_were_forced_count_for_an_hour_even_after_a_restart() -> None:
+    pods = [pod(f"a-{number}", "a") for number in range(4)]
+    ledger, again = Ledger(1), Ledger(1)
+    ledger.record("p", pods[:1], HOUR)
+    ledger.record("p", pods[1:], HOUR, forced=True)
+    again.read("p", ledger.text("p", HOUR), HOUR)
+    for one in (ledger, again):
+        assert one.left(pods, HOUR).deleting == {"a": 0}
+        assert one.left(pods, 2 * HOUR - 1).deleting == {"a": 0}
+        assert one.left(pods, 2 * HOUR).deleting == {"a": 3}
+        assert one.left(pods, 25 * HOUR).deleting == {"a": 4}
+
+
 def test_moves_of_pods_that_are_gone_do_not_count() -> None:
     old = [born(pod(f"old-{number}", "a"), HOUR) for number in range(3)]
     moved = [born(pod(f"moved-{number}", "a"), 2 * HOUR) for number in range(5)]

@@ -43,11 +43,11 @@ class MoveBook:
         moved: dict[str, list[Pod]] = {}
         for view in command.candidates:
             moved.setdefault(view.pool_name, []).extend(pod for pod in view.pods if reschedulable(pod))
-        now = self._context.clock.now()
+        now, forced = self._context.clock.now(), command.reason != UNDERUTILIZED
         entries = []
         for pool, pods in sorted(moved.items()):
             known = self._ledger.find(pool, pods, since) if since < now else None
-            entries.append(known or self._ledger.record(pool, pods, now))
+            entries.append(known or self._ledger.record(pool, pods, now, forced=forced))
         await self._write([entry.pool for entry in entries])
         return tuple(entries)
 

@@ -32,7 +32,6 @@ class Memory:
         self._finding: Finding | None = None
         self._sets: dict[tuple[str, ...], str] = {}
         self._alone: dict[str, _Verdict] = {}
-        self._resting: dict[str, tuple[object, ...]] = {}
         self._borrowed: int | None = None
 
     def recall(self, question: Question, now: int) -> Finding | None:
@@ -52,19 +51,10 @@ class Memory:
 
     def _forget(self, present: set[str]) -> None:
         self._alone = {name: item for name, item in self._alone.items() if name in present}
-        self._resting = {name: item for name, item in self._resting.items() if name in present}
 
     def keep(self, finding: Finding) -> None:
         """The answer to the question that was recalled last."""
         self._finding = finding if finding.complete else None
-
-    def rest(self, mover: Mover) -> None:
-        """The pods of this node were moved often enough: let it rest until others come or go."""
-        self._resting[mover.name] = mover.content
-
-    def rests(self, mover: Mover) -> bool:
-        """True iff the node rests, and is as it was."""
-        return self._resting.get(mover.name) == mover.content
 
     def refused(self, movers: tuple[Mover, ...], now: int) -> str:
         """Why these nodes cannot go together; "" if that was not tried."""

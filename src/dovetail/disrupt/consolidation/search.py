@@ -16,7 +16,9 @@ from dovetail.solve.plan import Plan
 from dovetail.solve.work import Work
 
 QUICK = SECOND // 100  # for what-ifs: their first plan tells enough
-MOVED_ENOUGH = "Pods of the node's workloads were moved as often as they may be in 24 h"
+MOVED_ENOUGH = (
+    "Pods of the node's workloads were moved as often as they may be in 24 h, or had to move within the hour"
+)
 UNPLANNED = "Pods of the node cannot be planned together with others"
 _SHRINK = 4  # sets that are tried one after the other differ in size by so much
 _MANY = 100  # nodes: where a larger set shrank as much, the smaller ones take over
@@ -75,7 +77,7 @@ class _Search:
         )
 
     def _free(self) -> Iterator[Mover]:
-        """Nodes that may go by budgets, moves and policies. Pods that were moved enough stay at rest."""
+        """Nodes that may go by budgets, moves and policies."""
         purse = self._question.purse()
         for mover in self._question.movers:
             if self._question.allowed.get(mover.pool, 0) < 1:
@@ -83,8 +85,7 @@ class _Search:
             if not self._prospects.known(mover):
                 self._stay[mover.name] = UNPLANNED
                 continue
-            if self._memory.rests(mover) or not purse.holds(mover.pool, mover.pods):
-                self._memory.rest(mover)
+            if not purse.holds(mover.pool, mover.pods):
                 self._stay[mover.name] = MOVED_ENOUGH
                 continue
             try:  # it saves no more than all that it costs
