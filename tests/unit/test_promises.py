@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dovetail.api.codec import decode
-from dovetail.api.core import Node, Pod
+from dovetail.api.core import Node, Pod, PodStatus
 from dovetail.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Condition, Meta
@@ -65,6 +65,34 @@ def test_a_promise_is_for_one_pod_on_a_machine_that_stays() -> None:
     promises.make(pod, "pool-abcde", START)
     assert promises.place(pod, {}.get, START) is None
     assert promises.place(pod, {"pool-abcde": machine()}.get, START) is None, "a void promise came back"
+
+
+@pytest.mark.parametrize(
+    ("nominated", "bound", "now", "kept"),
+    [
+        ("ip-1", 15, 34, True),  # the scheduler was at work a moment ago: it may not have come to the pod
+        ("ip-1", 15, 35, False),  # it had all the time
+        ("ip-1", None, 20, False),
+        ("", 15, 20, False),  # it did come to the pod, and refused it
+        ("ip-2", 15, 20, False),
+        ("ip-1", 55, 59, True),
+        ("ip-1", 55, 60, False),  # it may be at work for ever
+    ],
+)
+def test_a_promise_holds_longer_while_the_scheduler_binds_others(
+    nominated: str, bound: int | None, now: int, kept: bool
+) -> None:
+    pod = Pod(
+        metadata=Meta(name="web", namespace="shop", uid="1"), status=PodStatus(nominated_node_name=nominated)
+    )
+    other = Pod(metadata=Meta(name="other", namespace="shop", uid="2"))
+    promises = Promises(WINDOW)
+    for one in (pod, other):
+        promises.make(one, "pool-abcde", START)
+    if bound is not None:
+        promises.bound(other.key, START + bound * SECOND)
+    place = promises.place(pod, {"pool-abcde": machine(initialized=0)}.get, START + now * SECOND)
+    assert (place is not None) is kept
 
 
 def asking(name: str, cpu: str, *, priority: int = 0, created: int = 0) -> Pod:

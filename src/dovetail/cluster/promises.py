@@ -15,8 +15,9 @@ from dovetail.cluster.nodes import Machine, allocatable
 from dovetail.model.resources import fits, pod_requests, subtract, total
 from dovetail.units.timestamp import parse_rfc3339
 
-# How many windows a promise holds whose pod the scheduler has not come to: on a machine with five times the
-# work that it could do, it bound ten pods a second, and 46 of 300 were planned again after one window.
+# How many windows a promise holds at most whose pod the scheduler has not come to while it binds others: on a
+# machine with five times the work that it could do, it bound ten pods a second, and 46 of 300 were planned
+# again after one window. A pod that was refused once all others were bound waited 40 s longer for three windows.
 PATIENCE = 3
 
 
@@ -78,6 +79,7 @@ class Promises:
     def __init__(self, window: int) -> None:
         self._window = window
         self._by_pod: dict[str, Promise] = {}
+        self._bound = 0  # the instant at which a pod that had a promise was bound last
 
     def make(self, pod: Pod, machine: str, now: int) -> None:
         """Promise the pod its place; a later promise replaces an earlier one."""
@@ -93,8 +95,13 @@ class Promises:
         return tuple(key for key, promise in self._by_pod.items() if promise.machine in machines)
 
     def forget(self, key: str) -> None:
-        """The pod is bound or gone."""
+        """The pod is gone."""
         self._by_pod.pop(key, None)
+
+    def bound(self, key: str, now: int) -> None:
+        """The pod is bound, wherever that is."""
+        if self._by_pod.pop(key, None) is not None:
+            self._bound = now
 
     def place(self, pod: Pod, find: Callable[[str], Machine | None], now: int) -> Machine | None:
         """Where the pod is promised to run, if that still holds; `find` answers machines that stay."""
@@ -105,8 +112,10 @@ class Promises:
         if machine is None or promise.pod != pod.metadata.uid:
             self.forget(pod.key)
             return None
-        window = self._window * (PATIENCE if _untried(pod, machine) else 1)
-        return machine if holds(promise, machine, now, window) else None
+        if holds(promise, machine, now, self._window):
+            return machine
+        waits = _untried(pod, machine) and abs(now - self._bound) < self._window
+        return machine if waits and holds(promise, machine, now, PATIENCE * self._window) else None
 
 
 def _untried(pod: Pod, machine: Machine) -> bool:

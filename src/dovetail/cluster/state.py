@@ -312,8 +312,10 @@ class State:
         present = new if new is not None else old
         if isinstance(present, Pod):
             self._pods.move(cast("Pod | None", old), cast("Pod | None", new))
-            if new is None or cast("Pod", new).spec.node_name:
+            if new is None:
                 self._promises.forget(present.key)
+            elif present.spec.node_name:
+                self._promises.bound(present.key, self._clock.now())
         elif isinstance(present, Node):
             self._providers.move_node(cast("Node | None", old), cast("Node | None", new))
         elif isinstance(present, NodeClaim):
