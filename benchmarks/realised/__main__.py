@@ -1,6 +1,10 @@
 """What plans promise beside what the cluster makes of it: sixty bursts in virtual time, on three seeds each.
 
 python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--json FILE]
+python -m benchmarks.realised --cluster [--workload NAME] [--minutes 4] [--json FILE]
+
+The second form plays ten of them, or those that are named, on a real control plane as well, in the machine's
+own time, and prints each beside its simulation.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import facts
+from benchmarks.realised import cluster
 from benchmarks.realised.run import Realised, play
 from benchmarks.realised.workloads import FAMILIES, workloads
 from dovetail.base.pipe import readers_may_leave
@@ -29,22 +34,53 @@ HEAD = (
 @readers_may_leave()
 def main() -> int:
     """Play what is asked for, tell each run as it ends, then the medians; 0 always: it judges nothing."""
+    names = [one.name for one in workloads()]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.realised", description=__doc__)
     parser.add_argument("--family", action="append", choices=tuple(FAMILIES), help="may be repeated; all")
     parser.add_argument("--most", type=int, default=10_000, help="leave out workloads of more pods")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each (3)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--json", type=Path, help="write all figures to this file as well")
+    parser.add_argument("--cluster", action="store_true", help="on a real control plane as well; needs Go")
+    parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
+    parser.add_argument("--minutes", type=int, default=4, help="from the burst on, with --cluster (4)")
     arguments = parser.parse_args()
+    if arguments.cluster:
+        rows = list(_side_by_side(arguments.workload or cluster.TEN, arguments.minutes))
+        _compare(rows)
+        _write(arguments.json, rows, {})
+        return 0
     families = arguments.family or list(FAMILIES)
     chosen = [one.name for one in workloads() if one.pods <= arguments.most and _family(one.name) in families]
+    chosen = arguments.workload or chosen
     print(HEAD)
     rows = list(_played(chosen, arguments.seeds, arguments.jobs))
     _tell(rows)
-    if arguments.json is not None:
-        document = {"machine": facts(), "rows": rows, "medians": _medians(rows)}
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    _write(arguments.json, rows, _medians(rows))
     return 0
+
+
+def _write(path: Path | None, rows: Sequence[dict[str, Any]], medians: dict[str, float]) -> None:
+    if path is not None:
+        document = {"machine": facts(), "rows": rows, "medians": medians}
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def _side_by_side(names: Sequence[str], minutes: int) -> Iterable[dict[str, Any]]:
+    print(HEAD)
+    for name in names:
+        for world, row in cluster.both(name, minutes):
+            print(_line(row), world, flush=True)
+            yield {"world": world, **row}
+
+
+def _compare(rows: Sequence[dict[str, Any]]) -> None:
+    print()
+    for name in ("on_first", "on_node", "at_bound", "early", "waves", "p50", "p99"):
+        simulated, real = (
+            statistics.median(row[name] for row in rows if row["world"] == world) for world in cluster.WORLDS
+        )
+        print(f"median {name:9} {simulated:8.3f} simulated {real:8.3f} on the cluster")
 
 
 def _played(names: Sequence[str], seeds: int, jobs: int) -> Iterable[dict[str, Any]]:

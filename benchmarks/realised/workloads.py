@@ -41,19 +41,19 @@ class Workload:
     update: list[Document] = field(default_factory=list)
     base_nodes: int = 0  # of a managed group that pods may use, half full when the burst comes
 
-    def write(self, folder: Path) -> Path:
-        """The scenario as files in the folder; answers the folder."""
+    def write(self, folder: Path, minutes: int = HOUR_MINUTES) -> Path:
+        """The scenario as files in the folder, so long; answers the folder."""
         (folder / "changes").mkdir(parents=True)
         changes = [{"at": f"10:{BURST_MINUTES:02}", "file": "changes/burst.json"}]
-        if self.update:
+        if self.update and minutes > UPDATE_MINUTES:
             changes.append({"at": f"10:{UPDATE_MINUTES:02}", "file": "changes/update.json"})
             _write(folder / "changes" / "update.json", _listed(self.update))
         _write(folder / "changes" / "burst.json", _listed(self.burst))
         _write(folder / "base.json", _listed([node_class("realised"), *self.base]))
-        _write(folder / "scenario.yaml", self._scenario(changes))
+        _write(folder / "scenario.yaml", self._scenario(changes, minutes))
         return folder
 
-    def _scenario(self, changes: list[Document]) -> Document:
+    def _scenario(self, changes: list[Document], minutes: int) -> Document:
         zones = ["us-east-1a", "us-east-1b", "us-east-1c"]
         # Something to stand on: a scheduler without any node tries its pods ever more seldom.
         system = {"name": "system", "instanceType": "m5.large", "count": 1, "zones": zones[:1]}
@@ -72,7 +72,7 @@ class Workload:
             "name": self.name,
             "region": "us-east-1",
             "start": START,
-            "duration": f"{HOUR_MINUTES}m",
+            "duration": f"{minutes}m",
             "cluster": {"name": "realised", "subnets": subnets, "securityGroups": security},
             "nodeGroups": groups,
             "changes": changes,

@@ -134,18 +134,17 @@ def spread(key: str, must: str = "DoNotSchedule") -> dict[str, Any]:
     return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": must}]}
 
 
-def test_nodes_of_pods_that_are_spread_over_zones_open_together() -> None:
+def test_nodes_of_pods_that_are_spread_over_zones_open_with_all_others() -> None:
     a, b, c, d = (machine(name) for name in "abcd")
     places = [
         (alike("web", spread(ZONE)), a),
         (alike("web", spread(ZONE)), b),
-        (alike("db", spread(ZONE)), b),
-        (alike("db", spread(ZONE)), c),
+        (alike("batch", {}), b),
         (alike("batch", {}), c),
-        (alike("batch", {}), d),
+        (alike("other", {}), d),
     ]
     found = {name: sorted(one.name for one in group) for name, group in company(places).items()}
-    assert found == {name: ["a", "b", "c"] for name in "abc"}
+    assert found == {name: ["a", "b", "c", "d"] for name in "ab"}
 
 
 @pytest.mark.parametrize("rule", [{}, spread(HOST), spread(ZONE, "ScheduleAnyway")])

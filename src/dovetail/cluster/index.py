@@ -71,6 +71,10 @@ class PodIndex:
                 self._told[node] = told
         return told
 
+    def arrived(self, node: str) -> tuple[str, ...]:
+        """Keys of the pods of a node in the order in which they came there."""
+        return tuple(self._by_node.get(node, ()))
+
     def check(self, pods: Mapping[str, Pod]) -> None:
         """Every pod is under its node, once, in its newest form."""
         indexed = {key: (node, pod) for node, group in self._by_node.items() for key, pod in group.items()}

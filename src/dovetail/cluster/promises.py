@@ -17,7 +17,7 @@ from dovetail.units.timestamp import parse_rfc3339
 
 # How many windows a promise holds at most whose pod the scheduler has not come to while it binds others: on a
 # machine with five times the work that it could do, it bound ten pods a second, and 46 of 300 were planned
-# again after one window. A pod that was refused once all others were bound waited 40 s longer for three windows.
+# again after one window. A pod that was refused after all others were bound waited 40 s longer for three.
 PATIENCE = 3
 
 

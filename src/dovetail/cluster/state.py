@@ -108,6 +108,10 @@ class State:
         """The pods bound to a node, in order of key; "" answers those that are bound to none."""
         return self._pods.on(node)
 
+    def arrived(self) -> tuple[str, ...]:
+        """Keys of the pods without a node, in the order in which they came: that of the scheduler."""
+        return self._pods.arrived("")
+
     def node_of(self, claim: NodeClaim) -> Node | None:
         """The node of a claim, by provider ID."""
         names = self._providers.nodes(claim.status.provider_id)

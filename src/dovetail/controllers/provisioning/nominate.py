@@ -96,21 +96,13 @@ def up(machine: Machine) -> bool:
 def company(places: Iterable[tuple[Pod, Machine]]) -> dict[str, tuple[Machine, ...]]:
     """By name of a machine, those that must open with it. Pure.
 
-    Pods that are alike are planned onto them, and must be spread over more than nodes, or be near others: as
-    long as one of the nodes takes no pods, the others take few. So it goes on from each of them.
+    Pods that must be spread over more than nodes, or be near others, are refused while others of them have no
+    place yet, and lose their nominations: any pod whose own node is not open takes the room. So a machine for
+    such pods opens with all others.
     """
-    by_owner: dict[str, dict[str, Machine]] = {}
-    for pod, machine in places:
-        owner = pod.metadata.controller()
-        if owner is not None and _leans(pod):
-            by_owner.setdefault(owner.uid, {})[machine.name] = machine
-    groups: dict[str, dict[str, Machine]] = {}  # of each machine, by name: they share what is in them
-    for machines in by_owner.values():
-        joined = {**machines}
-        for name in machines:
-            joined.update(groups.get(name, {}))
-        groups.update(dict.fromkeys(joined, joined))
-    return {name: tuple(group.values()) for name, group in groups.items()}
+    known = list(places)
+    everything = tuple({machine.name: machine for _, machine in known}.values())
+    return {machine.name: everything for pod, machine in known if _leans(pod)}
 
 
 def _leans(pod: Pod) -> bool:

@@ -20,6 +20,7 @@ from dovetail.controllers.provisioning.decision import launch_decision
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.offers import Offers
+from dovetail.controllers.provisioning.order import in_turn
 from dovetail.controllers.provisioning.pods import NOT_FOR_US
 from dovetail.controllers.provisioning.realised import Realised
 from dovetail.controllers.provisioning.remarks import Remarks
@@ -114,6 +115,7 @@ class Provisioner:
         self._metrics.decided(there, plan, window.triggers, self._context.clock.now())
         if plan.claims and any(self._context.state.displaced(pod) for pod in there):
             problem, plan = await self._rearranged(problem, plan, there, places)
+        plan = in_turn(problem, plan, self._context.state.arrived())
         await self._act(problem, plan, snapshot, places)
 
     async def _synced(self) -> None:

@@ -12,7 +12,7 @@ from dovetail.base.clock import HOUR, SECOND
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 WINDOW = 24 * HOUR
-# What had to move anyway, because its node drifted or expired, rests for so long only. Counted for the day, it
+# What had to move anyway, because its node drifted or expired, rests for so long only. Counted for the day it
 # kept a cluster that was renewed, and lost half of its pods half an hour later, at up to 2.6 times its bound.
 FORCED_WINDOW = HOUR
 # On a NodePool: which pods were moved off its nodes, so that a restart does not forget it.
@@ -60,7 +60,7 @@ class Entry:
 
 
 class Ledger:
-    """Which moves were made in the last 24 h, and within the hour those that were forced. Instants never go back."""
+    """Which moves were made in the last 24 h, forced ones in the last hour. Instants never go back."""
 
     def __init__(self, per_pod: int) -> None:
         self._per_pod = per_pod

@@ -1,0 +1,53 @@
+"""The same bursts on a real API server, scheduler and workload controllers, beside their simulation."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.realised.run import realised
+from benchmarks.realised.workloads import BURST_MINUTES, workloads
+from dovetail.base.clock import MINUTE
+from dovetail.kube.http.kubeconfig import Kubeconfig
+from dovetail.simulate.live.play import play_live
+from dovetail.simulate.run import Result, simulate
+from dovetail.simulate.scenario import load
+from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define
+from tests.cluster.controlplane.start import ControlPlane
+
+WORLDS = SIMULATED, REAL = "simulated", "cluster"
+# One of each family that differs, small ones beside large ones; the sixth is the case of ten Deployments of
+# which every other one must be spread over zones.
+TEN = (
+    "plain-152",
+    "zones-33",
+    "zones-wished-147",
+    "hosts-47",
+    "apart-46",
+    "zones-454",
+    "near-48",
+    "rules-135",
+    "daemons-40",
+    "half-full-115",
+)
+
+
+def both(name: str, minutes: int, seed: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The figures of its simulation and those of a cluster, over so many minutes from the burst on."""
+    workload = next(one for one in workloads() if one.name == name)
+    with tempfile.TemporaryDirectory() as folder, ControlPlane(build()) as plane:
+        define(plane)
+        scenario = load(workload.write(Path(folder) / "scenario", BURST_MINUTES + minutes)).seeded(seed)
+        yield SIMULATED, _row(name, seed, simulate(scenario))
+        access = Kubeconfig([plane.kubeconfig]).access()
+        yield REAL, _row(name, seed, asyncio.run(play_live(scenario, access)))
+
+
+def _row(name: str, seed: int, result: Result) -> dict[str, Any]:
+    found = realised(result.records, result.start + BURST_MINUTES * MINUTE, result.end)
+    return {"workload": name, "seed": seed, "seconds": round(result.wall_seconds, 1), **asdict(found)}
