@@ -93,7 +93,15 @@ def write(tmp_path: Path, *texts: str) -> str:
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert run(["plan", *arguments, "-o", "json"]) == 0, capsys.readouterr().err
     found = json.loads(capsys.readouterr().out)
-    assert list(found) == ["nodeClaims", "existing", "unschedulable", "cost", "proof", "elapsedSeconds"]
+    assert list(found) == [
+        "nodeClaims",
+        "existing",
+        "unschedulable",
+        "cost",
+        "realised",
+        "proof",
+        "elapsedSeconds",
+    ]
     return dict(found)
 
 

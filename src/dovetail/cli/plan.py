@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dovetail.cli import plan_output
 from dovetail.cli.question import Output, Question, answered, explaining, show
+from dovetail.cli.run_environment import Bool
+from dovetail.simulate.scheduler.forecast import forecast
 from dovetail.solve.diversity import diversity_cost
 from dovetail.solve.explain.pod import nearest_misses
 
 
-def plan(*, question: Question, output: Output = "table") -> None:
+def plan(*, question: Question, nominate_pods: Bool = "true", output: Output = "table") -> None:
     """Show which nodes would be bought for these manifests, with the solver that the controller uses.
 
     The manifests hold at least one NodePool and, with --region, the EC2NodeClass that it names. Every pod
@@ -21,8 +23,14 @@ def plan(*, question: Question, output: Output = "table") -> None:
     `kubectl get nodes,pods,daemonsets,nodeclaims,nodepools,ec2nodeclasses -A -o json > cluster.json` and then
     `dovetail plan -f cluster.json more.yaml --region us-east-1`.
 
+    It tells as well what the plan comes to once kube-scheduler has placed the pods, which it does one by one,
+    while the nodes come up: the scheduler's filters, scores and nominations are played up to five times.
+
     Parameters
     ----------
+    nominate_pods
+        Whether the controller nominates pods to their nodes, which makes plans come true (its flag of that
+        name).
     output
         table for people; json or yaml with every detail for programs.
     """
@@ -30,8 +38,9 @@ def plan(*, question: Question, output: Output = "table") -> None:
     answer, elapsed = answered(problem, question.longest())
     nearest = nearest_misses(problem, answer, explaining(question.longest()))
     diversity = diversity_cost(problem, answer)
+    placed = forecast(problem, answer, nominate=nominate_pods == "true", over=explaining(question.longest()))
     show(
-        plan_output.tables(answer, nearest, diversity),
-        plan_output.document(answer, elapsed, nearest, diversity),
+        plan_output.tables(answer, nearest, diversity, placed),
+        plan_output.document(answer, elapsed, nearest, diversity, placed),
         output,
     )

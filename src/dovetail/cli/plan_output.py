@@ -13,6 +13,7 @@ from rich.text import Text
 from dovetail.cli.tables import add_row, new_table
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from dovetail.simulate.scheduler.forecast import Forecast
 from dovetail.solve.plan import Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.units.quantity import Quantity
 
@@ -23,7 +24,9 @@ _SHOWN_PODS = 3
 Nearest = Mapping[str, Mapping[str, str]]
 
 
-def document(plan: Plan, elapsed: float, nearest: Nearest, diversity: int) -> dict[str, Any]:
+def document(
+    plan: Plan, elapsed: float, nearest: Nearest, diversity: int, placed: Forecast | None
+) -> dict[str, Any]:
     """The plan for `-o json` and `-o yaml`; prices in dollars per hour, `elapsed` in seconds.
 
     `diversity` is what keeping many types for spot costs, in nano-dollars per hour.
@@ -49,8 +52,24 @@ def document(plan: Plan, elapsed: float, nearest: Nearest, diversity: int) -> di
             "lowerBound": _dollars(plan.cost.lower_bound),
             "gap": round(plan.cost.gap, 6),
         },
+        "realised": _realised(placed),
         "proof": _proof(plan.proof),
         "elapsedSeconds": round(elapsed, 3),
+    }
+
+
+def _realised(placed: Forecast | None) -> dict[str, Any] | None:
+    """What comes of the plan once the scheduler has placed its pods; None if there was no time to see."""
+    if placed is None:
+        return None
+    return {
+        "expected": _dollars(placed.expected),
+        "least": _dollars(placed.least),
+        "most": _dollars(placed.most),
+        "tries": len(placed.outcomes),
+        "podsWherePlanned": round(placed.here, 4),
+        "elsewhere": dict(placed.causes),
+        "stranded": list(placed.stranded),
     }
 
 
@@ -142,7 +161,7 @@ def quantity(name: str, amount: int) -> str:
     return str(Quantity(amount * 1_000_000_000, style))
 
 
-def tables(plan: Plan, nearest: Nearest, diversity: int) -> RenderableType:
+def tables(plan: Plan, nearest: Nearest, diversity: int, placed: Forecast | None) -> RenderableType:
     """The plan for people."""
     parts: list[RenderableType] = []
     if plan.claims:
@@ -152,6 +171,8 @@ def tables(plan: Plan, nearest: Nearest, diversity: int) -> RenderableType:
     if plan.unschedulable:
         parts.append(_left_over(plan.unschedulable, nearest))
     parts.append(Text(_sentence(plan, diversity)))
+    if plan.claims and placed is not None:
+        parts.append(Text(_outlook(plan, placed)))
     return Group(*parts)
 
 
@@ -244,3 +265,23 @@ def _shown_parts(plan: Plan) -> str:
     """What it is made of, such as "(instance $1.2000, volumes $0.0500)"; empty if of instances only."""
     shown = [f"{part} ${amount:.4f}" for part, amount in _parts(plan.claims).items() if amount]
     return f" ({', '.join(shown)})" if len(shown) > 1 else ""
+
+
+def _outlook(plan: Plan, placed: Forecast) -> str:
+    """What comes of it once kube-scheduler has placed the pods."""
+    count = len(placed.outcomes)
+    tries = f"in {count} {'tries' if count > 1 else 'try'} of kube-scheduler's placing"
+    if placed.most == plan.cost.hourly:
+        text = f"Realised at ${_dollars(placed.expected):.4f}/h, as planned, {tries}"
+    else:
+        more = f"+{placed.expected / plan.cost.hourly - 1:.1%}"
+        if placed.least != placed.most:
+            more += f", ${_dollars(placed.least):.4f} to ${_dollars(placed.most):.4f}"
+        text = f"Expected to be realised at ${_dollars(placed.expected):.4f}/h ({more} {tries})"
+    causes = Counter(placed.causes.values()).most_common()
+    if causes:
+        named = ", ".join(f"{cause} {pods}" for cause, pods in causes)
+        text += f"; {placed.here:.0%} of the pods go where planned, others elsewhere ({named})"
+    if placed.stranded:
+        text += f"; {_some(placed.stranded)} may find no place then"
+    return f"{text}."

@@ -102,10 +102,10 @@ def company(places: Iterable[tuple[Pod, Machine]]) -> dict[str, tuple[Machine, .
     """
     known = list(places)
     everything = tuple({machine.name: machine for _, machine in known}.values())
-    return {machine.name: everything for pod, machine in known if _leans(pod)}
+    return {machine.name: everything for pod, machine in known if leans(pod)}
 
 
-def _leans(pod: Pod) -> bool:
+def leans(pod: Pod) -> bool:
     """True iff where the pod may go hangs on which zones, or whatever it names, have nodes."""
     affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
     rules = pod.spec.topology_spread_constraints

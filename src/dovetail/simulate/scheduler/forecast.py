@@ -1,0 +1,307 @@
+"""What becomes of a plan when the scheduler places its pods: played pod by pod, without a cluster around it.
+
+The plan is proven to hold when each pod is where it says. The scheduler takes one pod after the other, goes
+by its own scores where no nomination tells it where to, and waits for no node that is not up. Here filters,
+scores and nominations of the simulated scheduler decide, while nodes come up after times, and pods are tried
+in an order, that are drawn anew for each try. What finds no place then is planned for a second time.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from dovetail.api.core import Pod, PodStatus
+from dovetail.base.streams import stream
+from dovetail.controllers.provisioning.nominate import leans
+from dovetail.controllers.provisioning.order import in_turn
+from dovetail.model import labels
+from dovetail.model.filters import NodeView, Placement
+from dovetail.model.problem import Budget, ExistingNode, Problem
+from dovetail.model.resources import pod_requests, subtract, total
+from dovetail.simulate.latency import Distribution, Latencies
+from dovetail.simulate.scheduler.cluster import Cluster
+from dovetail.simulate.scheduler.feasible import Feasibility
+from dovetail.simulate.scheduler.nominations import Nominations
+from dovetail.simulate.scheduler.scores import total_scores
+from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.solver import solve
+
+MOST_TRIES = 5
+# Why a pod went elsewhere than planned.
+SCORE = "score"  # another node was as good for the scheduler, or better
+ORDER = "order"  # pods whose turn came before had taken the room
+PRIORITY = "priority"  # pods of a higher priority had
+SPREAD = "spread"  # a topology spread constraint, as things stood when its turn came
+AFFINITY = "affinity"  # a rule about other pods, as things stood
+TAINT = "taint"  # its node was not up yet
+OTHER = "other"
+_SECOND_PLAN = Budget(100_000)  # of work for the few pods that are left over
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One try. `elsewhere` says why of each pod that is on no node which a pod like it was planned to."""
+
+    here: int
+    elsewhere: Mapping[str, str]
+    left: tuple[str, ...]  # of them, those that found no place on any node of the plan
+    stranded: tuple[str, ...]  # of these, those that a second plan has no place for either
+    hourly: int  # nano-dollars per hour: the plan's nodes, and those that have to be bought for what is left
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """All tries; at least one."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def expected(self) -> int:
+        """The mean cost, in nano-dollars per hour."""
+        return round(statistics.mean(one.hourly for one in self.outcomes))
+
+    @property
+    def least(self) -> int:
+        return min(one.hourly for one in self.outcomes)
+
+    @property
+    def most(self) -> int:
+        return max(one.hourly for one in self.outcomes)
+
+    @property
+    def here(self) -> float:
+        """The share of pods that went where the plan put them, 0.0 to 1.0."""
+        pods = sum(one.here + len(one.elsewhere) for one in self.outcomes)
+        return sum(one.here for one in self.outcomes) / pods if pods else 1.0
+
+    @property
+    def stranded(self) -> tuple[str, ...]:
+        """Pods that had no place in the end of some try, whatever was bought."""
+        return tuple(sorted({pod for one in self.outcomes for pod in one.stranded}))
+
+    @property
+    def causes(self) -> Mapping[str, str]:
+        """Pod -> the most frequent cause, of pods that went elsewhere in any try."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for one in self.outcomes:
+            for pod, cause in one.elsewhere.items():
+                found[pod][cause] += 1
+        return {pod: causes.most_common(1)[0][0] for pod, causes in sorted(found.items())}
+
+
+def forecast(
+    problem: Problem,
+    plan: Plan,
+    *,
+    nominate: bool = True,
+    tries: int = MOST_TRIES,
+    over: Callable[[], bool] = lambda: False,
+) -> Forecast | None:
+    """Play the plan; as many of the `tries` as end before the time is `over`, None if not even one does.
+
+    Without `nominate` the scheduler is told nothing. The same number of tries gives the same answer. A try
+    takes the time of all filters for each pod, on one node where nominations hold and on all where not.
+    """
+    outcomes = []
+    with suppress(_OutOfTimeError):
+        for seed in range(tries):
+            outcomes.append(_Try(problem, plan, seed, nominate=nominate, over=over).play())
+    return Forecast(tuple(outcomes)) if outcomes else None
+
+
+class _OutOfTimeError(Exception):
+    """A try is given up."""
+
+
+class _Try:
+    """Invariant: `_waiting` holds the pods of the plan without a node, in the order of the queue."""
+
+    def __init__(
+        self, problem: Problem, plan: Plan, seed: int, *, nominate: bool, over: Callable[[], bool]
+    ) -> None:
+        self._over = over
+        self._problem = problem
+        self._seed = seed
+        self._nominate = nominate
+        pods = [_named(pod) for pod in problem.pods]
+        stream(seed, "queue", "order").shuffle(pods)
+        pods.sort(key=lambda pod: -pod.spec.priority)
+        self._plan = plan = in_turn(problem, plan, [pod.key for pod in pods])
+        self._meant = {pod: one.name for one in plan.claims for pod in one.pods}
+        self._meant |= {pod: node for node, pods in plan.existing.items() for pod in pods}
+        self._waiting = {pod.key: pod for pod in pods if pod.key in self._meant}
+        self._pods = dict(self._waiting)
+        self._at: dict[str, str] = {}
+        self._why: dict[str, str] = {}
+        self._claims = {one.name: (one, _node(problem, one)) for one in plan.claims}
+        self._cluster = Cluster()
+        self._cluster.view.volumes = problem.volumes
+        for name, tags in problem.namespaces.items():
+            self._cluster.set_namespace(name, dict(tags))
+        for node in problem.nodes:
+            if not node.in_flight:
+                self._add(node.name, _view(node))
+                for pod in node.pods:
+                    self._cluster.bind(pod, node.name)
+        self._nominations = Nominations(self._cluster.view)
+        self._feasibility = Feasibility(self._cluster, self._nominations)
+
+    def play(self) -> Outcome:
+        """Nodes open, one group after the other; after each the scheduler tries all pods until none fits."""
+        for names in self._openings():
+            for name in names:
+                self._add(name, self._opened(name))
+            self._schedule()
+        return self._outcome()
+
+    def _add(self, name: str, view: NodeView) -> None:
+        self._cluster.view.set_node(replace(view, name=name))
+
+    def _opened(self, name: str) -> NodeView:
+        if name in self._claims:
+            return _view(self._claims[name][1])
+        return _view(next(node for node in self._problem.nodes if node.name == name))
+
+    def _openings(self) -> Iterator[Sequence[str]]:
+        """Groups of nodes in the order in which they open: what is there, then as they come up."""
+        yield ()
+        coming = [*self._claims, *(node.name for node in self._problem.nodes if node.in_flight)]
+        times = Latencies()
+        parts = [Distribution.of(one) for one in (times.launch, times.boot, times.ready)]
+        up = {name: sum(one.draw(self._seed, name, str(n)) for n, one in enumerate(parts)) for name in coming}
+        if self._nominate:
+            together = {self._meant[key] for key, pod in self._pods.items() if leans(pod)} & up.keys()
+            up |= dict.fromkeys(together, max(up.values(), default=0))
+        groups: dict[int, list[str]] = defaultdict(list)
+        for name, at in up.items():
+            groups[at].append(name)
+        for at in sorted(groups):
+            yield groups[at]
+
+    def _schedule(self) -> None:
+        bound = True
+        while bound and self._waiting:
+            self._nominate_all()
+            bound = False
+            for pod in tuple(self._waiting.values()):
+                bound = self._try(pod) or bound
+
+    def _nominate_all(self) -> None:
+        if self._nominate:
+            for key, pod in self._waiting.items():
+                name = self._meant[key]
+                if name in self._cluster.view.nodes:
+                    self._waiting[key] = _nominated(pod, name)
+                    self._nominations.set(pod, name)
+
+    def _try(self, pod: Pod) -> bool:
+        """One attempt; one that fails takes the nomination away."""
+        if self._over():
+            raise _OutOfTimeError
+        key = pod.key
+        found = self._feasibility.judge(pod).nodes
+        meant = self._cluster.view.nodes.get(self._meant[key])
+        if meant is not None and meant.name not in {node.name for node in found}:
+            self._why.setdefault(key, self._refusal(pod, meant))
+        self._nominations.drop(pod.metadata.uid)
+        if not found:
+            self._waiting[key] = _nominated(pod, "")
+            return False
+        name = self._best(pod, found)
+        self._why.setdefault(key, TAINT if meant is None else SCORE)
+        del self._waiting[key]
+        self._at[key] = name
+        self._cluster.bind(pod, name)
+        return True
+
+    def _best(self, pod: Pod, found: Sequence[NodeView]) -> str:
+        if len(found) == 1:
+            return found[0].name
+        scores = total_scores(pod, found, self._cluster)
+        best = [node.name for node, score in zip(found, scores, strict=True) if score == max(scores)]
+        return best[stream(self._seed, pod.key, "choice").randrange(len(best))]
+
+    def _refusal(self, pod: Pod, meant: NodeView) -> str:
+        """Why the scheduler does not put the pod where it was meant to go."""
+        ahead = self._nominations.ahead_of(pod).get(meant.name, ())
+        reasons = Placement(pod, self._cluster.view).examine(meant, ahead)
+        text = reasons[0].text if reasons else ""
+        if text.startswith(("Insufficient", "Too many pods")):
+            others = (*meant.pods.values(), *ahead)
+            above = any(one.pod.spec.priority > pod.spec.priority for one in others)
+            return PRIORITY if above else ORDER
+        if "topology spread" in text:
+            return SPREAD
+        return AFFINITY if "affinity" in text else OTHER
+
+    def _outcome(self) -> Outcome:
+        like = Counter((self._meant[key], _owner(pod)) for key, pod in self._pods.items())
+        here, elsewhere = 0, {}
+        for key, pod in self._pods.items():
+            place = self._at.get(key, ""), _owner(pod)
+            if like[place] > 0:
+                like[place] -= 1
+                here += 1
+            else:
+                elsewhere[key] = self._why.get(key, TAINT)
+        left = tuple(self._waiting)
+        second = self._planned_again(left) if left else Plan()
+        stranded = tuple(item.pod for item in second.unschedulable)
+        return Outcome(here, elsewhere, left, stranded, self._plan.cost.hourly + second.cost.hourly)
+
+    def _planned_again(self, left: Sequence[str]) -> Plan:
+        there: dict[str, list[Pod]] = defaultdict(list)
+        for key, name in self._at.items():
+            there[name].append(self._pods[key])
+        known = [*self._problem.nodes, *(node for _, node in self._claims.values())]
+        nodes = tuple(replace(node, pods=(*node.pods, *there[node.name])) for node in known)
+        pods = tuple(self._pods[key] for key in left)
+        return solve(replace(self._problem, pods=pods, nodes=nodes), _SECOND_PLAN)
+
+
+def _node(problem: Problem, claim: PlannedClaim) -> ExistingNode:
+    """The node that the cloud makes of the claim if it has its cheapest offering; daemons have their room."""
+    pool = next(item for item in problem.pools if item.name == claim.pool)
+    kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
+    offering = next(
+        one for one in kind.offerings if (one.zone, one.capacity_type) == (claim.zone, claim.capacity_type)
+    )
+    asked = {pod.key: pod for pod in problem.pods}
+    daemons = subtract(claim.requests, total(pod_requests(asked[key]) for key in claim.pods))
+    room = subtract(kind.allocatable(), {name: max(0, amount) for name, amount in daemons.items()})
+    tags = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.labels}
+    tags |= {labels.NODEPOOL: claim.pool, labels.HOSTNAME: claim.name}
+    return ExistingNode(claim.name, tags, claim.taints, room, kind.capacity, pool=claim.pool)
+
+
+def _view(node: ExistingNode) -> NodeView:
+    return NodeView(
+        name=node.name,
+        labels={labels.HOSTNAME: node.name, **node.labels},
+        allocatable=node.allocatable,
+        taints=node.taints,
+        volume_limits=node.volume_limits,
+    )
+
+
+def _named(pod: Pod) -> Pod:
+    """With a UID, which pods of manifests have not."""
+    meta = pod.metadata
+    return (
+        pod if meta.uid else msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, uid=pod.key))
+    )
+
+
+def _nominated(pod: Pod, node: str) -> Pod:
+    return msgspec.structs.replace(pod, status=PodStatus(nominated_node_name=node))
+
+
+def _owner(pod: Pod) -> str:
+    owner = pod.metadata.controller()
+    return owner.uid or owner.name if owner is not None else pod.key
