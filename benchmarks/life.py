@@ -177,7 +177,9 @@ def picture(rows: Sequence[dict[str, Any]]) -> str:
     labelled = {-(-len(rows) * number // 10) - 1 for number in range(1, 11)}  # ten have room side by side
     for number, (row, x) in enumerate(zip(rows, xs, strict=True)):
         if number in labelled:
-            parts.append(f'<text x="{x:.1f}" y="{top + height + 18}" text-anchor="middle">{row["day"]:g}</text>')
+            parts.append(
+                f'<text x="{x:.1f}" y="{top + height + 18}" text-anchor="middle">{row["day"]:g}</text>'
+            )
     parts.append(
         f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">day</text></svg>'
     )
