@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from dovetail.api.coordination import Lease
 from dovetail.base.clock import SECOND
-from dovetail.base.errors import Unavailable
+from dovetail.base.errors import AlreadyExists, Conflict, Unavailable
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.runtime.process.election import Candidate, Election, Fence, LeadershipLost
@@ -262,5 +263,169 @@ def test_nothing_is_written_before_leading_and_after_the_lease_was_given_back() 
             await asyncio.sleep(0)
             assert writing.done() is allowed
             writing.cancel()
+
+    run_virtual(main)
+
+
+class Counted(MemoryClient):
+    """Notes when it was asked for the lease, and may hang, or be too late with a write."""
+
+    hung = False
+    late = False
+
+    def __init__(self, server: MemoryServer, clock: VirtualClock) -> None:
+        super().__init__(server)
+        self._at = clock
+        self.looks: list[int] = []
+
+    async def get(self, kind: Any, name: str, namespace: str = "") -> Any:
+        self.looks.append(self._at.now())
+        if self.hung:
+            await asyncio.Event().wait()
+        return await super().get(kind, name, namespace)
+
+    async def create(self, obj: Any) -> Any:
+        if self.late:
+            self.late = False
+            raise AlreadyExists("another one was faster")
+        return await super().create(obj)
+
+    async def patch(self, kind: Any, name: str, namespace: str = "", **changes: Any) -> Any:
+        if self.late:
+            self.late = False
+            raise Conflict("another one was faster")
+        return await super().patch(kind, name, namespace, **changes)
+
+
+def hold(server: MemoryServer, holder: str, seconds: int = 15) -> None:
+    """A lease that somebody has."""
+    name, namespace = PLACE
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": "2001-01-01T00:00:00.0Z"}
+    meta = {"name": name, "namespace": namespace}
+    server.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+
+
+def test_a_leader_renews_every_two_seconds() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        client = Counted(server, clock)
+        leader = election(server, clock, "a", client)
+        await leader.lead()
+        keeping = asyncio.ensure_future(leader.keep())
+        await clock.sleep(21 * SECOND)
+        keeping.cancel()
+        assert client.looks == [second * SECOND for second in range(0, 21, 2)]
+        lease = await server.client().get(Lease, *PLACE)
+        assert lease.spec.renew_time == "1970-01-01T00:00:20.000000Z"
+        assert lease.spec.acquire_time == "1970-01-01T00:00:00.000000Z"
+        assert lease.spec.lease_duration_seconds == 15
+
+    run_virtual(main)
+
+
+def test_a_leader_gives_up_ten_seconds_after_a_renewal_that_hangs_began() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        client = Counted(server, clock)
+        leader = election(server, clock, "a", client)
+        await leader.lead()
+        keeping = asyncio.ensure_future(leader.keep())
+        await clock.sleep(5 * SECOND)
+        client.hung = True
+        with pytest.raises(LeadershipLost, match="no answer in time"):
+            await keeping
+        assert clock.now() == 16 * SECOND  # the renewal at 6 s was the one that hung
+
+    run_virtual(main)
+
+
+def test_a_leader_that_is_refused_tries_every_two_seconds_and_once_at_the_end() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        client = Deaf(server)
+        leader = election(server, clock, "a", client)
+        await leader.lead()
+        client.deaf = True
+        with pytest.raises(LeadershipLost, match="nobody answers"):
+            await leader.keep()
+        assert clock.now() == 12 * SECOND
+
+    run_virtual(main)
+
+
+def test_a_candidate_looks_every_one_to_two_seconds_and_when_the_time_is_up() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        hold(server, "somebody")
+        client = Counted(server, clock)
+        await election(server, clock, "b", client).lead()
+        assert clock.now() == 15 * SECOND
+        pauses = [later - earlier for earlier, later in pairwise(client.looks)]
+        assert all(SECOND <= pause <= 2 * SECOND for pause in pauses[:-1])
+        assert len(set(pauses)) > 3, "not all candidates ask at the same moments"
+        assert 0 < pauses[-1] <= 2 * SECOND
+
+    run_virtual(main)
+
+
+def test_a_lease_without_a_holder_is_free() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server, told = MemoryServer(clock), []
+        hold(server, "")
+        await election(server, clock, "a", waiting=told.append).lead()
+        assert (clock.now(), told) == (0, [])
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_one_that_is_too_late_to_take_the_lease_does_not_lead(there: bool) -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        if there:
+            hold(server, "")
+        client = Counted(server, clock)
+        client.late = True
+        await election(server, clock, "a", client).lead()
+        assert len(client.looks) == 2, "it looks again"
+        assert SECOND <= clock.now() <= 2 * SECOND
+
+    run_virtual(main)
+
+
+def test_each_new_holder_is_told_and_never_oneself() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server, told = MemoryServer(clock), []
+        hold(server, "x")
+        mine = election(server, clock, "a", waiting=told.append)
+        leading = asyncio.ensure_future(mine.lead())
+        await clock.sleep(5 * SECOND)
+        for holder in ("x", "y", "y"):
+            spec = {"holderIdentity": holder, "renewTime": f"2001-01-01T00:00:0{len(told)}.5Z"}
+            await server.client().patch(Lease, *PLACE, merge={"spec": spec})
+            await clock.sleep(3 * SECOND)
+        await leading
+        keeping = asyncio.ensure_future(mine.keep())
+        await clock.sleep(10 * SECOND)
+        keeping.cancel()
+        assert told == ["x", "y"]
+
+    run_virtual(main)
+
+
+def test_what_is_given_back_is_free_at_once_and_only_by_its_holder() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        mine, other = election(server, clock, "a"), election(server, clock, "b")
+        await other.release()  # it never led
+        await mine.lead()
+        await other.release()
+        lease = await server.client().get(Lease, *PLACE)
+        assert lease.spec.holder_identity == "a"
+        await clock.sleep(90 * SECOND)
+        await mine.release()
+        lease = await server.client().get(Lease, *PLACE)
+        assert (lease.spec.holder_identity, lease.spec.lease_duration_seconds) == ("", 1)
+        assert lease.spec.renew_time == "1970-01-01T00:01:30.000000Z"
 
     run_virtual(main)

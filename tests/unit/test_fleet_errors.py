@@ -37,6 +37,25 @@ def test_another_error_is_tried_again() -> None:
     assert refusals([error("UnauthorizedOperation")]).pools == ()
 
 
+def test_a_subnet_is_avoided_only_where_the_error_names_it() -> None:
+    unnamed = FleetError("InsufficientFreeAddressesInSubnet", "m", "spot", "m5.large", "a")
+    assert refusals([unnamed]).subnets == ()
+
+
+def test_spot_types_are_avoided_only_for_errors_about_spot() -> None:
+    assert NO_SPOT_ROLE == "AuthFailure.ServiceLinkedRoleCreationNotPermitted"  # EC2's name for it
+    assert refusals([error(NO_SPOT_ROLE, capacity_type="on-demand")]).spot_types == ()
+
+
+@pytest.mark.parametrize(
+    ("number", "ending"),
+    [(1, "Unsupported: 0"), (5, "Unsupported: 4"), (6, "Unsupported: 4; and 1 more"), (8, "; and 3 more")],
+)
+def test_five_errors_are_told_in_words(number: int, ending: str) -> None:
+    errors = [error("Unsupported", message=str(which)) for which in range(number)]
+    assert str(failure(errors)).endswith(ending)
+
+
 def test_an_answer_with_neither_instance_nor_error() -> None:
     found = failure([])
     assert isinstance(found, CreateFailed)
