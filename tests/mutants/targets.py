@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TESTS = (
     "tests/unit/test_*.py",
+    "tests/conformance/test_api_server.py",
     "tests/conformance/test_budgets.py",
     "tests/conformance/test_aws_user_data.py",
     "tests/conformance/test_aws_launches.py",
@@ -15,7 +16,7 @@ TESTS = (
 )
 # Files of tests that name none of these have nothing to do with the targets, or only by way of the solver.
 _ABOUT = re.compile(
-    r"dovetail\.(disrupt|controllers|simulate|kube\.memory|cloud|runtime\.process|model\.offering\b.*parse_dollars)"
+    r"dovetail\.(disrupt|controllers|simulate|kube\.memory|cloud|runtime\.process|model\.offering\b.*(parse_dollars|affordable))"
     r"|^(from|import) (operated|stories)\b",
     re.MULTILINE,
 )

@@ -62,14 +62,15 @@ def test_the_first_one_leads_and_the_next_waits_for_its_end() -> None:
 
 def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
     async def main(clock: VirtualClock) -> None:
-        server = MemoryServer(clock)
-        first, second = election(server, clock, "a"), election(server, clock, "b")
+        server, told = MemoryServer(clock), []
+        first, second = election(server, clock, "a"), election(server, clock, "b", waiting=told.append)
         await first.lead()
         waiting = asyncio.ensure_future(second.lead())
         await clock.sleep(SECOND)
         await first.release()
         await clock.sleep(3 * SECOND)
         assert waiting.done()
+        assert told == ["a"], "a lease that is free has no holder to tell of"
         await first.release()
         lease = await server.client().get(Lease, *PLACE)
         assert lease.spec.holder_identity == "b", "what is somebody else's stays theirs"
@@ -272,6 +273,8 @@ class Counted(MemoryClient):
 
     hung = False
     late = False
+    refusing = False
+    slow = 0  # nanoseconds until it answers
 
     def __init__(self, server: MemoryServer, clock: VirtualClock) -> None:
         super().__init__(server)
@@ -282,6 +285,9 @@ class Counted(MemoryClient):
         self.looks.append(self._at.now())
         if self.hung:
             await asyncio.Event().wait()
+        if self.refusing:
+            raise Unavailable("nobody answers")
+        await self._at.sleep(self.slow)
         return await super().get(kind, name, namespace)
 
     async def create(self, obj: Any) -> Any:
@@ -342,13 +348,30 @@ def test_a_leader_gives_up_ten_seconds_after_a_renewal_that_hangs_began() -> Non
 def test_a_leader_that_is_refused_tries_every_two_seconds_and_once_at_the_end() -> None:
     async def main(clock: VirtualClock) -> None:
         server = MemoryServer(clock)
-        client = Deaf(server)
+        client = Counted(server, clock)
         leader = election(server, clock, "a", client)
         await leader.lead()
-        client.deaf = True
+        client.refusing = True
         with pytest.raises(LeadershipLost, match="nobody answers"):
             await leader.keep()
+        assert client.looks == [0, *(second * SECOND for second in range(2, 13, 2))]
         assert clock.now() == 12 * SECOND
+
+    run_virtual(main)
+
+
+def test_a_server_that_needs_nine_seconds_for_an_answer_is_fast_enough() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = MemoryServer(clock)
+        client = Counted(server, clock)
+        leader = election(server, clock, "a", client)
+        await leader.lead()
+        client.slow = 9 * SECOND
+        keeping = asyncio.ensure_future(leader.keep())
+        await clock.sleep(60 * SECOND)
+        assert not keeping.done()
+        assert client.looks == [0, *(second * SECOND for second in range(2, 60, 11))]
+        keeping.cancel()
 
     run_virtual(main)
 
@@ -363,6 +386,7 @@ def test_a_candidate_looks_every_one_to_two_seconds_and_when_the_time_is_up() ->
         pauses = [later - earlier for earlier, later in pairwise(client.looks)]
         assert all(SECOND <= pause <= 2 * SECOND for pause in pauses[:-1])
         assert len(set(pauses)) > 3, "not all candidates ask at the same moments"
+        assert min(pauses[:-1]) < 1.3 * SECOND
         assert 0 < pauses[-1] <= 2 * SECOND
 
     run_virtual(main)
@@ -372,7 +396,7 @@ def test_a_lease_without_a_holder_is_free() -> None:
     async def main(clock: VirtualClock) -> None:
         server, told = MemoryServer(clock), []
         hold(server, "")
-        await election(server, clock, "a", waiting=told.append).lead()
+        await election(server, clock, "a", waiting=told.append, refused=told.append).lead()
         assert (clock.now(), told) == (0, [])
 
     run_virtual(main)

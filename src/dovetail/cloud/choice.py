@@ -117,18 +117,13 @@ def _compatible(types: Iterable[InstanceType], request: Request) -> list[Instanc
 
 
 def _one_reservation_type(types: list[InstanceType]) -> list[InstanceType]:
-    """Reserved offerings of one type of reservation only: the one that has the cheapest."""
+    """Where anything is reserved, offerings of one type of reservation: the one that has the cheapest."""
     cheapest = min(
         ((offering.price, reservation_kind(offering)) for _, offering in _reserved(types)), default=None
     )
     if cheapest is None:
         return types
-    return _keeping(
-        types,
-        lambda offering: (
-            offering.capacity_type != labels.RESERVED or reservation_kind(offering) == cheapest[1]
-        ),
-    )
+    return _keeping(types, lambda offering: reservation_kind(offering) == cheapest[1])
 
 
 def _one_capacity_block(types: list[InstanceType]) -> list[InstanceType]:
@@ -178,7 +173,7 @@ def _without_dear_spot(types: list[InstanceType]) -> list[InstanceType]:
     """Where both are possible, no spot offering dearer than the cheapest on-demand one."""
     offered = [offering for item in types for offering in item.offerings]
     on_demand = [offering.price for offering in offered if offering.capacity_type == labels.ON_DEMAND]
-    if not on_demand or not any(offering.capacity_type == labels.SPOT for offering in offered):
+    if not on_demand:
         return types
     ceiling = min(on_demand)
     return _keeping(
