@@ -191,9 +191,14 @@ def test_a_pod_counts_once_until_it_is_gone() -> None:
             await stage.clock.sleep(SECOND)
         assert stage.metrics.value(PODS, reason="Drifted") == 1
         assert stage.metrics.value(EVICTIONS, code="200") == 2
-        stage.state.apply("ADDED", pod("a"))
-        stage.state.apply("MODIFIED", pod("a"))
+        for change in ("ADDED", "MODIFIED"):
+            stage.state.apply(change, pod("a"))
+        stage.queue.add(pod("a"), node("n"), "Drifted")
+        await stage.clock.sleep(SECOND)
+        assert stage.metrics.value(PODS, reason="Drifted") == 1
         stage.state.apply("DELETED", pod("a"))
+        stage.state.apply("ADDED", node("m"))
+        stage.state.apply("DELETED", node("m"))
         stage.queue.add(pod("a"), node("n"), "Drifted")
         await stage.clock.sleep(SECOND)
         assert stage.metrics.value(PODS, reason="Drifted") == 2
