@@ -1,0 +1,261 @@
+"""Which nodes consolidation may take, what it asks without them, and what it makes of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+from test_emptiness import KEEP, NOW, REF, budget, pod, pool, view
+
+from dovetail.api.codec import decode
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodeClassRef
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
+from dovetail.disrupt.consolidation.churn import Moves
+from dovetail.disrupt.consolidation.judge import check, judged, mixed
+from dovetail.disrupt.consolidation.movers import closed, movers, obstacle
+from dovetail.disrupt.consolidation.price import Refused
+from dovetail.disrupt.consolidation.question import Move, Mover, Question
+from dovetail.disrupt.consolidation.saving import Minimum
+from dovetail.disrupt.pods import Budgets, budgets_among
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.problem import ExistingNode, Pool, Problem
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.plan import Plan, PlannedClaim, Unschedulable
+
+NONE = Budgets(())
+OFFER = {labels.INSTANCE_TYPE: "m5.large", labels.ZONE: "a", labels.CAPACITY_TYPE: "on-demand"}
+
+
+def claim(owner: str = "general", *, quiet: bool = True, **marks: str) -> NodeClaim:
+    named = {key: marks.get(key.rpartition("/")[2].replace("-", "_"), value) for key, value in OFFER.items()}
+    stamped = {"karpenter.sh/nodepool": owner, **{key: value for key, value in named.items() if value}}
+    conditions = [{"type": "Consolidatable", "status": "True"}] if quiet else []
+    document = {
+        "metadata": {"name": "claim-n", "uid": "n", "labels": stamped},
+        "spec": {"nodeClassRef": REF},
+        "status": {"conditions": conditions},
+    }
+    return decode(document, NodeClaim)
+
+
+def loaded(*pods: Any, **changes: Any) -> NodeView:
+    return view("n", *(pods or (pod(),)), **{"claim": claim(), **changes})
+
+
+def told(case: NodeView, budgets: Budgets = NONE) -> tuple[list[Mover], list[str]]:
+    found, notes = movers((case,), budgets, NOW, Minimum(), 7)
+    assert all((note.subject, note.reason) == ("claim-n", "Unconsolidatable") for note in notes)
+    return list(found), [note.message for note in notes]
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        (loaded(owner=pool(after="Never")), 'NodePool "general" has consolidation disabled'),
+        (loaded(pool=None), 'NodePool "general" has consolidation disabled'),
+        (
+            loaded(owner=pool(consolidationPolicy="WhenEmpty")),
+            'NodePool "general" has consolidation policy WhenEmpty, but node is not empty',
+        ),
+        (loaded(claim=claim(zone="")), f'Node does not have label "{labels.ZONE}"'),
+        (loaded(claim=claim(capacity_type="")), f'Node does not have label "{labels.CAPACITY_TYPE}"'),
+        (loaded(price=None), 'Instance Type "m5.large" not found'),
+        (loaded(price=None, claim=claim(instance_type="")), 'Instance Type "" not found'),
+    ],
+)
+def test_why_consolidation_does_not_ask_about_a_node_is_told(case: NodeView, why: str) -> None:
+    assert obstacle(case) == why
+    if case.pool is not None:
+        assert told(case) == ([], [why])
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        view("n"),  # empty ones are another method's
+        loaded(claim=claim(quiet=False)),
+        loaded(pod(annotations=KEEP)),  # what blocks is told by emptiness
+        loaded(going=True),
+        loaded(owner=structs.replace(pool(), spec=structs.replace(pool().spec, replicas=3))),
+    ],
+)
+def test_nodes_that_are_left_to_others_are_passed_over_in_silence(case: NodeView) -> None:
+    assert told(case) == ([], [])
+
+
+def test_a_pod_that_a_budget_holds_holds_its_node() -> None:
+    assert told(loaded(), budgets_among((budget(),))) == ([], [])
+    assert len(told(loaded(), budgets_among((budget(allowed=1),)))[0]) == 1
+
+
+def test_a_node_that_may_go_is_described_by_what_it_costs_and_what_would_have_to_move() -> None:
+    daemon = pod(
+        "d", ownerReferences=[{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d"}]
+    )
+    owner = pool()
+    owner = structs.replace(
+        owner, metadata=structs.replace(owner.metadata, annotations={"dovetail.dev/minimum-saving": "5%"})
+    )
+    ((found,), notes) = told(loaded(pod("a"), pod("b"), daemon, owner=owner))
+    assert notes == []
+    assert (found.name, found.pool, found.offer) == ("n", "general", ("m5.large", "a", "on-demand"))
+    assert (found.price, found.cost, found.minimum.share) == (107, 2.0, 0.05)
+    assert [(one.metadata.name, one.spec.node_name) for one in found.pods] == [("a", ""), ("b", "")]
+
+
+def test_several_nodes_keep_their_order() -> None:
+    views = tuple(replace(loaded(), node=view(name).node) for name in "cab")
+    assert [one.name for one in movers(views, NONE, NOW, Minimum(), 0)[0]] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("case", "takes_none"),
+    [
+        (loaded(), False),
+        (loaded(claim=claim(quiet=False)), True),
+        (loaded(claim=claim(quiet=False), owner=pool(after="Never")), False),  # it is never to be quiet
+        (loaded(claim=claim(quiet=False), pool=None), False),
+        (loaded(node=None), True),
+    ],
+)
+def test_nodes_that_are_not_quiet_yet_take_no_pods_of_others(case: NodeView, takes_none: bool) -> None:
+    assert closed((case,)) == (frozenset({case.name}) if takes_none else frozenset())
+
+
+# ------------------------------------------------------------------ what is asked
+
+
+EMPTY = Requirements({})
+ROOM = {"cpu": 4000, "memory": 2**33}
+
+
+def kind(price: int) -> InstanceType:
+    return InstanceType("m", EMPTY, (Offering("a", "on-demand", price, EMPTY),), ROOM)
+
+
+def mover(name: str, price: int = 100, *pods: str, capacity: str = "on-demand", cost: float = 1.0) -> Mover:
+    return Mover(name, "p", ("m", "a", capacity), price, cost, tuple(pod(one) for one in pods))
+
+
+def existing(name: str, owner: str = "p", **changes: Any) -> ExistingNode:
+    return ExistingNode(name, {}, (), ROOM, {"cpu": 5000, "memory": 2**33}, pool=owner, **changes)
+
+
+def question(*leaving: Mover, names: str = "abc", **more: Any) -> Question:
+    usage = {"cpu": 15000, "memory": 3 * 2**33, "nodes": 3}
+    pools = tuple(
+        Pool(name, NodeClassRef(group="", kind="", name=""), EMPTY, {}, (kind(10),), usage=usage)
+        for name in "pq"
+    )
+    nodes = tuple(existing(name) for name in names)
+    return Question(Problem((pod("waiting"),), pools, nodes), leaving, {"p": 5}, **more)
+
+
+def test_a_what_if_has_the_pods_that_move_and_none_of_the_nodes_that_go() -> None:
+    asked = question(mover("a", 100, "x", "y"), mover("b", 100, "z"), closed=frozenset("c"))
+    found = asked.without(asked.movers)
+    assert [one.metadata.name for one in found.pods] == ["x", "y", "z", "waiting"]
+    assert [(node.name, node.allocatable) for node in found.nodes] == [("c", {})]
+    own, other = found.pools
+    assert own.usage == {"cpu": 5000, "memory": 2**33, "nodes": 1}
+    assert other.usage == asked.problem.pools[1].usage
+    open_ones = question(mover("a")).without([mover("a")]).nodes
+    assert [(node.name, node.allocatable) for node in open_ones] == [("b", ROOM), ("c", ROOM)]
+
+
+def test_a_mover_ranks_by_what_it_saves_for_each_pod_and_needs_its_pools_minimum() -> None:
+    spot = mover("a", 100, capacity="spot", cost=3.0)
+    assert (spot.spot, mover("a").spot) == (True, False)
+    assert spot.rank == (-25.0, "a")
+    assert mover("b", 200).rank == (-100.0, "b")
+    assert replace(spot, minimum=Minimum(0.5, 0, 0)).needed == 50
+    assert spot.content == (100,)
+    assert mover("a", 100, "x").content != mover("a", 100, "x", "y").content
+
+
+def test_moves_that_replace_nodes_have_a_purse_of_their_own() -> None:
+    moves = Moves(deleting={"default/a": 3}, replacing={"default/a": 0})
+    asked = question(mover("a"), moves=moves)
+    assert asked.purse().holds("p", []) and asked.purse(replacing=True).holds("p", [])
+    assert not asked.purse().holds("other", [])
+
+
+def bought(price: int, *pods: str) -> PlannedClaim:
+    wanted = Requirements.of([Requirement.new(labels.CAPACITY_TYPE, "In", ["on-demand"])])
+    keys = tuple(f"default/{name}" for name in pods)
+    return PlannedClaim("p-0", "p", keys, wanted, ("m",), {}, "m", "a", "on-demand", price, price)
+
+
+def test_a_plan_that_saves_is_a_move() -> None:
+    asked = question(mover("a", 100_000_000, "x", "y"), mover("b", 50_000_000, "z"))
+    plan = Plan(existing={"c": ("default/x", "default/y", "default/z"), "d": ("default/waiting",)})
+    move = judged(asked, asked.movers, asked.without(asked.movers), plan)
+    assert (move.movers, move.claims) == (asked.movers, ())
+    assert move.places == {"c": ("default/x", "default/y", "default/z")}
+    assert (move.saving, move.cost, move.rate) == (150_000_000, 4.0, 37_500_000)
+    assert Move(asked.movers, (bought(30_000_000, "x"),)).saving == 120_000_000
+
+
+def test_places_name_only_pods_that_move() -> None:
+    asked = question(mover("a", 100, "x"))
+    plan = Plan(existing={"c": ("default/waiting", "default/x")})
+    assert judged(asked, asked.movers, asked.without(asked.movers), plan).places == {"c": ("default/x",)}
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        (
+            Plan(existing={"c": ("default/y",)}, unschedulable=(Unschedulable("default/x", "no room"),)),
+            "Not all pods would schedule, default/x => no room",
+        ),
+        (
+            Plan(existing={"c": ("default/x",), "rising": ("default/y",)}),
+            "Not all pods would schedule, default/y => would schedule against uninitialized node/rising",
+        ),
+    ],
+)
+def test_a_plan_without_a_place_for_each_pod_is_refused(plan: Plan, why: str) -> None:
+    asked = question(mover("a", 100, "x", "y"))
+    problem = asked.without(asked.movers)
+    problem = replace(problem, nodes=(*problem.nodes, existing("rising", initialized=False)))
+    with pytest.raises(Refused) as caught:
+        judged(asked, asked.movers, problem, plan)
+    assert str(caught.value) == why
+
+
+def test_pods_that_waited_before_do_not_count_against_a_move() -> None:
+    asked = question(mover("a", 100, "x"))
+    left = (Unschedulable("default/waiting", "no room"),)
+    plan = Plan(claims=(bought(1, "waiting"),), existing={"c": ("default/x",)}, unschedulable=left)
+    assert judged(asked, asked.movers, asked.without(asked.movers), plan).claims == ()
+
+
+@pytest.mark.parametrize(
+    ("pods", "answer"),
+    [(("x", "y"), False), (("x", "waiting"), True), (("waiting",), False), (("x",), False), ((), False)],
+)
+def test_a_node_for_pods_that_move_and_others_is_mixed(pods: tuple[str, ...], answer: bool) -> None:
+    assert mixed([mover("a", 100, "x"), mover("b", 100, "y")], Plan(claims=(bought(1, *pods),))) is answer
+    assert mixed([mover("a", 100, "x")], Plan(claims=(bought(1, "x"), bought(1, *pods)))) is (
+        answer or "y" in pods
+    )
+
+
+def test_a_policy_that_weighs_refuses_what_disrupts_more_than_it_saves() -> None:
+    asked = question(
+        mover("a", 100, "x", cost=9.0),
+        totals={"p": Totals(BALANCED, 1_000, 20.0), "q": Totals(BALANCED, 1, 1.0)},
+    )
+    (score,) = asked.scores(asked.movers, 100)
+    assert str(score).startswith("score 0.20 < threshold 0.50")
+    with pytest.raises(Refused, match=r"score 0\.20 < threshold"):
+        check([score])
+    check([replace(score, policy="WhenEmptyOrUnderutilized")])
+    with pytest.raises(Refused, match=r"score 0\.20 < threshold"):
+        judged(asked, asked.movers, asked.without(asked.movers), Plan(existing={"c": ("default/x",)}))
