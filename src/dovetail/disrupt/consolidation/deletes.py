@@ -49,7 +49,8 @@ class Room:
         open_ = [nodes[row].initialized and nodes[row].name not in question.closed for row in order]
         self._open = np.array(open_, dtype=np.bool_)
         self._filled: dict[int, None] = {}  # nodes that took pods: they stay
-        self._hopeless: dict[int, None] = {}  # shapes that fit nowhere any more: room only shrinks
+        # Shapes that fit nowhere any more, whatever was tried: room that stays taken only shrinks.
+        self._hopeless: dict[int, None] = {}
 
     def move(self, shapes: Sequence[int], mover: Mover) -> bool:
         """Move these pods off the node; False, and nothing moved, if they do not all fit elsewhere."""
@@ -58,7 +59,7 @@ class Room:
             return False
         taken: list[tuple[int, int]] = []
         for shape in self._largest_first(shapes):
-            host = self._take(shape, own)
+            host = self._take(shape, own, tried=bool(taken))
             if host < 0:
                 self._give_back(taken)
                 return False
@@ -73,7 +74,7 @@ class Room:
         taken: list[tuple[int, int]] = []
         left = []
         for shape in self._largest_first(shapes):
-            host = -1 if shape in self._hopeless else self._take(shape, own)
+            host = -1 if shape in self._hopeless else self._take(shape, own, tried=bool(taken))
             if host < 0:
                 left.append(shape)
             else:
@@ -88,18 +89,22 @@ class Room:
         for host, shape in taken:
             self._free[host] += self._vectors[shape]
 
-    def _take(self, shape: int, own: int) -> int:
-        """Take room for such a pod elsewhere than on its own node; the node that it is on, or -1."""
-        host = self._host(shape, own)
+    def _take(self, shape: int, own: int, *, tried: bool) -> int:
+        """Take room for such a pod elsewhere than on its own node; the node that it is on, or -1.
+
+        `tried`: room is taken that may be given back.
+        """
+        host = self._host(shape, own, tried=tried)
         if host >= 0:
             self._free[host] -= self._vectors[shape]
         return host
 
-    def _host(self, shape: int, own: int) -> int:
+    def _host(self, shape: int, own: int, *, tried: bool) -> int:
         """The first node that takes such a pod, other than its own; -1 if there is none."""
         fits = np.all(self._free >= self._vectors[shape], axis=1) & self._hosts[shape] & self._open
         if not fits.any():
-            self._hopeless[shape] = None
+            if not tried:
+                self._hopeless[shape] = None
             return -1
         if fits[own]:
             fits[own] = False

@@ -1,0 +1,137 @@
+"""Which nodes can go because all their pods fit into room that others have free."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from test_consolidation_movers import existing, mover, question
+
+from dovetail.disrupt.consolidation.churn import Moves
+from dovetail.disrupt.consolidation.deletes import Room, deletable
+from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.model.problem import Budget
+from dovetail.solve.appraise import Appraisal
+from dovetail.solve.work import Work
+
+# Pods by the first letter of their name: milli-CPU and MiB.
+SIZES = {"s": (1000, 1000), "l": (3000, 1000), "m": (500, 4000)}
+SHAPES = list(SIZES)
+
+
+def appraisal(free: dict[str, tuple[int, int]], refused: tuple[tuple[str, str], ...] = ()) -> Appraisal:
+    """Free room by node, and (letter, node) where such a pod may not run."""
+    hosts = np.ones((len(SHAPES), len(free)), dtype=np.bool_)
+    for letter, name in refused:
+        hosts[SHAPES.index(letter), list(free).index(name)] = False
+    shape = {f"default/{letter}{number}": SHAPES.index(letter) for letter in SHAPES for number in range(20)}
+    made = SimpleNamespace(
+        shape=shape,
+        vectors=np.array([SIZES[letter] for letter in SHAPES], dtype=np.int64),
+        room=np.array(list(free.values()), dtype=np.int64),
+        hosts=hosts,
+    )
+    return cast("Appraisal", made)
+
+
+def going(
+    asked: Question, free: dict[str, tuple[int, int]], *, work: int = 1_000_000, **more: Any
+) -> list[str]:
+    found = deletable(asked, appraisal(free, **more), asked.movers, Work(Budget(work)))
+    return [one.name for one in found]
+
+
+def node(name: str, *pods: str) -> Mover:
+    return mover(name, 100, *pods)
+
+
+@pytest.mark.parametrize(
+    ("leaving", "free", "gone"),
+    [
+        # The nodes a, b and c of the question; those that are no movers stay in any case.
+        ((node("a", "s0"),), {"a": (0, 0), "b": (1000, 1000), "c": (0, 0)}, ["a"]),
+        ((node("a", "s0"),), {"a": (0, 0), "b": (999, 1000), "c": (0, 0)}, []),
+        ((node("a", "s0"),), {"a": (0, 0), "b": (1000, 999), "c": (999, 9000)}, []),
+        ((node("a", "s0", "s1"),), {"a": (0, 0), "b": (1000, 1000), "c": (1000, 1000)}, ["a"]),
+        ((node("a", "s0", "s1"),), {"a": (0, 0), "b": (1999, 2000), "c": (0, 0)}, []),
+        ((node("a", "s0"),), {"a": (9000, 9000), "b": (0, 0), "c": (0, 0)}, []),  # its own room is no place
+        ((node("a"),), {"a": (0, 0), "b": (0, 0), "c": (0, 0)}, ["a"]),
+        # The large one first, or the small ones take its room.
+        ((node("a", "s0", "l0"),), {"a": (0, 0), "b": (3000, 9000), "c": (1000, 9000)}, ["a"]),
+        ((node("a", "s0", "m0"),), {"a": (0, 0), "b": (1000, 4000), "c": (1000, 1000)}, ["a"]),
+        # One that took pods stays, and one that goes takes none.
+        ((node("a", "s0"), node("b", "s1")), {"a": (0, 0), "b": (2000, 2000), "c": (0, 0)}, ["a"]),
+        ((node("a", "s0"), node("b", "s1")), {"a": (0, 0), "b": (2000, 2000), "c": (2000, 2000)}, ["a", "b"]),
+        ((node("a", "s0"), node("b", "s1")), {"a": (5000, 5000), "b": (0, 0), "c": (1000, 1000)}, ["a"]),
+        (
+            (node("a", "s0"), node("b", "s1"), node("c", "s2")),
+            dict.fromkeys("abc", (1000, 1000)),
+            ["a", "b"][:1],
+        ),
+        # What could not be moved gives the room back that it had taken.
+        ((node("a", "l0", "s0"), node("b", "s1")), {"a": (0, 0), "b": (0, 0), "c": (3000, 9000)}, ["b"]),
+    ],
+)
+def test_nodes_go_whose_pods_fit_elsewhere(
+    leaving: tuple[Mover, ...], free: dict[str, tuple[int, int]], gone: list[str]
+) -> None:
+    assert going(question(*leaving), free) == gone
+
+
+def test_movers_that_are_last_in_order_are_filled_before_those_in_front() -> None:
+    asked = question(node("a", "s0"), node("b", "s1"), node("c", "s2"))
+    free = {"a": (0, 0), "b": (1000, 1000), "c": (2000, 2000)}
+    assert going(asked, free) == ["a", "b"]
+
+
+def test_a_pod_goes_only_where_labels_and_taints_let_it() -> None:
+    free = {"a": (0, 0), "b": (5000, 9000), "c": (1000, 1000)}
+    assert going(question(node("a", "s0", "s1")), free, refused=(("s", "b"),)) == []
+    assert going(question(node("a", "s0")), free, refused=(("s", "b"),)) == ["a"]
+    assert going(question(node("a", "l0")), free, refused=(("l", "b"),)) == []
+
+
+def test_nodes_that_are_closed_or_not_up_take_none() -> None:
+    free = {"a": (0, 0), "b": (5000, 9000), "c": (0, 0)}
+    assert going(question(node("a", "s0"), closed=frozenset("b")), free) == []
+    rising = question(node("a", "s0"))
+    nodes = tuple(existing(one.name, initialized=one.name != "b") for one in rising.problem.nodes)
+    asked = Question(
+        type(rising.problem)(rising.problem.pods, rising.problem.pools, nodes), rising.movers, {"p": 5}
+    )
+    assert going(asked, free) == []
+
+
+def test_budgets_and_moves_limit_what_goes() -> None:
+    free = {"a": (0, 0), "b": (0, 0), "c": (9000, 9000)}
+    leaving = (node("a", "s0"), node("b", "s1"))
+    asked = question(*leaving)
+    assert going(Question(asked.problem, leaving, {"p": 1}), free) == ["a"]
+    assert going(Question(asked.problem, leaving, {"p": 0}), free) == []
+    uid = leaving[0].pods[0].metadata.uid[-12:]
+    moves = Moves(deleting={uid: 0})
+    held = leaving[0].pods[0].metadata.uid == leaving[1].pods[0].metadata.uid
+    assert going(Question(asked.problem, leaving, {"p": 5}, moves), free) == ([] if held else ["b"])
+
+
+def test_a_search_whose_time_is_over_ends_with_what_it_has() -> None:
+    free = {"a": (0, 0), "b": (0, 0), "c": (9000, 9000)}
+    asked = question(node("a", "s0"), node("b", "s1"))
+    assert going(asked, free, work=1) == ["a"]
+    assert going(asked, free, work=2) == ["a", "b"]
+
+
+def test_pods_that_find_no_room_are_told_and_nothing_moves() -> None:
+    asked = question(node("a", "s0", "l0", "s1", "l1"))
+    seen = appraisal({"a": (9000, 9000), "b": (3000, 2000), "c": (1000, 1000)})
+    room = Room(asked, seen, asked.movers)
+    shapes = [seen.shape[one.key] for one in asked.movers[0].pods]
+    before = seen.room.copy()
+    small, large = SHAPES.index("s"), SHAPES.index("l")
+    for _ in range(2):
+        assert room.homeless(shapes, asked.movers[0]) == [large, small]
+    assert (seen.room == before).all()
+    assert not room.move(shapes, asked.movers[0])
+    assert room.homeless([small], asked.movers[0]) == []
