@@ -102,8 +102,29 @@ def test_only_pods_that_are_alike_change_places() -> None:
     assert sequence(found, "qp") == sequence(found, "rs") == sequence(found, "ut") == "ab"
 
 
-def test_what_would_take_too_long_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "MOST_STEPS", 3)
-    pods = tuple(pod(name, spread(ZONE)) for name in "pqrs")
+@pytest.mark.parametrize(
+    ("rules", "ordered"),
+    [
+        ((spread(ZONE),), True),
+        ((spread(ZONE),) * 40, False),  # a tenant may write as many as it likes
+        ((spread(ZONE, matchExpressions=[{"key": "app", "operator": "In", "values": ["web"]}]),), True),
+        (
+            (
+                spread(
+                    ZONE,
+                    matchExpressions=[{"key": "app", "operator": "NotIn", "values": [*map(str, range(99))]}],
+                ),
+            ),
+            False,
+        ),
+    ],
+)
+def test_what_would_take_too_long_stays_as_it_is(
+    rules: tuple[dict[str, Any], ...], ordered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order, "MOST_STEPS", 50)
+    pods = tuple(pod(name, *rules) for name in "pqrs")
     plan = Plan(claims=(claim("x-a", "z-a", *"pq"), claim("x-b", "z-b", *"rs")))
-    assert in_turn(Problem(pods, ()), plan, ()) == plan
+    nodes = (node("n-a", "z-a"), node("n-b", "z-b"))
+    found = in_turn(Problem(pods, (), nodes), plan, ())
+    assert (found != plan) is ordered

@@ -48,10 +48,12 @@ def in_turn(problem: Problem, plan: Plan, arrived: Iterable[str]) -> Plan:
     for pods in kinds:
         keys = [pod.key for pod in pods if pod.key in where]
         left = Counter(where[key] for key in keys)
-        steps += len(problem.nodes) + len(keys) * len(left)
-        if len(left) < 2 or steps > MOST_STEPS:
+        if len(left) < 2:
             continue
         rules = [rule for rule in spread_rules(pods[0]) if rule.hard and rule.selects_self]
+        steps += len(problem.nodes) * sum(map(_terms, rules)) + len(keys) * len(left) * len(rules)
+        if steps > MOST_STEPS:
+            break
         where.update(zip(keys, _sequence(problem, rules, places, left), strict=True))
     found: list[list[str]] = [[] for _ in places]
     for key in sorted(where):
@@ -62,6 +64,11 @@ def in_turn(problem: Problem, plan: Plan, arrived: Iterable[str]) -> Plan:
     )
     existing = dict(zip(plan.existing, map(tuple, found[len(plan.claims) :]), strict=True))
     return replace(plan, claims=claims, existing=existing)
+
+
+def _terms(rule: SpreadRule) -> int:
+    """What there is to compare a node with."""
+    return 1 + sum(1 + len(item.values) for item in rule.selector.expressions or ())
 
 
 def _bought(claim: PlannedClaim) -> _Place:
