@@ -53,9 +53,6 @@ WITHOUT_RIGHT = 5 * MINUTE  # before it is tried again, after the API server sai
 # A node is held for so long after it registered. Of 131 pods that must be spread over zones, 100 % ran on the
 # first plan's nodes with it, 96 % with half of it: the first node came after 20 s, the last one after 65.
 LONGEST_HOLD = 60 * SECOND
-# The scheduler hears of pods and of nodes by two watches: a node that opens at once may be news to it before
-# the nominations are. Of 152 pods without any rule one lost its room so, and a node was bought for it.
-SEEN_AFTER = SECOND // 2
 ALL_NODES = "all"  # the one key of the queue that opens nodes
 
 Operations = Sequence[Mapping[str, Any]]
@@ -257,8 +254,6 @@ class Nominator:
             if place.name in ready and (wanted := nomination(pod, place.name))
         ]
         await asyncio.gather(*(self._try(pod, wanted) for pod, wanted in writes))
-        if writes:
-            await self._context.clock.sleep(SEEN_AFTER)
         await asyncio.gather(*(self._open(node) for node in ready.values()))
         if ready:
             self._context.log.record("nodes.opened", nodes=sorted(ready), nominated=len(writes))
