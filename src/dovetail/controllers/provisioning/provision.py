@@ -27,6 +27,7 @@ from dovetail.controllers.provisioning.remarks import Remarks
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.tell import failed, nominate
 from dovetail.controllers.provisioning.turns import Ledger, Turn, candidates, settled, take_turn
+from dovetail.controllers.provisioning.vain import Vain
 from dovetail.model.problem import Options, Pool, Problem
 from dovetail.solve.plan import OUT_OF_TIME, Plan, PlannedClaim
 
@@ -63,6 +64,7 @@ class Provisioner:
         self._metrics = ProvisioningMetrics(context.metrics, context.waits)
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
+        self._vain = Vain(context)
         self._ledger = Ledger()
 
     async def run(self) -> None:
@@ -135,6 +137,9 @@ class Provisioner:
         for pod, reason in left_out:
             if reason != NOT_FOR_US:
                 await failed(self._context, pod.key, reason)
+        pending, resting = self._vain.look(pending)
+        for one in resting:
+            await failed(self._context, one.pod.key, one.message)
         return (*pending, *self._intake.moving()), len(left_out)
 
     async def _check_offers(self, pools: tuple[Pool, ...]) -> None:
@@ -284,3 +289,4 @@ class Provisioner:
     ) -> None:
         self._context.log.record("decision", **launch_decision(problem, plan, snapshot, bought))
         self._realised.bought(snapshot, bought)
+        self._vain.bought(bought)

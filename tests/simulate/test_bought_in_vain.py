@@ -1,0 +1,64 @@
+"""A pod that no new node is right for, whatever the plan says, does not have nodes bought without end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operated import Operated, play, pod, pool, replicas
+
+from dovetail.base.clock import HOUR, MINUTE
+from dovetail.testing.manifests import node_class
+
+ALONE = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "guard"}}}
+            ]
+        }
+    }
+}
+
+
+def daemons() -> dict[str, Any]:
+    """One on each node, before anything else: it tolerates whatever there is."""
+    labels = {"app": "guard"}
+    template = pod("guard", "50m", tolerations=[{"operator": "Exists"}])
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "guard", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
+        },
+    }
+
+
+def test_a_pod_that_daemons_keep_from_every_node_rests_longer_each_time() -> None:
+    async def script(world: Operated) -> None:
+        never = {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
+        world.create(node_class(), pool(disruption=never), daemons())
+        await world.clock.sleep(MINUTE)
+        world.create(pod("lonely", "100m", **ALONE))
+        await world.clock.sleep(HOUR)
+        world.create(replicas("ordinary", 3))
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    bought = [r["t"] for r in world.records("decision") if "default/lonely" in str(r["claims"])]
+    assert 4 <= len(bought) <= 9
+    told = [r["message"] for r in world.records("event", reason="FailedScheduling")]
+    assert any("nodes came up for it and the scheduler put it on none of them" in text for text in told)
+    bound = {r["pod"] for r in world.records("pod.bound")}
+    assert sum("ordinary" in name for name in bound) == 3, "others do not wait for it"
+
+
+def test_a_pod_that_is_served_in_the_end_is_forgotten() -> None:
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(), *(pod(f"p{number}") for number in range(6)))
+        await world.clock.sleep(5 * MINUTE)
+
+    world = play(script)
+    assert len(world.records("pod.running")) == 6
+    assert not [r for r in world.records("event") if "came up for it" in str(r["message"])]
