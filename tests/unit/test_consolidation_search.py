@@ -1,0 +1,447 @@
+"""Which nodes the search tries together, in which order, when it ends, and what it says of those that stay.
+
+What its parts answer (what fits elsewhere, what pods are worth, what a plan comes to) is given by each test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dovetail.api.core import Pod
+from dovetail.api.meta import Meta, OwnerReference
+from dovetail.base.clock import MINUTE
+from dovetail.disrupt.consolidation import search as searching
+from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
+from dovetail.disrupt.consolidation.churn import Moves
+from dovetail.disrupt.consolidation.memory import Memory
+from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
+from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question
+from dovetail.disrupt.consolidation.saving import Minimum
+from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, UNPLANNED, search
+from dovetail.model.problem import Budget, ExistingNode, Problem
+from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.solve.work import Work
+
+PLENTY = 1_000_000
+LEAST = 10  # nano-dollars per hour that replacing a node must save
+
+
+def pod(name: str) -> Pod:
+    owner = OwnerReference(api_version="v1", kind="ReplicaSet", name="a", uid=name[0], controller=True)
+    return Pod(metadata=Meta(name=name, namespace="default", uid=f"uid-{name}", owner_references=(owner,)))
+
+
+def node(name: str, price: int = 1000, *, cost: float = 1.0, spot: bool = False, pods: int = 1) -> Mover:
+    """A node of the pool named like its first letter."""
+    offer = ("m5.large", "a", "spot" if spot else "on-demand")
+    on_it = tuple(pod(f"{name}-{number}") for number in range(pods))
+    return Mover(name, name[0], offer, price, cost, on_it, Minimum(0.0, LEAST))
+
+
+@dataclass
+class Parts:
+    """What the parts of the search answer. Names of nodes are joined to sets by spaces."""
+
+    question: Question
+    fits: Sequence[str] = ()  # nodes whose pods fit elsewhere
+    worth: Mapping[str, float] = field(default_factory=dict)  # node -> of its pods, if nodes are bought
+    left: Mapping[str, int | None] = field(default_factory=dict)  # node -> cheapest for what finds no room
+    saved: Mapping[str, int] = field(default_factory=dict)  # set -> what its move saves
+    refused: Mapping[str, Refused] = field(default_factory=dict)
+    unknown: Sequence[str] = ()
+    mixed: Sequence[str] = ()
+    work: int = 0  # of each plan
+    tried: list[str] = field(default_factory=list)
+
+    def judged(self, question: Question, movers: Sequence[Mover], problem: Problem, plan: Plan) -> Move:
+        assert question is self.question and plan.work == self.work
+        assert {one.name for one in problem.nodes}.isdisjoint(one.name for one in movers)
+        key = " ".join(one.name for one in movers)
+        self.tried.append(key)
+        if key not in self.saved:
+            raise self.refused.get(key, Refused(f"no: {key}"))
+        price = sum(one.price for one in movers) - self.saved[key]
+        return Move(tuple(movers), (cast("PlannedClaim", SimpleNamespace(price=price)),))
+
+    def deletable(
+        self, _question: Question, _appraisal: Any, movers: Sequence[Mover], _: Work
+    ) -> list[Mover]:
+        return [one for name in self.fits for one in movers if one.name == name]
+
+    def prospects(self, *_: object) -> SimpleNamespace:
+        shape = {one.key: one.metadata.name for mover in self.question.movers for one in mover.pods}
+        return SimpleNamespace(
+            bound=77,
+            known=lambda mover: mover.name not in self.unknown,
+            if_bought=lambda mover: mover.price - self.worth.get(mover.name, mover.price),
+            appraisal=SimpleNamespace(shape=shape, least=self._least),
+        )
+
+    def _least(self, shapes: Sequence[str]) -> int | None:
+        return self.left[shapes[0].rpartition("-")[0]]
+
+    def room(self, *_: object) -> SimpleNamespace:
+        """Pods of nodes in `left` find no room, all others do."""
+        return SimpleNamespace(homeless=lambda shapes, mover: shapes if mover.name in self.left else [])
+
+    def play(self, monkeypatch: pytest.MonkeyPatch, work: int = PLENTY, **more: Any) -> Finding:
+        memory, now = more.get("memory", Memory()), more.get("now", 0)
+        for name in ("judged", "deletable"):
+            monkeypatch.setattr(searching, name, getattr(self, name))
+        monkeypatch.setattr(searching, "Prospects", self.prospects)
+        monkeypatch.setattr(searching, "Room", self.room)
+        monkeypatch.setattr(
+            searching, "mixed", lambda movers, _: " ".join(one.name for one in movers) in self.mixed
+        )
+        plan = cast("Plan", SimpleNamespace(work=self.work))
+        asking = search(self.question, memory, Work(Budget(work)), now)
+        try:
+            next(asking)
+            while True:
+                asking.send(plan)
+        except StopIteration as ended:
+            return cast("Finding", ended.value)
+
+
+def question(*movers: Mover, others: int = 0, **more: Any) -> Question:
+    names = [one.name for one in movers] + [f"other-{number}" for number in range(others)]
+    nodes = tuple(ExistingNode(name, {}, (), {}, {}) for name in names)
+    allowed = more.pop("allowed", {one.pool: 100_000 for one in movers})
+    return Question(Problem((), (), nodes), movers, allowed, **more)
+
+
+def parts(*movers: Mover, asked: Mapping[str, Any] | None = None, **more: Any) -> Parts:
+    return Parts(question(*movers, **(asked or {})), **more)
+
+
+def names(move: Move | None) -> str:
+    return " ".join(one.name for one in move.movers) if move is not None else "-"
+
+
+def stays(found: Finding) -> dict[str, str]:
+    assert list(found.refusals) == sorted(found.refusals, key=lambda one: one.name)
+    return {one.name: one.text for one in found.refusals}
+
+
+def test_without_movers_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = parts()
+    assert case.play(monkeypatch) == Finding(None)
+
+
+def test_what_fits_elsewhere_goes_first_and_the_figures_are_of_all_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = parts(node("a1"), node("a2", 500), node("a3"), fits=("a2", "a1"), saved={"a2 a1": 1500})
+    found = case.play(monkeypatch)
+    assert (names(found.move), case.tried) == ("a2 a1", ["a2 a1"])
+    assert (found.bound, found.hourly, found.tried, found.cut) == (77, 2500, 1, "")
+    assert found.complete and not found.refusals and not found.others
+
+
+def test_fewer_are_tried_when_all_that_fit_cannot_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [node(f"a{number}") for number in range(7)]
+    fits = [one.name for one in several]
+    case = parts(*several, fits=fits, saved={"a0": 5, "a0 a1": 9}, worth=dict.fromkeys(fits, 995.0))
+    found = case.play(monkeypatch)
+    assert (names(found.move), case.tried) == ("a0", [" ".join(fits), "a0 a1 a2", "a0"])
+    assert found.tried == 3
+
+
+def test_nodes_that_save_most_per_pod_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the price that goes where pods fit elsewhere; by what is left of it where nodes are bought."""
+    movers = (node("a1", 1000, cost=4), node("a2", 1000, cost=1), node("a3", 3000, cost=4), node("a4"))
+    worth = {"a1": 0.0, "a2": 500.0, "a3": 0.0, "a4": 500.0}
+    case = parts(*movers, worth=worth)
+    case.play(monkeypatch)
+    # Savings per pod: a3 600, a2 and a4 250 (by name), a1 200.
+    assert case.tried == ["a3 a2 a4 a1", "a3", "a2", "a4", "a1"]
+
+
+def test_sets_shrink_to_a_quarter_down_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [node(f"a{number:02}") for number in range(40)]
+    everything = [one.name for one in several]
+    case = parts(*several, worth=dict.fromkeys(everything, 0.0))
+    case.play(monkeypatch)
+    together = [key.split() for key in case.tried if " " in key]
+    assert together == [everything, everything[:10], everything[:2]]
+    assert case.tried[3:] == everything  # one after the other
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "best"),
+    [
+        (8 * 1000, 2 * 1000, "8"),  # the same saving per pod: the larger set
+        (8 * 500, 2 * 1000, "8"),  # half as good is good enough
+        (8 * 500 - 16, 2 * 1000, "2"),
+        (None, 2 * 100, "2"),
+        (8 * 100, None, "8"),
+    ],
+)
+def test_a_larger_set_is_preferred_that_saves_half_as_much_per_pod(
+    monkeypatch: pytest.MonkeyPatch, large: int | None, small: int | None, best: str
+) -> None:
+    several = [node(f"a{number}") for number in range(8)]
+    everything = [one.name for one in several]
+    saved = {" ".join(everything): large, " ".join(everything[:2]): small}
+    case = parts(
+        *several,
+        worth=dict.fromkeys(everything, 0.0),
+        saved={key: value for key, value in saved.items() if value is not None},
+    )
+    found = case.play(monkeypatch)
+    assert found.move is not None and len(found.move.movers) == int(best)
+    others = [len(one.movers) for one in found.others]
+    assert others == ([10 - int(best)] if large is not None and small is not None else [])
+    assert len(case.tried) == 2
+
+
+@pytest.mark.parametrize(
+    ("worth", "together"),
+    [(990.0, True), (990.5, False), (1000.0, False), (0.0, True)],
+)
+def test_only_nodes_that_may_save_what_they_must_are_tried_together(
+    monkeypatch: pytest.MonkeyPatch, worth: float, together: bool
+) -> None:
+    case = parts(node("a1"), node("a2"), worth={"a1": worth, "a2": worth}, left={"a1": 1000, "a2": 1000})
+    found = case.play(monkeypatch)
+    assert (case.tried[:1] == ["a1 a2"]) == together
+    alone = "no: a1" if worth == 0.0 else NO_CHEAPER
+    assert stays(found) == {"a1": alone, "a2": alone.replace("a1", "a2")}
+
+
+@pytest.mark.parametrize(
+    ("price_of_one", "worth", "tried"),
+    [
+        (990, 1000.0, True),  # one node for what finds no room
+        (991, 1000.0, False),
+        (None, 1000.0, False),  # none is large enough
+        (None, 799.0, True),  # several, if its pods are worth less than four fifths of its price
+        (None, 801.0, False),
+        (1000, 801.0, False),
+        (1000, 799.0, True),
+        (0, 801.0, True),
+    ],
+)
+def test_when_a_node_is_tried_alone(
+    monkeypatch: pytest.MonkeyPatch, price_of_one: int | None, worth: float, tried: bool
+) -> None:
+    case = parts(node("a1"), worth={"a1": worth}, left={"a1": price_of_one})
+    found = case.play(monkeypatch)
+    assert case.tried == (["a1"] if tried else [])
+    assert stays(found) == {"a1": "no: a1" if tried else NO_CHEAPER}
+    assert found.tried == len(case.tried)
+
+
+def test_the_first_alone_that_can_go_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    movers = (node("a1", 1000), node("a2", 2000), node("a3", 4000))
+    worth = {"a1": 1000.0, "a2": 2000.0, "a3": 4000.0}
+    case = parts(*movers, worth=worth, saved={"a2": 500}, left={"a3": 3995})
+    found = case.play(monkeypatch)
+    assert (names(found.move), case.tried) == ("a2", ["a2"])
+    assert stays(found) == {"a3": NO_CHEAPER}
+
+
+def test_alone_the_best_hope_per_pod_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    movers = (node("a1", cost=3), node("a2", cost=1), node("a3", cost=1), node("a4", cost=3))
+    left = {"a1": 100, "a2": 600, "a3": 600, "a4": 0}
+    case = parts(*movers, worth=dict.fromkeys(left, 1000.0), left=left)
+    found = case.play(monkeypatch)
+    assert case.tried == ["a4", "a1", "a2", "a3"]
+    assert stays(found) == {name: f"no: {name}" for name in ("a1", "a2", "a3", "a4")}
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_spot_nodes_are_replaced_only_where_that_is_switched_on(
+    monkeypatch: pytest.MonkeyPatch, gate: bool
+) -> None:
+    movers = (node("a1", spot=True), node("a2", spot=True), node("a3", spot=True))
+    worth = {"a1": 0.0, "a2": 0.0, "a3": 1000.0}
+    case = parts(*movers, worth=worth, left={"a3": 1000}, asked={"spot_to_spot": gate})
+    found = case.play(monkeypatch)
+    assert case.tried == (["a1 a2", "a1", "a2"] if gate else ["a1", "a2"])
+    assert stays(found)["a3"] == (NO_CHEAPER if gate else SPOT_DISABLED)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"allowed": {"a": 0}}, None),  # what budgets hold is told by others
+        ({"allowed": {}}, None),
+        ({"moves": Moves(deleting={"a": 0})}, MOVED_ENOUGH),
+        ({"moves": Moves(deleting={"a": 1}, replacing={"a": 1})}, "no: a1"),
+        ({"totals": {"a": Totals(BALANCED, 100_000, 10.0)}}, "score 0.05 < threshold 0.50"),
+        ({"totals": {"a": Totals(BALANCED, 1_000, 10.0)}}, "no: a1"),
+    ],
+)
+def test_nodes_that_may_not_go_now_are_not_tried(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], why: str | None
+) -> None:
+    case = parts(node("a1"), node("b1"), worth={"a1": 0.0, "b1": 0.0}, left={"a1": 0, "b1": 0})
+    asked = {"allowed": {"a": 1, "b": 1}, **more}
+    if "allowed" in more:
+        asked["allowed"] = {**more["allowed"], "b": 1}
+    case.question = question(*case.question.movers, **asked)
+    found = case.play(monkeypatch)
+    told = stays(found)
+    assert told.pop("b1") == "no: b1"
+    assert (told.get("a1", "").startswith(why)) if why else not told
+    assert ("a1" in " ".join(case.tried).split()) == (why == "no: a1")
+
+
+def test_a_pod_that_is_in_no_plan_with_others_keeps_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = parts(node("a1"), node("a2"), worth={"a1": 0.0, "a2": 0.0}, unknown=("a1",))
+    found = case.play(monkeypatch)
+    assert case.tried == ["a2"]
+    assert stays(found) == {"a1": UNPLANNED, "a2": "no: a2"}
+
+
+def test_together_no_more_nodes_go_than_budgets_and_moves_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [node(f"a{number}", cost=number) for number in range(4)] + [node("b1", cost=5)]
+    worth = {one.name: 0.0 for one in several}
+    case = parts(*several, worth=worth, asked={"allowed": {"a": 2, "b": 1}})
+    case.play(monkeypatch)
+    assert case.tried[0] == "a0 a1 b1"
+    moves = Moves(deleting={"a": 3}, replacing={"a": 3})
+    case = parts(*several, worth=worth, asked={"moves": moves})
+    case.play(monkeypatch)
+    assert case.tried[0] == "a0 a1 a2 b1"
+    moves = Moves(deleting={"a": 3}, replacing={"a": 1, "b": 0})
+    case = parts(*several, worth=worth, asked={"moves": moves})
+    case.play(monkeypatch)
+    assert case.tried == ["a0", "a1", "a2", "a3", "b1"]
+
+
+def test_what_only_a_new_node_can_replace_waits_for_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that goes without any node in its place needs fewer of them."""
+    moves = Moves(deleting={"a": 9, "b": 9}, replacing={"a": 0, "b": 0})
+    case = parts(
+        node("a1"),
+        node("b1"),
+        worth={"a1": 1000.0, "b1": 1000.0},
+        left={"b1": 100},
+        saved={},
+        asked={"moves": moves},
+    )
+    found = case.play(monkeypatch)
+    assert case.tried == ["a1"]
+    assert stays(found) == {"a1": "no: a1"}
+
+
+def test_nodes_that_would_be_bought_again_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [node(f"a{number}") for number in range(4)]
+    everything = "a0 a1 a2 a3"
+    case = parts(
+        *several,
+        worth=dict.fromkeys(everything.split(), 0.0),
+        refused={everything: Same(several[1:3])},
+        saved={"a0 a3": 100},
+    )
+    found = case.play(monkeypatch)
+    assert (names(found.move), case.tried) == ("a0 a3", [everything, "a0 a3"])
+    case = parts(*several[:2], worth={"a0": 0.0, "a1": 0.0}, refused={"a0 a1": Same(several[:2])})
+    case.play(monkeypatch)
+    assert case.tried == ["a0 a1", "a0", "a1"]
+
+
+@pytest.mark.parametrize(
+    ("count", "kept", "followed"), [(101, 26, True), (101, 25, False), (100, 25, True), (104, 26, False)]
+)
+def test_a_large_set_that_shrank_to_a_quarter_leaves_it_to_smaller_ones(
+    monkeypatch: pytest.MonkeyPatch, count: int, kept: int, followed: bool
+) -> None:
+    several = [node(f"a{number:03}") for number in range(count)]
+    everything = " ".join(one.name for one in several)
+    fewer = " ".join(one.name for one in several[:kept])
+    case = parts(
+        *several,
+        worth={one.name: 0.0 for one in several},
+        refused={everything: Same(several[kept:])},
+        saved={fewer: 100},
+    )
+    case.play(monkeypatch)
+    quarter = " ".join(one.name for one in several[: count // 4])
+    assert case.tried[1] == (fewer if followed else quarter)
+
+
+def test_a_set_that_shrinks_twice_is_measured_by_its_first_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [node(f"a{number:03}") for number in range(120)]
+    sets = [" ".join(one.name for one in several[:count]) for count in (120, 60, 29)]
+    refused = {sets[0]: Same(several[60:]), sets[1]: Same(several[29:60])}
+    case = parts(*several, worth={one.name: 0.0 for one in several}, refused=refused, saved={sets[2]: 1})
+    case.play(monkeypatch)
+    assert case.tried[:2] == sets[:2] and sets[2] not in case.tried
+
+
+def test_work_ends_the_search_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    movers = (node("a1"), node("a2"))
+    worth, left = {"a1": 0.0, "a2": 0.0}, {"a1": 0, "a2": 0}
+
+    def play(work: int) -> tuple[list[str], Finding]:
+        case = parts(*movers, worth=worth, left=left, fits=("a1",), work=10)
+        return case.tried, case.play(monkeypatch, work)
+
+    tried, found = play(0)
+    assert (tried, found.cut, found.complete, stays(found)) == ([], MULTI, False, {})
+    tried, found = play(10)
+    assert (tried, found.cut, stays(found)) == (["a1"], MULTI, {"a1": "no: a1"})
+    tried, found = play(20)
+    assert (tried, found.cut) == (["a1", "a1 a2"], MULTI)
+    tried, found = play(21)
+    assert (tried, found.cut) == (["a1", "a1 a2"], SINGLE)  # its hopes took what was left
+    tried, found = play(23)
+    assert (tried, found.cut) == (["a1", "a1 a2", "a2"], SINGLE)
+    tried, found = play(33)
+    assert (tried, found.cut, stays(found)) == (
+        ["a1", "a1 a2", "a2"],
+        "",
+        {"a1": "no: a1", "a2": "no: a2"},
+    )
+
+
+def test_a_move_that_was_found_is_no_search_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = parts(node("a1"), fits=("a1",), saved={"a1": 100}, work=10)
+    found = case.play(monkeypatch, 1)
+    assert (names(found.move), found.cut) == ("a1", "")
+
+
+@pytest.mark.parametrize(("others", "cost"), [(19, 1), (20, 2), (39, 2), (40, 3), (41, 3)])
+def test_large_what_ifs_cost_more(monkeypatch: pytest.MonkeyPatch, others: int, cost: int) -> None:
+    """A unit for twenty nodes that stay, beside what the plan took."""
+    movers = (node("a1"), node("a2"))
+    asked = {"others": others}
+    worth = {"a1": 0.0, "a2": 0.0}
+    for work, cut in ((cost, MULTI), (cost + 1, SINGLE)):
+        case = parts(*movers, worth=worth, asked=asked, work=1)
+        assert case.play(monkeypatch, work).cut == cut
+
+
+def test_what_was_refused_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory()
+    case = parts(node("a1"), node("a2"), worth={"a1": 0.0, "a2": 0.0}, work=10)
+    assert case.play(monkeypatch, 11, memory=memory).cut == SINGLE
+    found = case.play(monkeypatch, memory=memory)
+    assert case.tried == ["a1 a2", "a1", "a2"]
+    assert (found.tried, stays(found)) == (2, {"a1": "no: a1", "a2": "no: a2"})
+    assert case.play(monkeypatch, memory=memory) is found
+    assert len(case.tried) == 3
+
+
+def test_what_was_refused_for_other_pods_sake_is_asked_again_with_another_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = Memory()
+    case = parts(node("a1"), node("a2"), worth={"a1": 0.0, "a2": 0.0}, mixed=("a1",))
+    case.play(monkeypatch, memory=memory)
+    case.question = question(*case.question.movers, others=1)
+    case.tried.clear()
+    case.play(monkeypatch, memory=memory, now=MINUTE)
+    assert case.tried == ["a1 a2", "a1"]
+    case.question = question(*case.question.movers, others=2)
+    case.tried.clear()
+    case.play(monkeypatch, memory=memory, now=5 * MINUTE)
+    assert case.tried == ["a1 a2", "a1", "a2"]
