@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from dovetail.api.core import Pod
+from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.disrupt.consolidation.balanced import Totals, scores
@@ -15,7 +16,8 @@ from dovetail.disrupt.consolidation.churn import Ledger, Purse
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import Finding, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
-from dovetail.model.problem import ExistingNode, Problem
+from dovetail.model.problem import ExistingNode, Pool, Problem
+from dovetail.model.requirement import Requirements
 from dovetail.units.timestamp import to_rfc3339
 
 DOLLAR = 1_000_000_000
@@ -169,3 +171,168 @@ def test_what_other_pods_made_impossible_is_said_of_one_question_only() -> None:
     assert memory.refused((node,), 0) == "too dear"
     memory.recall(replace(first, allowed={"p": 2}), 0)
     assert not memory.refused((node,), 0)
+
+
+# ------------------------------------------------------------------ what is remembered
+
+
+def node(name: str = "n", *uids: str, price: int = DOLLAR) -> Mover:
+    return Mover(name, "p", ("t", "a", "on-demand"), price, 1.0, tuple(pod(uid) for uid in uids))
+
+
+def asked(*names: str, allowed: int = 1, pools: tuple[Pool, ...] = ()) -> Question:
+    nodes = tuple(ExistingNode(name, {}, (), {}, {}) for name in names)
+    return Question(Problem((), pools, nodes), tuple(map(node, names)), {"p": allowed})
+
+
+def offers(limit: int | None = None, usage: int = 0) -> tuple[Pool, ...]:
+    none = Requirements({})
+    limits = {"cpu": limit} if limit is not None else {}
+    made = Pool("p", NodeClassRef(group="", kind="", name=""), none, {}, (), limits=limits)
+    return (replace(made, usage={"cpu": usage}),)
+
+
+def test_a_finding_holds_for_the_very_same_question_once_it_is_complete() -> None:
+    memory, first = Memory(), asked("n")
+    memory.recall(first, 0)
+    memory.keep(Finding(None, cut="multi"))
+    assert memory.recall(first, 0) is None  # there is more to look at
+    memory.keep(Finding(None, tried=1))
+    assert memory.recall(asked("n"), 100 * MINUTE) == Finding(None, tried=1)
+    assert memory.recall(asked("n", allowed=2), 0) is None
+    assert memory.recall(first, 0) is None
+
+
+def test_sets_are_known_in_any_order_and_only_for_their_question() -> None:
+    memory = Memory()
+    memory.recall(asked("a", "b"), 0)
+    memory.refuse((node("b"), node("a")), "together", 0, fleeting=False)
+    assert memory.refused((node("a"), node("b")), 0) == "together"
+    assert memory.refused((node("a"),), 0) == memory.refused((node("b"),), 0) == ""
+    memory.recall(asked("a", "b", allowed=2), 0)
+    assert memory.refused((node("a"), node("b")), 0) == ""
+
+
+@pytest.mark.parametrize(
+    ("later", "is_known"),
+    [
+        (node("n", "x", "y"), True),
+        (node("n", "x"), False),
+        (node("n", "x", "z"), False),
+        (node("n", "x", "y", price=DOLLAR + 1), False),
+        (node("m", "x", "y"), False),
+    ],
+)
+def test_a_verdict_about_one_node_holds_while_the_node_stays_as_it_is(later: Mover, is_known: bool) -> None:
+    memory = Memory()
+    memory.recall(asked("n", "m"), HOUR)
+    memory.refuse((node("n", "x", "y"),), "too dear", HOUR, fleeting=False)
+    memory.recall(asked("n", "m", allowed=2), HOUR)
+    assert memory.refused((later,), HOUR) == ("too dear" if is_known else "")
+
+
+@pytest.mark.parametrize(("age", "is_known"), [(5 * MINUTE - 1, True), (5 * MINUTE, False)])
+def test_a_verdict_about_one_node_holds_for_five_minutes(age: int, is_known: bool) -> None:
+    memory = Memory()
+    memory.recall(asked("n"), HOUR)
+    memory.refuse((node(),), "too dear", HOUR, fleeting=False)
+    memory.recall(asked("n", allowed=2), HOUR)
+    assert bool(memory.refused((node(),), HOUR + age)) == is_known
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_known"),
+    [
+        (offers(), offers(), True),
+        (offers(usage=1), offers(usage=2), True),  # what was bought changes nothing of what may be
+        (offers(10), offers(20), False),
+        (offers(), (), False),
+    ],
+)
+def test_verdicts_do_not_outlive_what_may_be_bought(
+    before: tuple[Pool, ...], after: tuple[Pool, ...], is_known: bool
+) -> None:
+    memory = Memory()
+    memory.recall(asked("n", pools=before), 0)
+    memory.refuse((node(),), "too dear", 0, fleeting=False)
+    memory.recall(asked("n", allowed=2, pools=after), 0)
+    assert bool(memory.refused((node(),), 0)) == is_known
+
+
+def test_a_node_that_came_back_is_looked_at_anew() -> None:
+    memory = Memory()
+    memory.recall(asked("a", "b"), 0)
+    for name in "ab":
+        memory.refuse((node(name),), "too dear", 0, fleeting=False)
+    memory.recall(asked("a"), 0)
+    memory.recall(asked("a", "b"), 0)
+    assert memory.refused((node("a"),), 0) == "too dear"
+    assert memory.refused((node("b"),), 0) == ""
+
+
+def test_the_oldest_verdict_tells_how_long_a_finding_holds() -> None:
+    memory = Memory()
+    memory.recall(asked("a", "b"), HOUR)
+    memory.refuse((node("a"),), "too dear", HOUR, fleeting=False)
+    memory.refuse((node("b"),), "too dear", HOUR + MINUTE, fleeting=False)
+    later = asked("a", "b", allowed=2)
+    memory.recall(later, HOUR + MINUTE)
+    for name in "ab":
+        assert memory.refused((node(name),), HOUR + MINUTE)
+    memory.keep(Finding(None))
+    assert memory.recall(later, HOUR + 5 * MINUTE - 1) == Finding(None)
+    assert memory.recall(later, HOUR + 5 * MINUTE) is None
+
+
+# ------------------------------------------------------------------ shares of pools, and what was moved
+
+
+def test_balanced_shares_the_saving_by_price_and_answers_in_order_of_pools() -> None:
+    pools = {name: Totals("Balanced", 8 * DOLLAR, 40.0) for name in "edcba"}
+    moved = [(name, (number + 1) * DOLLAR, 4.0) for number, name in enumerate("edcba")]
+    found = scores([*moved, ("b", DOLLAR, 4.0), ("unknown", 4 * DOLLAR, 9.0)], 4 * DOLLAR, pools)
+    assert [one.pool for one in found] == ["a", "b", "c", "d", "e"]
+    # Of 20 dollars those of b cost 5: a quarter of 4 dollars, of 8 in all.
+    assert [one.saving for one in found] == [0.125, 0.125, 0.075, 0.05, 0.025]
+    assert [one.disruption for one in found] == [0.1, 0.2, 0.1, 0.1, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("price", "whole", "cost", "saving", "disruption"),
+    [(0, DOLLAR, 2.0, 0.0, 0.5), (DOLLAR, 0, 2.0, 0.0, 0.5), (DOLLAR, DOLLAR, 2.0, 1.0, 0.5)],
+)
+def test_what_costs_nothing_is_no_share_of_anything(
+    price: int, whole: int, cost: float, saving: float, disruption: float
+) -> None:
+    (score,) = scores([("a", price, cost)], DOLLAR, {"a": Totals("Balanced", whole, 4.0)})
+    assert (score.saving, score.disruption) == (saving, disruption)
+    (score,) = scores([("a", price, cost)], DOLLAR, {"a": Totals("Balanced", whole, 0.0)})
+    assert (score.disruption, score.value) == (0.0, float("inf"))
+
+
+def test_only_so_many_moves_are_given_back_as_pods_stayed() -> None:
+    pods = [pod(f"a-{number}", "a") for number in range(4)] + [pod(f"b-{number}", "b") for number in range(4)]
+    ledger = Ledger(1)
+    ledger.record("p", [*pods[:2], pods[4]], HOUR)
+    ledger.record("p", [pods[2], pods[5]], HOUR)
+    ledger.record("p", pods[3:4], HOUR - 1)
+    ledger.give_back("p", pods[:1], HOUR)
+    assert ledger.left(pods, HOUR).deleting == {"a": 1, "b": 2}
+    ledger.give_back("p", pods[:2], HOUR)
+    assert ledger.left(pods, HOUR).deleting == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize(("came", "counts"), [(-2, False), (-1, True), (0, True), (60, True)])
+def test_a_pod_counts_as_moved_unless_it_was_there_before(came: int, counts: bool) -> None:
+    """Its timestamp names a second: it may have come at the end of it."""
+    ledger = Ledger(1)
+    ledger.record("p", [pod("a-0", "a")], HOUR)
+    one = born(pod("new", "a"), HOUR + came * 1_000_000_000)
+    assert ledger.left([one], 2 * HOUR).deleting == {"a": 0 if counts else 1}
+
+
+@pytest.mark.parametrize(("kept", "uid"), [(True, "x123456789012"), (False, "x12345678901y")])
+def test_workloads_are_told_apart_by_twelve_characters_of_their_uids(kept: bool, uid: str) -> None:
+    ledger = Ledger(1)
+    ledger.record("p", [pod("a", "123456789012")], HOUR)
+    assert ledger.left([pod("b", uid)], HOUR).deleting == {uid[-12:]: 0 if kept else 1}
