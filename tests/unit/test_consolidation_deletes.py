@@ -135,3 +135,35 @@ def test_pods_that_find_no_room_are_told_and_nothing_moves() -> None:
     assert (seen.room == before).all()
     assert not room.move(shapes, asked.movers[0])
     assert room.homeless([small], asked.movers[0]) == []
+
+
+def test_looking_at_many_nodes_for_many_pods_costs_more() -> None:
+    """A unit for each mover, and one for 200 nodes that were looked at for a pod."""
+    names = "abcdefghijklmnopqrstuvwxyz"[:20]
+    free = dict.fromkeys(names, (1000, 1000))
+
+    def _spent(work: Work) -> int:
+        count = 0
+        while work.left:
+            work.spend(1)
+            count += 1
+        return 1_000 - count
+
+    pods = [f"s{number}" for number in range(20)]
+    for count, cost in ((0, 1), (9, 1), (10, 2), (19, 2), (20, 3)):
+        work = Work(Budget(1_000))
+        leaving = (node("a", *pods[:count]),)
+        deletable(question(*leaving, names=names), appraisal(free), leaving, work)
+        assert _spent(work) == cost
+
+
+def test_what_finds_no_room_takes_none_from_others() -> None:
+    asked = question(node("a", "l0", "s0"))
+    seen = appraisal({"a": (9000, 9000), "b": (500, 500), "c": (1000, 1000)})
+    room = Room(asked, seen, asked.movers)
+    small, large = SHAPES.index("s"), SHAPES.index("l")
+    for _ in range(3):  # from the second time on it is known
+        assert room.homeless([large], asked.movers[0]) == [large]
+    assert room.homeless([large, small], asked.movers[0]) == [large]
+    assert room.homeless([small, small], asked.movers[0]) == [small]
+    assert room.move([small], asked.movers[0])

@@ -113,6 +113,12 @@ def test_several_nodes_keep_their_order() -> None:
     assert [one.name for one in movers(views, NONE, NOW, Minimum(), 0)[0]] == ["c", "a", "b"]
 
 
+def test_one_that_is_passed_over_ends_nothing_for_those_behind() -> None:
+    silent, held, named = view("s"), loaded(nominated=True), loaded()
+    views = (silent, replace(held, node=view("h").node), replace(named, node=view("x").node))
+    assert [one.name for one in movers(views, NONE, NOW, Minimum(), 0)[0]] == ["x"]
+
+
 @pytest.mark.parametrize(
     ("case", "takes_none"),
     [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -14,10 +15,11 @@ from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import Budget, NodePool
 from dovetail.base.clock import HOUR, SECOND
+from dovetail.disrupt import candidates
 from dovetail.disrupt.allowance import allowances, blocked_notes, consuming, within
 from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions, fault, is_active
-from dovetail.disrupt.candidates import NodeView, blocker, blockers
-from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command
+from dovetail.disrupt.candidates import NodeView, blocker, blockers, judge_alone
+from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Decision
 from dovetail.disrupt.confirmation import token, too_many
 from dovetail.disrupt.consolidation.balanced import Score, totals
 from dovetail.disrupt.consolidation.churn import MOVED_PODS, Ledger, Purse
@@ -165,6 +167,60 @@ def test_each_pod_is_held_against_its_own_budgets() -> None:
     free = pod("free", labels={"app": "other"})
     found = blocker(view("n", free, pod("p")), Budgets((budget(),)), NOW)
     assert found == "Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"
+
+
+def test_many_pools_that_refused_are_told_in_order() -> None:
+    names = "hgfedcba"
+    assert within([view(name, owner=pool(name)) for name in names], {})[1] == tuple(sorted(names))
+
+
+@pytest.mark.parametrize(
+    ("cost", "empty"), [("-134217728", True), ("-134217729", True), ("-134217727", False), ("0", False)]
+)
+def test_a_node_whose_pods_cost_nothing_to_evict_counts_as_empty(cost: str, empty: bool) -> None:
+    assert view("n", pod("p", cost)).empty is empty
+
+
+def test_a_claim_without_a_node_is_not_ready_and_has_no_price_to_rank_by() -> None:
+    assert not view("n", node=None).ready
+    assert view("n").ready
+    assert view("n", price=None).rank() == (0.0, "n")
+
+
+@pytest.mark.parametrize(
+    "asked", ["blockers", "eviction_cost", "reschedulable", "evictable", "parse_nillable", "parse_rfc3339"]
+)
+def test_whatever_cannot_be_asked_about_a_node_is_raised(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One question after the other fails: each is asked, of each of its objects."""
+    real = getattr(candidates, asked)
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": to_rfc3339(NOW + SECOND)}
+    bare = {"type": "Drifted", "status": "True"}
+    document = {
+        "metadata": {"name": "claim-n", "uid": "n", "creationTimestamp": to_rfc3339(NOW)},
+        "spec": {"nodeClassRef": REF, "expireAfter": "720h"},
+        "status": {"conditions": [bare, condition]},
+    }
+    whole = view("n", pod("a"), pod("b"), owner=pool(after="30s"), claim=decode(document, NodeClaim))
+    seen: list[object] = []
+
+    def noted(*given: Any) -> Any:
+        seen.append(given[0])
+        return real(*given)
+
+    monkeypatch.setattr(candidates, asked, noted)
+    monkeypatch.setattr(NodeView, "rank", lambda one: seen.append(one.name))
+    judge_alone(whole, NOW)
+    wanted = {
+        "blockers": [whole],
+        "eviction_cost": [*whole.pods],
+        "reschedulable": [*whole.pods],
+        "evictable": [*whole.pods],
+        "parse_nillable": ["720h", "30s"],
+        "parse_rfc3339": [to_rfc3339(NOW), to_rfc3339(NOW + SECOND)],
+    }[asked]
+    assert [one for one in seen if one != "n"] == wanted and "n" in seen
+    judge_alone(replace(whole, pool=None), NOW)
+    assert seen.count("30s") == (asked == "parse_nillable")
 
 
 def test_what_saves_most_for_each_disrupted_pod_goes_first() -> None:
@@ -367,6 +423,14 @@ def test_a_command_in_words() -> None:
     assert Command(EMPTY, (view("x", node=None, price=None),)).names() == ("claim-x",)
     assert Command(EMPTY, (view("x", price=None),)).savings == 0
     assert (EMPTY, DRIFTED, EXPIRED, UNDERUTILIZED) == ("Empty", "Drifted", "Expired", "Underutilized")
+    bought = SimpleNamespace(price=4 * 10**8, surcharge=10**8)
+    for count, words in ((1, "1 replacement"), (2, "2 replacements")):
+        made = Command(DRIFTED, views[:2], cast("Any", (bought,) * count))
+        left = f"{2 - 0.3 * count:.2f}"
+        assert made.told() == f"replace: nodepools=[general]: [n0 n1] -> [{words}] (savings: ${left})"
+        assert (made.decision, made.savings) == ("replace", 2 * 10**9 - count * 3 * 10**8)
+    assert Command(EMPTY, views[:1]).decision == "delete"
+    assert Decision(None) == Decision(None, (), more=False)
 
 
 @pytest.mark.parametrize(("fleet", "most"), [(10, 5), (50, 5), (51, 6), (100, 10), (1_000, 100)])
