@@ -273,12 +273,16 @@ def _class(old: type, new: type) -> bool:
 
 
 def _defaults(old: FunctionType, new: FunctionType) -> bool:
-    changed = False
-    if old.__defaults__ and _plain(new.__defaults__) and new.__defaults__ != old.__defaults__:
-        old.__defaults__ = new.__defaults__
-        changed = True
-    if old.__kwdefaults__ and _plain(new.__kwdefaults__) and new.__kwdefaults__ != old.__kwdefaults__:
-        old.__kwdefaults__ = new.__kwdefaults__
+    """Plain defaults of the new one go to the old one; others, such as a dataclass's factories, stay."""
+    before, after = old.__defaults__ or (), new.__defaults__ or ()
+    mixed = tuple(a if _plain(a) else b for a, b in zip(after, before, strict=False))
+    named = {name: value for name, value in (new.__kwdefaults__ or {}).items() if _plain(value)}
+    kept = {**(old.__kwdefaults__ or {}), **named}
+    changed = len(before) == len(after) and repr(mixed) != repr(before)
+    if changed:
+        old.__defaults__ = mixed
+    if old.__kwdefaults__ and repr(kept) != repr(old.__kwdefaults__):
+        old.__kwdefaults__ = kept
         changed = True
     return changed
 

@@ -10,6 +10,7 @@ from msgspec import structs
 from test_emptiness import KEEP, NOW, REF, budget, pod, pool, view
 
 from dovetail.api.codec import decode
+from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.candidates import NodeView
@@ -18,14 +19,16 @@ from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.movers import closed, movers, obstacle
 from dovetail.disrupt.consolidation.price import Refused
-from dovetail.disrupt.consolidation.question import Move, Mover, Question
+from dovetail.disrupt.consolidation.prospects import Prospects
+from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.pods import Budgets, budgets_among
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
-from dovetail.model.problem import ExistingNode, Pool, Problem
+from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.plan import Plan, PlannedClaim, Unschedulable
+from dovetail.solve.work import Work
 
 NONE = Budgets(())
 OFFER = {labels.INSTANCE_TYPE: "m5.large", labels.ZONE: "a", labels.CAPACITY_TYPE: "on-demand"}
@@ -265,3 +268,48 @@ def test_a_policy_that_weighs_refuses_what_disrupts_more_than_it_saves() -> None
     check([replace(score, policy="WhenEmptyOrUnderutilized")])
     with pytest.raises(Refused, match=r"score 0\.20 < threshold"):
         judged(asked, asked.movers, asked.without(asked.movers), Plan(existing={"c": ("default/x",)}))
+
+
+# ------------------------------------------------------------------ what could be saved at most
+
+
+def big(name: str, cpu: str) -> Pod:
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}
+    return decode({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}, Pod)
+
+
+def test_prospects_are_what_a_node_costs_beyond_the_worth_of_its_pods() -> None:
+    """A node of 4 CPU costs $1 an hour: a pod of 1 CPU is worth a quarter of it at best."""
+    dollar = 1_000_000_000
+    four = replace(kind(dollar), capacity={**ROOM, "pods": 100})
+    sold = (Pool("p", NodeClassRef(group="", kind="", name=""), EMPTY, {}, (four,)),)
+    leaving = tuple(
+        replace(mover(name, dollar), pods=tuple(big(f"{name}{number}", "1") for number in range(count)))
+        for name, count in (("a", 1), ("b", 3))
+    )
+    nodes = tuple(existing(name) for name in "ab")
+    asked = Question(Problem((), sold, nodes), leaving, {"p": 5})
+    found = Prospects(asked, Work(Budget(1_000_000)))
+    assert [found.if_bought(one) for one in leaving] == pytest.approx([dollar * 3 / 4, dollar / 4])
+    assert found.bound == pytest.approx(dollar)
+    unknown = replace(leaving[0], pods=(*leaving[0].pods, big("new", "1")))
+    assert [found.known(one) for one in (*leaving, unknown, mover("c"))] == [True, True, False, True]
+
+
+def test_what_is_moved_for_new_nodes_is_counted_apart() -> None:
+    key = pod("x").metadata.uid[-12:]
+    asked = question(mover("a", 100, "x"), moves=Moves(deleting={key: 1}, replacing={key: 0}))
+    pods = asked.movers[0].pods
+    assert asked.purse().holds("p", pods)
+    assert not asked.purse(replacing=True).holds("p", pods)
+
+
+def test_a_question_is_the_same_however_often_it_is_asked() -> None:
+    one, same = question(mover("a", 100, "x")), question(mover("a", 100, "x"))
+    assert one == same and "_nodes" not in repr(one)
+    assert not one.spot_to_spot
+    with pytest.raises(TypeError):
+        Question(one.problem, one.movers, {}, Moves(), frozenset(), False, {}, ())  # type: ignore[call-arg]
+    assert one.without(()).pools[1] is one.problem.pools[1]
+    assert (Finding(None).bound, Finding(None).hourly, Finding(None).tried) == (0, 0, 0)
+    assert (MULTI, SINGLE) == ("multi", "single")  # as metrics name them

@@ -46,7 +46,9 @@ def test_minima_as_users_write_them() -> None:
     assert parse_minimum("5%", Minimum()) == Minimum(share=0.05)
     assert parse_minimum("$0.01, 3%,$0.002/pod", Minimum()) == Minimum(0.03, DOLLAR // 100, DOLLAR // 500)
     assert pool_minimum({"dovetail.dev/minimum-saving": "much"}, Minimum()) == Minimum()
-    for text in ("much", "-1%", "100%", "$x", "1%,,"):
+    assert pool_minimum({"dovetail.dev/minimum-saving": ""}, Minimum(0.5)) == Minimum(0.5)
+    assert pool_minimum({}, Minimum(0.5)) == Minimum(0.5)
+    for text in ("much", "-1%", "100%", "$x", "1%,,", "x%"):
         with pytest.raises(ValueError, match=r"\S"):
             parse_minimum(text, Minimum())
 
