@@ -1,7 +1,8 @@
 """The worst that one tenant may ask for, beside twenty ordinary pods, and what each stage takes for it.
 
-CPU time of this process, so that other programs do not count: reading and encoding the problem, the whole
-plan with its deadline of one second, and the explanation of what is left over. `python -m benchmarks.bounds
+CPU time of this process, so that other programs do not count: decoding what the API server sends of these
+pods, reading them into a problem, encoding it, the whole plan with its deadline of one second, the explanation
+of what is left over, and the check of the plan as `dovetail plan` makes it. `python -m benchmarks.bounds
 [NAME ...]` prints a row per input; --json FILE writes them as well.
 """
 
@@ -12,19 +13,26 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from benchmarks.machine import facts
 from benchmarks.solve import inputs
 from benchmarks.solve.inputs import Document
+from dovetail.api.core import Pod
 from dovetail.base.clock import SECOND
+from dovetail.kube.http.wire import Reader
 from dovetail.model import labels
-from dovetail.model.problem import Budget, Problem
+from dovetail.model.problem import Budget
 from dovetail.solve.explain.pod import nearest_misses
 from dovetail.solve.solver import solve
 from dovetail.solve.supply.world import World
+from dovetail.solve.verify import verify
 from dovetail.solve.work import Deadline, Work
 
 ORDINARY = 20
+_STAGES = ("decode", "read", "encode", "plan", "late", "explain", "check")
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -353,14 +361,14 @@ FAMILY: dict[str, Callable[[], list[Document]]] = {
 }
 
 
-def problem(name: str) -> Problem:
-    """One input of the family beside the ordinary pods."""
-    return inputs.problem([*ordinary(), *FAMILY[name]()], inputs.linear_types())
-
-
-def measured(name: str, deadline: int = SECOND) -> dict[str, object]:
+def measured(name: str, deadline: int = SECOND) -> dict[str, Any]:
     """Seconds per stage, and how many ordinary pods are left over."""
-    asked = problem(name)
+    body = msgspec.json.encode({"metadata": {}, "items": [*ordinary(), *FAMILY[name]()]})
+    reader, types = Reader(Pod), inputs.linear_types()
+    received = time.process_time_ns()
+    pods = reader.page(body).items
+    decoded = time.process_time_ns()
+    asked = inputs.problem(pods, types)
     start = time.process_time_ns()
     World(asked, Work(Budget(), Deadline(start + deadline, time.process_time_ns)))
     encoded = time.process_time_ns()
@@ -370,13 +378,20 @@ def measured(name: str, deadline: int = SECOND) -> dict[str, object]:
     until = solved + deadline
     nearest_misses(asked, plan, lambda: time.process_time_ns() > until)
     explained = time.process_time_ns()
+    broken = len(verify(asked, plan))
+    checked = time.process_time_ns()
     usual = {f"default/pod-{number:06}" for number in range(ORDINARY)}
     return {
         "input": name,
+        "bytes": len(body),
+        "decode": (decoded - received) / SECOND,
+        "read": (start - decoded) / SECOND,
         "encode": (encoded - start) / SECOND,
         "plan": (solved - encoded) / SECOND,
         "late": max(0.0, (solved - encoded - deadline) / SECOND),
         "explain": (explained - solved) / SECOND,
+        "check": (checked - explained) / SECOND,
+        "broken": broken,
         "ordinaryLeft": len(usual.intersection(plan.left)),
         "left": len(plan.left),
     }
@@ -388,15 +403,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="inputs to measure, all by default")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     arguments = parser.parse_args()
-    print(
-        f"{'input':36} {'encode':>8} {'plan':>8} {'late':>8} {'explain':>8} {'ordinary left':>14} {'left':>6}"
-    )
+    heads = " ".join(f"{stage:>7}" for stage in _STAGES)
+    print(f"{'input':36} {'MiB':>6} {heads} {'ordinary left':>14} {'left':>6} {'broken':>6}")
     rows = []
     for name in arguments.names or FAMILY:
         row = measured(name)
         rows.append(row)
-        times = " ".join(f"{row[key]:7.2f}s" for key in ("encode", "plan", "late", "explain"))
-        print(f"{name:36} {times} {row['ordinaryLeft']:>14} {row['left']:>6}", flush=True)
+        times = " ".join(f"{row[stage]:6.2f}s" for stage in _STAGES)
+        size = f"{row['bytes'] / 2**20:6.2f}"
+        ends = f"{row['ordinaryLeft']:>14} {row['left']:>6} {row['broken']:>6}"
+        print(f"{name:36} {size} {times} {ends}", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": facts(), "rows": rows}, indent=2), encoding="utf-8")
 
