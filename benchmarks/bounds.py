@@ -1,7 +1,7 @@
 """The worst that one tenant may ask for, beside twenty ordinary pods, and what each stage takes for it.
 
 CPU time of this process, so that other programs do not count: decoding what the API server sends of these
-pods, reading them into a problem, encoding it, the whole plan with its deadline of one second, the explanation
+pods, reading them into a problem, encoding it, the whole plan with its deadline of a second, the explanation
 of what is left over, and the check of the plan as `dovetail plan` makes it. `python -m benchmarks.bounds
 [NAME ...]` prints a row per input; --json FILE writes them as well.
 """
