@@ -33,12 +33,14 @@ from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from packaging.requirements import Requirement
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from dovetail import __version__
+from scripts import image
 
 ROOT = Path(__file__).parents[1]
 PINS = ROOT / "requirements-image.txt"
@@ -237,8 +239,11 @@ def _get(url: str, kind: str) -> Any:
 # The list of components
 
 
-def sbom(pins: list[Pin]) -> str:
-    """CycloneDX 1.5: the same text for the same pins, so without a time."""
+def sbom(pins: list[Pin], debs: list[image.Deb]) -> str:
+    """CycloneDX 1.5: the same text for the same pins, so without a time.
+
+    Debian's packages tell their licences within the image (`/usr/share/doc/*/copyright`), the list does not.
+    """
     purls = {pin.name: f"pkg:pypi/{pin.name}@{pin.version}" for pin in pins}
     purls["dovetail"] = f"pkg:pypi/dovetail@{__version__}"
     own = {
@@ -249,7 +254,7 @@ def sbom(pins: list[Pin]) -> str:
         "licenses": _licences("dovetail"),
         "purl": purls["dovetail"],
     }
-    components = [
+    components: list[dict[str, Any]] = [
         {
             "type": "library",
             "bom-ref": purls[pin.name],
@@ -261,10 +266,17 @@ def sbom(pins: list[Pin]) -> str:
         }
         for pin in pins
     ]
+    for deb in debs:
+        known = f"pkg:deb/debian/{deb.name}@{quote(deb.version, safe='.-~')}"
+        purl = f"{known}?arch={deb.machine}&distro={next(iter(image.SUITES))}"
+        hashes = [{"alg": "SHA-256", "content": deb.sha256}]
+        part = {"type": "library", "bom-ref": purl, "name": deb.name, "version": deb.version}
+        components.append({**part, "hashes": hashes, "purl": purl})
     direct = [
         {"ref": purls[name], "dependsOn": [purls[each] for each in needed]}
         for name, needed in needs().items()
     ]
+    direct += [{"ref": each["purl"], "dependsOn": []} for each in components[len(pins) :]]
     content = json.dumps([own, components, direct])
     document = {
         "bomFormat": "CycloneDX",
@@ -276,6 +288,10 @@ def sbom(pins: list[Pin]) -> str:
         "dependencies": direct,
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def _sbom() -> str:
+    return sbom(read_pins(PINS.read_text()), image.read_pins(image.PINS.read_text()))
 
 
 def _licences(name: str) -> list[dict[str, Any]]:
@@ -373,7 +389,7 @@ def release(dist: Path, key: Path, changelog: str, version: str) -> None:
     if not key.is_file():
         raise Unusable(f"no key {key}; make one with `ssh-keygen -t ed25519 -f {key}`")
     listed = dist / f"dovetail-{version}.cdx.json"
-    listed.write_text(sbom(read_pins(PINS.read_text())))
+    listed.write_text(_sbom())
     told = dist / f"dovetail-{version}.md"
     told.write_text(text)
     sums = dist / "SHA256SUMS"
@@ -403,7 +419,7 @@ def main() -> int:
         if told.command == "pin":
             pin()
         elif told.command == "sbom":
-            print(sbom(read_pins(PINS.read_text())), end="")
+            print(_sbom(), end="")
         elif told.command == "audit":
             return audit(read_pins(PINS.read_text()))
         else:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from scripts import supply_chain
+from scripts import image, supply_chain
 
 PINS = supply_chain.read_pins(supply_chain.PINS.read_text())
+DEBS = image.read_pins(image.PINS.read_text())
 
 
 def test_every_package_that_the_image_needs_is_pinned_and_no_other() -> None:
@@ -57,8 +58,8 @@ def test_files_that_are_pinned(filename: str, fits: bool) -> None:
 
 
 def test_the_list_of_components_has_what_cyclonedx_demands() -> None:
-    text = supply_chain.sbom(PINS)
-    assert text == supply_chain.sbom(PINS), "the same text each time"
+    text = supply_chain.sbom(PINS, DEBS)
+    assert text == supply_chain.sbom(PINS, DEBS), "the same text each time"
     document = json.loads(text)
     assert set(document) == {
         *("bomFormat", "specVersion", "serialNumber", "version", "metadata", "components", "dependencies")
@@ -68,9 +69,18 @@ def test_the_list_of_components_has_what_cyclonedx_demands() -> None:
     assert re.fullmatch(f"urn:uuid:{uuid}", document["serialNumber"])
     own = document["metadata"]["component"]
     assert own["type"] == "application" and own["name"] == "dovetail"
-    assert [each["name"] for each in document["components"]] == [pin.name for pin in PINS]
+    wheels, packages = document["components"][: len(PINS)], document["components"][len(PINS) :]
+    assert [each["name"] for each in wheels] == [pin.name for pin in PINS]
     refs = {own["bom-ref"]}
-    for each in document["components"]:
+    for each, deb in zip(packages, DEBS, strict=True):
+        assert set(each) == {"type", "bom-ref", "name", "version", "hashes", "purl"}
+        assert (each["name"], each["version"]) == (deb.name, deb.version)
+        assert each["hashes"] == [{"alg": "SHA-256", "content": deb.sha256}]
+        version = deb.version.replace("+", "%2B").replace(":", "%3A")
+        assert each["purl"] == f"pkg:deb/debian/{deb.name}@{version}?arch={deb.machine}&distro=trixie"
+        assert each["purl"] == each["bom-ref"] not in refs
+        refs.add(each["bom-ref"])
+    for each in wheels:
         assert set(each) == {"type", "bom-ref", "name", "version", "hashes", "licenses", "purl"}
         assert each["type"] == "library"
         assert each["purl"] == each["bom-ref"] == f"pkg:pypi/{each['name']}@{each['version']}"
