@@ -362,13 +362,15 @@ def test_which_static_nodes_go_first() -> None:
         view("cheap", pod("c"), claim=claim("cheap")),
         view("empty", claim=claim("empty")),
         view("new", pod("d"), pod("e"), claim=claim("new", provider="")),
+        view("for-ever", pod("k"), pod("l"), pod("m"), claim=claim("for-ever", expireAfter="Never")),
+        view("never-young", pod("n"), pod("o"), pod("r"), claim=claim("never-young", expireAfter="0s")),
         # Two pods, but only a quarter of its life is left: that is half a pod.
         view("old", pod("f"), pod("g"), claim=claim("old", expireAfter="4h", age=3 * HOUR)),
         view("young", pod("h"), pod("i"), claim=claim("young", expireAfter="4h", age=-HOUR)),
         view("over", pod("j"), claim=claim("over", expireAfter="4h", age=9 * HOUR)),
     ]
-    order = ["new", "empty", "over", "old", "cheap", "dear", "young", "held"]
-    for count in (-1, 0, 1, 8, 9):
+    order = ["new", "empty", "over", "old", "cheap", "dear", "young", "for-ever", "never-young", "held"]
+    for count in (-1, 0, 1, 8, 10, 11):
         assert [item.name for item in surplus(views, count, NOW)] == order[: max(0, count)]
 
 

@@ -150,3 +150,29 @@ def test_what_stops_already_is_hurried_only_to_meet_the_deadline(
 def test_what_ends_within_a_second_is_not_hurried_again() -> None:
     step = decide((pod("last", deleted=SECOND),), NOW, NOW - MINUTE)
     assert (step.evict, step.delete, len(step.waiting)) == ((), (), 1)
+
+
+@pytest.mark.parametrize(
+    ("pods", "left", "again"),
+    [
+        ((), None, None),
+        ((ORDINARY,), None, None),
+        ((GOING,), None, 90 * SECOND),  # a minute after it should be gone
+        ((GOING, pod("later", deleted=40 * SECOND)), None, 90 * SECOND),
+        ((pod("overdue", deleted=-30 * SECOND),), None, 30 * SECOND),
+        ((pod("just", deleted=-MINUTE),), None, 0),
+        ((pod("stuck", deleted=-MINUTE - SECOND),), None, None),
+        ((ORDINARY,), MINUTE, 30 * SECOND),  # when it must begin to stop
+        ((ORDINARY, pod("slow", grace=50)), MINUTE, 10 * SECOND),
+        ((ORDINARY,), 30 * SECOND, 0),
+        ((ORDINARY,), 20 * SECOND, None),  # it must stop already
+        ((ORDINARY, GOING), 2 * MINUTE, 90 * SECOND),
+        ((GOING,), MINUTE, 90 * SECOND),  # one that stops has its own time
+    ],
+)
+def test_when_time_alone_changes_the_answer(
+    pods: tuple[Pod, ...], left: int | None, again: int | None
+) -> None:
+    """A nanosecond after the instant: the rules say "after"."""
+    step = decide(pods, NOW, None if left is None else NOW + left)
+    assert step.again == (None if again is None else NOW + again + 1)
