@@ -12,6 +12,7 @@ from dovetail.cloud.aws.userdata.check import family_of, remarks
 from tests.unit.node_config import NODE_CONFIG
 
 HEAD = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n"
+DISK = "  instance: {localStorage: {"
 ARCHIVE = (
     'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n'
     "--B\nContent-Type: text/x-shellscript\n\n#!/bin/bash\necho\n"
@@ -77,6 +78,9 @@ def test_what_is_wrong_is_told_with_line_field_and_what_would_be_valid(
         ("AL2023", f"{ARCHIVE}  cluster: {{}}\n", 15, "unexpected EOF"),
         ("AL2023", "MIME-Version: 1.0\nContent-Type\n\n", 2, "malformed header line: Content-Type"),
         ("AL2", ARCHIVE, 14, "unexpected EOF"),
+        ("AL2023", "apiVersion: node.eks.aws/v1alpha1\nspec: {}\n", 1, "this has apiVersion: node.eks.aws"),
+        ("AL2023", f"{HEAD}  kubelet: {{flags: [--v=2, v=2]}}\n", 4, "'v=2' is no flag"),
+        ("AL2023", f"{HEAD}  kubelet: {{config: {{maxPods: null, podPidsLimit: '5'}}}}\n", 4, "whole number"),
         ("Bottlerocket", "[settings.kubernetes\n", 1, "invalid UserData toml"),
         ("Bottlerocket", "[settings.kubernetes]\n\nmax-pods = true\n", 3, "must be a whole number, not True"),
         ("Bottlerocket", "[settings.bootstrap-commands]\na = 1\n", 2, "must be a table, not 1"),
@@ -103,11 +107,41 @@ def test_no_node_would_come_of_it(family: str, text: str, line: int, words: str)
         ("AL2023", f"{HEAD}  kubelet: {{}}\n  kubelet: {{}}\n", ("line 5: spec.kubelet: ",)),
         ("AL2023", f"{HEAD}  cluster: {{}}\n---\na: b\n", ("line 6: nodeadm reads the first document",)),
         ("AL2023", f"{HEAD}  instance: {{localStorage: {{strategy: RAID5}}}}\n", ("'RAID5' is none of",)),
+        (
+            "AL2023",
+            f"{HEAD}{DISK}strategy: RAID0, disabledMounts: [PodLogs]}}}}\n",
+            (),
+        ),
+        ("AL2023", f"{HEAD}  instance: {{localStorage: {{strategy: RAID10}}}}\n", ()),
+        (
+            "AL2023",
+            f"{HEAD}{DISK}strategy: Mount, disabledMounts: [Containerd]}}}}\n",
+            (),
+        ),
+        (
+            "AL2023",
+            f"{HEAD}  instance: {{localStorage: {{disabledMounts: [Containerd, Logs]}}}}\n",
+            ("line 4: spec.instance.localStorage.disabledMounts: 'Logs' is none of Containerd, PodLogs",),
+        ),
+        ("AL2023", f"{HEAD}  cluster: {{nam: a}}\n", ("line 4: spec.cluster.nam: nodeadm knows",)),
+        (
+            "AL2023",
+            f"{HEAD}  kublet: {{}}\n  instance: {{localStorage: {{strategy: RAID5}}}}\nother: 1\n",
+            ("line 4: spec.kublet", "line 5: spec.instance.localStorage.strategy", "line 6: other: nodeadm"),
+        ),
         ("AL2023", f"{HEAD.replace('v1alpha1', 'v1')}  cluster: {{}}\n", ("v1 is not known here",)),
         ("AL2023", f"{ARCHIVE}  kubelt: {{}}\n--B--\n", ("line 15: spec.kubelt",)),
         ("AL2", "#!/bin/bash\n", ()),
         ("AL2", NODE_CONFIG, ("line 1: this is taken for a shell script",)),
         ("AL2", f"{ARCHIVE}  cluster: {{}}\n--B--\n", ("AL2 has no nodeadm",)),
+        ("AL2", "echo a\r\n", ("line 1: this is taken for a shell script",)),
+        ("AL2", "\n\n", ()),
+        ("AL2", ARCHIVE + "--B--\n", ("line 12: AL2 has no nodeadm to read a NodeConfig",)),
+        (
+            "AL2023",
+            ARCHIVE.replace("#!/bin/bash\n", "").replace("\n", "\r\n") + "--B--\r\n",
+            ("line 7: this is taken for a shell script",),
+        ),
         ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 20\n", ()),
         ("Bottlerocket", "[settings.kubernetes]\nmax-podz = 20\n", ("line 2: settings.kubernetes.max-podz",)),
         ("Windows2022", "Write-Host a\n", ()),
@@ -123,6 +157,21 @@ def test_what_would_have_no_effect(family: str, text: str, told: tuple[str, ...]
         assert words in str(item)
         # A script whose lines read as YAML is the one here that no node comes of.
         assert item.fatal == ("neither" in words)
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "remedy"),
+    [
+        ("AL2", "echo a\n", "write #!/bin/bash above it"),
+        ("AL2", NODE_CONFIG, "nodeadm and its NodeConfig are of AL2023"),
+        ("AL2023", "echo a\n", "a NodeConfig begins with apiVersion: node.eks.aws/v1alpha1"),
+        ("AL2023", f"{HEAD}  cluster: {{nam: a}}\n", "did you mean name?"),
+        ("AL2023", f"{HEAD}  instance: {{disks: a}}\n", "known here: localStorage"),
+    ],
+)
+def test_what_to_do_about_it(family: str, text: str, remedy: str) -> None:
+    (found,) = remarks(text, family)
+    assert found.remedy == remedy
 
 
 @pytest.mark.parametrize(
