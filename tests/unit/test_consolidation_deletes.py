@@ -142,24 +142,17 @@ def test_looking_at_many_nodes_for_many_pods_costs_more() -> None:
     names = "abcdefghijklmnopqrstuvwxyz"[:20]
     free = dict.fromkeys(names, (1000, 1000))
 
-    def _spent(work: Work) -> int:
-        count = 0
-        while work.left:
-            work.spend(1)
-            count += 1
-        return 1_000 - count
-
     pods = [f"s{number}" for number in range(20)]
     for count, cost in ((0, 1), (9, 1), (10, 2), (19, 2), (20, 3)):
         work = Work(Budget(1_000))
         leaving = (node("a", *pods[:count]),)
         deletable(question(*leaving, names=names), appraisal(free), leaving, work)
-        assert _spent(work) == cost
+        assert _spent(work, 1_000) == cost
 
 
 def test_what_finds_no_room_takes_none_from_others() -> None:
     asked = question(node("a", "l0", "s0"))
-    seen = appraisal({"a": (9000, 9000), "b": (500, 500), "c": (1000, 1000)})
+    seen = appraisal({"a": (0, 0), "b": (500, 500), "c": (1000, 1000)})
     room = Room(asked, seen, asked.movers)
     small, large = SHAPES.index("s"), SHAPES.index("l")
     for _ in range(3):  # from the second time on it is known
@@ -167,3 +160,30 @@ def test_what_finds_no_room_takes_none_from_others() -> None:
     assert room.homeless([large, small], asked.movers[0]) == [large]
     assert room.homeless([small, small], asked.movers[0]) == [small]
     assert room.move([small], asked.movers[0])
+
+
+def test_a_pod_without_room_costs_the_node_that_is_filled_last_nothing() -> None:
+    asked = question(node("a", "s0"), node("b", "l0", "s1"))
+    room = Room(asked, appraisal({"a": (1000, 1000), "b": (0, 0), "c": (0, 0)}), asked.movers)
+    small, large = SHAPES.index("s"), SHAPES.index("l")
+    for _ in range(2):
+        assert room.homeless([large], asked.movers[1]) == [large]
+    assert room.homeless([small], asked.movers[1]) == []
+
+
+def test_two_hundred_nodes_looked_at_are_a_unit_of_work() -> None:
+    """Of 199 and of 200 nodes, for one pod."""
+    for count, cost in ((199, 1), (200, 2)):
+        names = [f"n{number:03}" for number in range(count)]
+        asked = question(node("n000", "s0"), names=names)
+        work = Work(Budget(10))
+        deletable(asked, appraisal(dict.fromkeys(names, (0, 0))), asked.movers, work)
+        assert _spent(work, 10) == cost
+
+
+def _spent(work: Work, most: int) -> int:
+    count = 0
+    while work.left:
+        work.spend(1)
+        count += 1
+    return most - count

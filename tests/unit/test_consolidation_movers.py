@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -111,6 +112,13 @@ def test_a_node_that_may_go_is_described_by_what_it_costs_and_what_would_have_to
     assert [(one.metadata.name, one.spec.node_name) for one in found.pods] == [("a", ""), ("b", "")]
 
 
+def test_a_node_that_costs_nothing_or_bears_no_type_may_go() -> None:
+    ((free,), _) = told(loaded(price=0))
+    assert free.price == 7  # the surcharge
+    ((unnamed,), _) = told(loaded(claim=claim(instance_type="")))
+    assert unnamed.offer == ("", "a", "on-demand")
+
+
 def test_several_nodes_keep_their_order() -> None:
     views = tuple(replace(loaded(), node=view(name).node) for name in "cab")
     assert [one.name for one in movers(views, NONE, NOW, Minimum(), 0)[0]] == ["c", "a", "b"]
@@ -155,7 +163,7 @@ def existing(name: str, owner: str = "p", **changes: Any) -> ExistingNode:
     return ExistingNode(name, {}, (), ROOM, {"cpu": 5000, "memory": 2**33}, pool=owner, **changes)
 
 
-def question(*leaving: Mover, names: str = "abc", **more: Any) -> Question:
+def question(*leaving: Mover, names: Iterable[str] = "abc", **more: Any) -> Question:
     usage = {"cpu": 15000, "memory": 3 * 2**33, "nodes": 3}
     pools = tuple(
         Pool(name, NodeClassRef(group="", kind="", name=""), EMPTY, {}, (kind(10),), usage=usage)

@@ -12,7 +12,7 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.disrupt.consolidation.balanced import Totals, scores
-from dovetail.disrupt.consolidation.churn import Ledger, Purse
+from dovetail.disrupt.consolidation.churn import Entry, Ledger, Purse
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.question import Finding, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
@@ -65,8 +65,9 @@ def test_a_workload_has_as_many_moves_a_day_as_pods() -> None:
 def test_moves_that_were_forced_count_for_an_hour_even_after_a_restart() -> None:
     pods = [pod(f"a-{number}", "a") for number in range(4)]
     ledger, again = Ledger(1), Ledger(1)
-    ledger.record("p", pods[:1], HOUR)
+    assert not ledger.record("p", pods[:1], HOUR).forced
     ledger.record("p", pods[1:], HOUR, forced=True)
+    assert not Entry("p", HOUR, {}).forced
     again.read("p", ledger.text("p", HOUR), HOUR)
     for one in (ledger, again):
         assert one.left(pods, HOUR).deleting == {"a": 0}

@@ -163,6 +163,11 @@ def test_pods_do_not_block_a_node_that_must_go_and_has_an_end(
     ]
 
 
+def test_pods_block_unless_it_is_said_that_the_node_must_go() -> None:
+    ending = replace(view("n", pod(annotations=KEEP)), claim=claim(terminationGracePeriod="1h"))
+    assert blocker(ending, NONE, NOW) and not blocker(ending, NONE, NOW, must_go=True)
+
+
 def test_each_pod_is_held_against_its_own_budgets() -> None:
     free = pod("free", labels={"app": "other"})
     found = blocker(view("n", free, pod("p")), Budgets((budget(),)), NOW)
@@ -435,7 +440,7 @@ def test_a_command_in_words() -> None:
     assert Decision(None) == Decision(None, (), more=False)
 
 
-@pytest.mark.parametrize(("fleet", "most"), [(10, 5), (50, 5), (51, 6), (100, 10), (1_000, 100)])
+@pytest.mark.parametrize(("fleet", "most"), [(10, 5), (50, 5), (51, 6), (100, 10), (1_001, 101)])
 def test_how_many_nodes_end_without_a_confirmation(fleet: int, most: int) -> None:
     assert (too_many(most, fleet), too_many(most + 1, fleet)) == (False, True)
     assert len(token(["a", "b"])) == 8 and token(["a", "b"]) == token(["b", "a"]) != token(["a"])
