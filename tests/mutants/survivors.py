@@ -34,6 +34,12 @@ EQUIVALENT: dict[str, str] = {
     _MOVES + "saving:pool_minimum:always:0": "what cannot be read counts like what is not there",
     _MOVES + "saving:_percent:scale:0": "any number below 0 is refused",
     _MOVES + "saving:_percent:scale:1": "any number below 0 is refused",
+    _MOVES + "price:_pinned:never:3": "what may be spot alone is spot alone afterwards, too",
+    _MOVES + "price:_Market.worst:always:0": "what is not remembered is worked out again",
+    _MOVES + "price:_Market.worst:drop:0": "what is not remembered is worked out again",
+    _MOVES + "price:_narrowed:more:0": "what is over the most is left out in any case",
+    _MOVES + "price:_fifteen:more:0": "fifteen are more than none and more than one",
+    _MOVES + "price:_with:order:0": "the values of a requirement are a set",
     # A text of exactly so many characters.
     _MOVES + "churn:Ledger.text:compare:0": "100,000 characters may as well be too many",
     # Types have it that nodes without a pool or a price exist; those are passed over before.

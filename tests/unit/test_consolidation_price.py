@@ -389,6 +389,7 @@ def test_a_spot_node_that_follows_one_lists_fifteen_or_as_many_as_it_must(
         (2, 2, 4, True),
         (2, 2, 3, False),
         (0, 3, 2, False),
+        (0, 1, 2, False),
     ],
 )
 def test_which_spot_nodes_count_as_followers_of_spot_nodes(
@@ -412,3 +413,56 @@ def test_each_claim_is_compared_with_one_node_that_goes() -> None:
         affordable(asked, twins, [wanted("x", cents=10), wanted("x", cents=10)])
     assert caught.value.names == {"x-0", "x-1"}
     assert str(caught.value) == "Can't replace with a cheaper node"
+
+
+def test_only_spot_nodes_need_many_types() -> None:
+    names = [f"k{number:02}" for number in range(15)]
+    cheap = [(name, "a", SPOT, 10 + number) for number, name in enumerate(names)]
+    asked = asked_of(sold(*cheap, ("x", "a", ON_DEMAND, 10)), spot_to_spot=True)
+    claims = [wanted(*names, cents=10, capacity=(SPOT,)), wanted("x", cents=10)]
+    spot, on_demand = affordable(asked, [leaves(90, capacity=SPOT)], claims)
+    assert (len(spot.instance_types), on_demand.instance_types) == (15, ("x",))
+
+
+def test_a_node_alone_may_be_followed_by_its_own_type_at_its_own_price() -> None:
+    """Elsewhere, and where nothing has to be saved; of several it could have been the one that stays."""
+    asked = asked_of(sold(("x", "a", ON_DEMAND, 30)))
+    (bought,) = affordable(asked, [leaves(30, "x", least=0)], [wanted("x", cents=30)])
+    assert bought.instance_types == ("x",)
+    with pytest.raises(Refused, match="cheaper node"):
+        affordable(asked, [leaves(30, "x"), leaves(35, "x")], [wanted("x", cents=30)])
+
+
+def test_prices_are_those_of_each_claims_zones_and_capacity_types() -> None:
+    offers = [("x", "a", ON_DEMAND, 20), ("x", "b", ON_DEMAND, 40), ("x", "a", SPOT, 5)]
+    asked = asked_of(sold(*offers))
+    movers = [leaves(90), leaves(90, "other")]
+    claims = [wanted("x", cents=20), wanted("x", cents=40, zones="b")]
+    assert [each.worst for each in affordable(asked, movers, claims)] == [20 * CENT, 40 * CENT]
+    claims = [wanted("x", cents=20), wanted("x", cents=5, capacity=(SPOT,))]
+    assert [each.worst for each in affordable(asked, movers, claims)] == [20 * CENT, 5 * CENT]
+
+
+def test_what_is_cheaper_than_a_node_that_goes_may_still_cost_too_much() -> None:
+    asked = asked_of(sold(("w", "a", ON_DEMAND, 30), ("x", "a", ON_DEMAND, 39), ("y", "a", ON_DEMAND, 45)))
+    movers = [leaves(50, "x", least=20), leaves(10, "v", least=0)]
+    (bought,) = affordable(asked, movers, [wanted("w", "x", "y", cents=30)])
+    assert bought.instance_types == ("w", "x")
+
+
+def test_a_type_is_not_listed_where_one_of_its_offers_is_the_node_that_goes() -> None:
+    offers = [("x", "a", ON_DEMAND, 20), ("x", "b", ON_DEMAND, 20), ("y", "a", ON_DEMAND, 10)]
+    (bought,) = affordable(
+        asked_of(sold(*offers)), [leaves(50, "x", zone="a")], [wanted("y", "x", cents=10, zones="ab")]
+    )
+    assert bought.instance_types == ("y",)
+
+
+def test_least_values_of_types_hold_as_well() -> None:
+    values = {name: Requirement.new(labels.INSTANCE_TYPE, "In", [name]) for name in "xyz"}
+    asked = asked_of(
+        sold(("x", "a", ON_DEMAND, 20), ("y", "a", ON_DEMAND, 30), ("z", "a", ON_DEMAND, 60), **values)
+    )
+    assert affordable(asked, [leaves(50)], [wanted("x", "y", "z", cents=20, least=2)])
+    with pytest.raises(Refused, match=f"not met for label {labels.INSTANCE_TYPE}"):
+        affordable(asked, [leaves(50)], [wanted("x", "y", "z", cents=20, least=3)])
