@@ -89,6 +89,11 @@ def test_a_pod_is_ready_by_its_condition_of_that_name(conditions: Any, ready: bo
             (0, 1, 1, 2),
         ),
         ({"minAvailable": 0}, [], {}, (0, 0, 0, 0)),
+        ({"minAvailable": 0}, [pod("a")], {}, (1, 1, 0, 1)),
+        ({"minAvailable": 1}, [pod("a", ready=False)], {}, (0, 0, 1, 1)),
+        ({"maxUnavailable": 1}, [], {}, (0, 0, 0, 0)),
+        ({"maxUnavailable": "1%"}, [pod("a", owner=of("r"))] * 100, {"r": 100}, (1, 100, 99, 100)),
+        ({"minAvailable": "1%"}, [pod("a", owner=of("r"))], {"r": 100}, (0, 1, 1, 100)),
         ({"maxUnavailable": 1}, [pod("a", owner=of("r")), pod("b", owner=of("r"))], {"r": 2}, (1, 2, 1, 2)),
         ({"maxUnavailable": 1}, [pod("a", owner=of("r"))], {"r": 4}, (0, 1, 3, 4)),
         ({"maxUnavailable": 9}, [pod("a", owner=of("r"))], {"r": 4}, (1, 1, 0, 4)),
@@ -269,6 +274,99 @@ def test_the_condition_keeps_its_time_while_the_verdict_stays() -> None:
         await clock.sleep(60 * SECOND)
         add(server, pod("c"))
         assert condition() == ("True", "SufficientPods", "2026-03-02T00:01:00Z")
+
+    with_server(check)
+
+
+@pytest.mark.parametrize(
+    ("patch", "asked"),
+    [
+        ({"metadata": {"annotations": {"a": "b"}}}, False),
+        ({"metadata": {"labels": {"app": "web", "more": "x"}}}, True),
+        ({"metadata": {"ownerReferences": [of("another")]}}, True),
+    ],
+)
+def test_only_what_budgets_look_at_makes_them_count_anew(patch: Document, asked: bool) -> None:
+    async def check(server: MemoryServer, _clock: VirtualClock) -> None:
+        server.create(budget(minAvailable=1))
+        add(server, pod("a"))
+        told(server)
+        server.patch(Pod, "a", "default", merge_patch=patch)
+        assert bool(server.disruption._touched) is asked
+
+    with_server(check)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Succeeded"},
+        {"phase": "Failed"},
+        {"conditions": [{"type": "Ready", "status": "False"}]},
+    ],
+)
+def test_a_pod_whose_state_changes_makes_them_count_anew(status: Document) -> None:
+    async def check(server: MemoryServer, _clock: VirtualClock) -> None:
+        server.create(budget(minAvailable=1))
+        add(server, pod("a"))
+        assert told(server) == (0, 1, 1, 1)
+        assert not server.disruption._touched
+        server.patch(Pod, "a", "default", merge_patch={"status": status}, status=True)
+        assert server.disruption._touched
+
+    with_server(check)
+
+
+def test_a_pod_that_is_marked_for_deletion_is_not_healthy_any_more() -> None:
+    async def check(server: MemoryServer, _clock: VirtualClock) -> None:
+        server.create(budget(minAvailable=1))
+        add(server, pod("a"))
+        assert told(server) == (0, 1, 1, 1)
+        server.delete(Pod, "a", "default", grace_period_seconds=30)
+        assert told(server) == (0, 0, 1, 1)
+
+    with_server(check)
+
+
+def test_scaling_counts_and_other_changes_of_a_deployment_do_not() -> None:
+    async def check(server: MemoryServer, _clock: VirtualClock) -> None:
+        server.create(budget(minAvailable=1))
+        server.create(scaled("Deployment", "top", 1))
+        told(server)
+        server.patch(Deployment, "top", "default", merge_patch={"metadata": {"labels": {"a": "b"}}})
+        assert not server.disruption._touched
+        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+        assert not server.disruption._touched
+        server.patch(Deployment, "top", "default", merge_patch={"spec": {"replicas": 2}})
+        assert list(server.disruption._touched) == [("default", "b")]
+        told(server)
+        server.delete(PodDisruptionBudget, "b", "default")
+        assert not server.disruption._touched
+
+    with_server(check)
+
+
+def test_a_status_that_stays_as_it_is_is_not_written() -> None:
+    async def check(server: MemoryServer, _clock: VirtualClock) -> None:
+        server.create(budget(minAvailable=1))
+        add(server, pod("a"))
+        told(server)
+        before = server.store.version
+        server.patch(Pod, "a", "default", merge_patch={"metadata": {"labels": {"app": "web", "x": "y"}}})
+        told(server)
+        assert server.store.version == before + 1  # the pod's own
+
+    with_server(check)
+
+
+def test_what_no_controller_scales_is_not_counted_by_it() -> None:
+    """A pod of a Job, and one of a ReplicaSet that is gone."""
+
+    async def check(server: MemoryServer, _clock: VirtualClock) -> None:
+        server.create(budget(maxUnavailable=1))
+        for name in ("job", "gone"):
+            add(server, pod(name, owner={**of(name), "kind": "Job", "apiVersion": "batch/v1"}))
+        assert told(server) == (0, 2, 0, 0)
 
     with_server(check)
 

@@ -66,3 +66,25 @@ def test_answers_that_were_remembered_hold_until_the_least_changes() -> None:
         seen.note("m.large", OLD.id, memory)
         versions.append(seen.version)
     assert versions == [0, 1, 1, 1, 2, 2]
+
+
+def test_what_no_machine_was_seen_of_for_sixty_days_is_forgotten() -> None:
+    """Once another image comes: of one that is in use nothing is looked through."""
+    clock = Clock()
+    seen = SeenMemory(clock)
+    for days, image in ((0, "ami-1"), (1, "ami-2"), (60, "ami-3")):
+        clock.at = (1_000 + days) * DAY
+        seen.note("m.large", image, 900)
+    assert [image for _, image in seen._seen] == ["ami-1", "ami-2", "ami-3"]
+    clock.at += DAY
+    seen.note("m.large", "ami-3", 900)
+    assert len(seen._seen) == 3
+    seen.note("m.large", "ami-4", 900)
+    assert [image for _, image in seen._seen] == ["ami-2", "ami-3", "ami-4"]
+
+
+def test_types_of_which_no_machine_was_seen_are_the_same_objects() -> None:
+    seen = SeenMemory(Clock())
+    seen.note("m.large", OLD.id, 900)
+    other = kind("c.large")
+    assert seen.applied((other,), (OLD, NEW))[0] is other
