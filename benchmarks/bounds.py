@@ -24,7 +24,7 @@ from dovetail.api.core import Pod
 from dovetail.base.clock import SECOND
 from dovetail.kube.http.wire import Reader
 from dovetail.model import labels
-from dovetail.model.problem import Budget
+from dovetail.model.problem import Budget, Problem
 from dovetail.solve.explain.pod import nearest_misses
 from dovetail.solve.solver import solve
 from dovetail.solve.supply.world import World
@@ -361,14 +361,24 @@ FAMILY: dict[str, Callable[[], list[Document]]] = {
 }
 
 
+def pods(name: str) -> list[Document]:
+    """One input of the family beside the ordinary pods."""
+    return [*ordinary(), *FAMILY[name]()]
+
+
+def problem(name: str) -> Problem:
+    """The same, read."""
+    return inputs.problem(pods(name), inputs.linear_types())
+
+
 def measured(name: str, deadline: int = SECOND) -> dict[str, Any]:
     """Seconds per stage, and how many ordinary pods are left over."""
-    body = msgspec.json.encode({"metadata": {}, "items": [*ordinary(), *FAMILY[name]()]})
+    body = msgspec.json.encode({"metadata": {}, "items": pods(name)})
     reader, types = Reader(Pod), inputs.linear_types()
     received = time.process_time_ns()
-    pods = reader.page(body).items
+    read = reader.page(body).items
     decoded = time.process_time_ns()
-    asked = inputs.problem(pods, types)
+    asked = inputs.problem(read, types)
     start = time.process_time_ns()
     World(asked, Work(Budget(), Deadline(start + deadline, time.process_time_ns)))
     encoded = time.process_time_ns()
