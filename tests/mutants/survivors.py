@@ -9,6 +9,18 @@ _CHOICE = "dovetail.cloud.choice:"
 _ELECTION = "dovetail.runtime.process.election:"
 
 EQUIVALENT: dict[str, str] = {
+    _D + "drift:_offered:text:0": "no type has such a name",
+    _D + "drift:_offered:text:1": "no zone has such a name",
+    _D + "drift:_offered:text:2": "no capacity type has such a name",
+    _D + "emptiness:_enabled:part:0": "a node without a pool is passed over before",
+    _D + "rollout:rollout:more:0": "no two nodes have one name",
+    _D + "static:_left:part:0": "what has no end has no age at which it ends",
+    _D + "pods:evictable:part:3": "what tolerates nothing does not tolerate the disruption",
+    _D + "pods:do_not_disrupt:never:0": "it is no mistake, and has no end",
+    _D + "pods:do_not_disrupt:text:1": "it is no mistake, and has no end",
+    _D + "pods:Budgets.__init__:scale:0": "how much is remembered changes no answer",
+    _D + "pods:Budgets.__init__:scale:1": "how much is remembered changes no answer",
+    _D + "pods:eviction_cost:text:0": "what cannot be read counts like what is not there",
     # It only finds out whether the text can be read: of how many nodes, and at which instant, is the same.
     _D + "budgets:fault:more:0": "a budget that can be read of one node can be read of two",
     _D + "budgets:fault:less:0": "a budget that can be read of one node can be read of none",
@@ -40,6 +52,11 @@ EQUIVALENT: dict[str, str] = {
     _MOVES + "price:_narrowed:more:0": "what is over the most is left out in any case",
     _MOVES + "price:_fifteen:more:0": "fifteen are more than none and more than one",
     _MOVES + "price:_with:order:0": "the values of a requirement are a set",
+    _MOVES + "search:_Search._promising:more:1": "no two nodes have one name",
+    _MOVES + "search:_Search._alone:more:1": "no two nodes have one name",
+    _MOVES + "search:_Search._hope:compare:0": "a saving that is the very share, to the last bit of a float",
+    _MOVES + "search:_Search._tried:more:0": "a set has one node at least",
+    _MOVES + "search:_Search._tried:part:2": "the same set is known as refused when it is tried again",
     # A text of exactly so many characters.
     _MOVES + "churn:Ledger.text:compare:0": "100,000 characters may as well be too many",
     # Types have it that nodes without a pool or a price exist; those are passed over before.

@@ -22,7 +22,7 @@ from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum
-from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, UNPLANNED, search
+from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, QUICK, UNPLANNED, search
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.work import Work
@@ -57,6 +57,7 @@ class Parts:
     mixed: Sequence[str] = ()
     work: int = 0  # of each plan
     tried: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)  # in which it is asked what fits elsewhere
 
     def judged(self, question: Question, movers: Sequence[Mover], problem: Problem, plan: Plan) -> Move:
         assert question is self.question and plan.work == self.work
@@ -71,6 +72,7 @@ class Parts:
     def deletable(
         self, _question: Question, _appraisal: Any, movers: Sequence[Mover], _: Work
     ) -> list[Mover]:
+        self.order = [one.name for one in movers]
         return [one for name in self.fits for one in movers if one.name == name]
 
     def prospects(self, *_: object) -> SimpleNamespace:
@@ -160,6 +162,23 @@ def test_nodes_that_save_most_per_pod_come_first(monkeypatch: pytest.MonkeyPatch
     case.play(monkeypatch)
     # Savings per pod: a3 600, a2 and a4 250 (by name), a1 200.
     assert case.tried == ["a3 a2 a4 a1", "a3", "a2", "a4", "a1"]
+
+
+def test_what_goes_without_another_node_is_ordered_by_all_that_it_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    movers = (node("a1", 1000, cost=4), node("a2", 600, cost=1), node("a3", 1000, cost=1), node("a4", 600))
+    case = parts(*movers, left=dict.fromkeys(("a1", "a2", "a3", "a4"), 5000))
+    case.play(monkeypatch)
+    assert case.order == ["a3", "a2", "a4", "a1"]
+
+
+def test_of_nodes_that_save_alike_the_first_name_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    movers = (node("a2", 1000), node("a1", 600))
+    case = parts(*movers, worth={"a2": 500.0, "a1": 100.0}, left={"a2": 500, "a1": 100})
+    case.play(monkeypatch)
+    assert case.order == ["a2", "a1"]
+    assert case.tried == ["a1 a2", "a1", "a2"]
 
 
 def test_sets_shrink_to_a_quarter_down_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,6 +274,14 @@ def test_alone_the_best_hope_per_pod_comes_first(monkeypatch: pytest.MonkeyPatch
     assert stays(found) == {name: f"no: {name}" for name in ("a1", "a2", "a3", "a4")}
 
 
+def test_the_start_of_a_node_counts_as_one_pod_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 for one without pods, 250 for each of two."""
+    movers = (node("a1", cost=0), node("a2", cost=1))
+    case = parts(*movers, worth={"a1": 1000.0, "a2": 1000.0}, left={"a1": 700, "a2": 500})
+    case.play(monkeypatch)
+    assert case.tried == ["a1", "a2"]
+
+
 @pytest.mark.parametrize("gate", [False, True])
 def test_spot_nodes_are_replaced_only_where_that_is_switched_on(
     monkeypatch: pytest.MonkeyPatch, gate: bool
@@ -330,6 +357,10 @@ def test_what_only_a_new_node_can_replace_waits_for_its_moves(monkeypatch: pytes
     found = case.play(monkeypatch)
     assert case.tried == ["a1"]
     assert stays(found) == {"a1": "no: a1"}
+    case.left, case.tried = {"a1": 100}, []
+    found = case.play(monkeypatch)
+    assert case.tried == ["b1"]
+    assert stays(found) == {"b1": "no: b1"}
 
 
 def test_nodes_that_would_be_bought_again_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,6 +377,10 @@ def test_nodes_that_would_be_bought_again_are_left_out(monkeypatch: pytest.Monke
     case = parts(*several[:2], worth={"a0": 0.0, "a1": 0.0}, refused={"a0 a1": Same(several[:2])})
     case.play(monkeypatch)
     assert case.tried == ["a0 a1", "a0", "a1"]
+    worth = dict.fromkeys(everything.split(), 0.0)
+    case = parts(*several, worth=worth, refused={everything: Same(several[1:3])}, work=10)
+    assert case.play(monkeypatch, 10).cut == MULTI
+    assert case.tried == [everything]
 
 
 @pytest.mark.parametrize(
@@ -380,6 +415,7 @@ def test_a_set_that_shrinks_twice_is_measured_by_its_first_size(monkeypatch: pyt
 def test_work_ends_the_search_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     movers = (node("a1"), node("a2"))
     worth, left = {"a1": 0.0, "a2": 0.0}, {"a1": 0, "a2": 0}
+    assert QUICK == 10_000_000  # nanoseconds of each what-if
 
     def play(work: int) -> tuple[list[str], Finding]:
         case = parts(*movers, worth=worth, left=left, fits=("a1",), work=10)
@@ -390,7 +426,7 @@ def test_work_ends_the_search_and_says_where(monkeypatch: pytest.MonkeyPatch) ->
     tried, found = play(10)
     assert (tried, found.cut, stays(found)) == (["a1"], MULTI, {"a1": "no: a1"})
     tried, found = play(20)
-    assert (tried, found.cut) == (["a1", "a1 a2"], MULTI)
+    assert (tried, found.cut, stays(found)) == (["a1", "a1 a2"], MULTI, {"a1": "no: a1"})
     tried, found = play(21)
     assert (tried, found.cut) == (["a1", "a1 a2"], SINGLE)  # its hopes took what was left
     tried, found = play(23)

@@ -373,9 +373,13 @@ def test_which_static_nodes_go_first() -> None:
         view("old", pod("f"), pod("g"), claim=claim("old", expireAfter="4h", age=3 * HOUR)),
         view("young", pod("h"), pod("i"), claim=claim("young", expireAfter="4h", age=-HOUR)),
         view("over", pod("j"), claim=claim("over", expireAfter="4h", age=9 * HOUR)),
+        # One cannot have more than all of its life left.
+        view("a-young", *map(pod, "stuv"), claim=claim("a-young", expireAfter="4h", age=-HOUR)),
+        view("lasting", *map(pod, "wxyz"), claim=claim("lasting", expireAfter="Never")),
     ]
-    order = ["new", "empty", "over", "old", "cheap", "dear", "young", "for-ever", "never-young", "held"]
-    for count in (-1, 0, 1, 8, 10, 11):
+    order = ["new", "empty", "over", "old", "cheap", "dear", "young", "for-ever", "never-young"]
+    order += ["a-young", "lasting", "held"]
+    for count in (-1, 0, 1, 8, 12, 13):
         assert [item.name for item in surplus(views, count, NOW)] == order[: max(0, count)]
 
 
@@ -409,6 +413,14 @@ def test_a_rollout_takes_empty_nodes_first_then_those_due_for_longest() -> None:
     closed = pool(budgets=[{"nodes": "0"}])
     found = rollout(views[:3], lambda one: due.get(one.name), DRIFTED, Rules((closed,), NONE, NOW))
     assert (found.empty, found.loaded, [note.subject for note in found.notes]) == ((), (), ["general"])
+
+
+def test_a_rollout_goes_by_time_before_it_goes_by_name() -> None:
+    views = tuple(view(name, pod(f"p-{name}")) for name in "abc")
+    due = {"a": 30, "b": 20, "c": 10}
+    owner = pool(budgets=[{"nodes": "2"}])
+    found = rollout(views, lambda one: due[one.name], DRIFTED, Rules((owner,), NONE, NOW))
+    assert [item.name for item in found.loaded] == ["c", "b"]
 
 
 def test_a_rollout_passes_pods_over_where_the_node_has_an_end() -> None:
@@ -563,6 +575,31 @@ def test_a_type_that_is_sold_no_more_where_the_node_is(
     found = claim(age=age)
     found = structs.replace(found, metadata=structs.replace(found.metadata, labels=marks))
     assert pool_drift(found, pool(), types, NOW) == reason
+
+
+@pytest.mark.parametrize(
+    ("made", "now", "drifted"),
+    [
+        ({"": "1", "-version": "v3"}, {"": "2", "-version": "v3"}, True),
+        ({"": "1", "-version": "v3"}, {"": "1", "-version": "v3"}, False),
+        ({"": "1", "-version": "v2"}, {"": "2", "-version": "v3"}, False),
+        ({"": "1"}, {"": "2", "-version": "v3"}, False),
+        ({"": "1", "-version": "v3"}, {"": "2"}, False),
+        ({"-version": "v3"}, {"": "2", "-version": "v3"}, False),
+        ({"": "1", "-version": "v3"}, {"-version": "v3"}, False),
+        ({}, {}, False),
+    ],
+)
+def test_a_template_has_changed_if_hashes_of_one_version_differ(
+    made: dict[str, str], now: dict[str, str], drifted: bool
+) -> None:
+    def marks(hashes: dict[str, str]) -> dict[str, str]:
+        return {f"karpenter.sh/nodepool-hash{key}": value for key, value in hashes.items()}
+
+    owner = pool()
+    owner = structs.replace(owner, metadata=structs.replace(owner.metadata, annotations=marks(now)))
+    reason = pool_drift(claim(annotations=marks(made)), owner, (), NOW)
+    assert reason == ("NodePoolDrifted" if drifted else "")
 
 
 def test_a_claim_outside_of_its_pools_requirements_has_drifted() -> None:
