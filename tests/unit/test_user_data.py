@@ -88,3 +88,256 @@ def test_text_that_looks_like_something_else_is_quoted() -> None:
     assert config["evictionHard"] == {"a": "yes", "b": "5%"}
     assert 'pid: "1000"' in text
     assert "b: 5%" in text
+
+
+# ------------------------------------------------------------------ every part of it, line by line
+
+
+def told(alias: str, text: str = "", *, spec: Any = None, image: str = "", **more: Any) -> str:
+    """What an m5d.large is told whose node class and cluster are as these say; `kubelet` is the class's."""
+    written = {
+        "amiSelectorTerms": [{"alias": alias}] if alias else [{"id": "ami-1"}],
+        "userData": text,
+        "kubelet": more.pop("kubelet", {}),
+        **(spec or {}),
+    }
+    record = next(item for item in store.load().types if item.name == "m5d.large")
+    known = {"ca_bundle": base64.b64encode(b"ca").decode(), "cidr": "10.0.0.0/16", "dns_ip": "10.0.0.10"}
+    known.update((name, more.pop(name)) for name in list(known) if name in more)
+    machine = Machine(record, "spot", image_name=image, labels=more.pop("labels", {"team": "a"}))
+    assert not more
+    cluster = Cluster("demo", "https://demo", **known)
+    return render(bootstrap(decode({"spec": written}, EC2NodeClass), machine, cluster))
+
+
+MARKS = "team=a"
+UNREGISTERED = '--register-with-taints="karpenter.sh/unregistered:NoExecute"'
+
+
+@pytest.mark.parametrize(
+    ("changes", "there", "missing"),
+    [
+        ({}, ["--b64-cluster-ca 'Y2E='", "--dns-cluster-ip '10.0.0.10'", "--use-max-pods false"], ["raid0"]),
+        ({"ca_bundle": None}, ["--dns-cluster-ip '10.0.0.10'"], ["--b64-cluster-ca"]),
+        ({"dns_ip": None}, ["--b64-cluster-ca"], ["--dns-cluster-ip", "--ip-family"]),
+        ({"dns_ip": "fd00::a"}, ["--ip-family ipv6", "--dns-cluster-ip 'fd00::a'"], []),
+        (
+            {"kubelet": {"clusterDNS": ["fd00::1", "10.0.0.9"]}},
+            ["--ip-family ipv6", "'fd00::1'"],
+            ["10.0.0.9"],
+        ),
+        ({"kubelet": {"clusterDNS": ["10.0.0.9", "fd00::1"]}}, ["'10.0.0.9'"], ["--ip-family"]),
+        ({"kubelet": {"clusterDNS": []}}, ["--dns-cluster-ip '10.0.0.10'"], []),
+        ({"spec": {"instanceStorePolicy": "RAID0"}}, ["--local-disks raid0"], []),
+        ({"kubelet": {"imageGCHighThresholdPercent": 85}}, ["--image-gc-high-threshold=85"], ["gc-low"]),
+        ({"kubelet": {"imageGCLowThresholdPercent": 80}}, ["--image-gc-low-threshold=80"], ["gc-high"]),
+        (
+            {"kubelet": {"evictionMaxPodGracePeriod": 60, "podsPerCore": 3, "cpuCFSQuota": False}},
+            ["--eviction-max-pod-grace-period=60", "--pods-per-core=3", "--cpu-cfs-quota=false"],
+            [],
+        ),
+        ({"kubelet": {"cpuCFSQuota": True}}, ["--cpu-cfs-quota=true"], ["pods-per-core"]),
+        (
+            {"kubelet": {"evictionHard": {"b": "5%", "a": "1Gi"}, "kubeReserved": {"cpu": "1"}}},
+            ['--eviction-hard="a<1Gi,b<5%"', '--kube-reserved="cpu=1"'],
+            ["eviction-soft"],
+        ),
+    ],
+)
+def test_what_the_script_of_al2_is_called_with(
+    changes: dict[str, Any], there: list[str], missing: list[str]
+) -> None:
+    text = told("al2@latest", **changes)
+    assert UNREGISTERED in text and MARKS in text
+    assert all(words in text for words in there)
+    assert not any(words in text for words in missing)
+
+
+def test_labels_that_no_kubelet_may_set_are_left_to_registration() -> None:
+    labels = {
+        "team": "a",
+        "kubernetes.io/x": "1",
+        "sub.kubernetes.io/x": "1",
+        "k8s.io/x": "1",
+        "node-restriction.kubernetes.io/x": "1",
+        "a.node-restriction.kubernetes.io/x": "1",
+        "mykubernetes.io/x": "1",
+    }
+    for alias in ("al2@latest", "al2023@latest", "bottlerocket@latest"):
+        text = told(alias, labels=labels)
+        assert "mykubernetes.io/x" in text and "restriction" not in text and "k8s.io/x" not in text
+        assert "karpenter.sh/do-not-sync-taints" in text and "karpenter.sh/capacity-type" in text
+
+
+def test_images_of_ones_own_get_what_is_written_and_nothing_else() -> None:
+    assert told("", "mine\n", spec={"amiFamily": "Custom"}) == "mine\n"
+
+
+@pytest.mark.parametrize(("ca", "there"), [("Y2E=", True), (None, False)])
+def test_windows_is_told_the_certificate_if_it_is_known(ca: str | None, there: bool) -> None:
+    text = told("windows2022@latest", "Write-Host 1", ca_bundle=ca)
+    assert ("-Base64ClusterCA 'Y2E='" in text) is there
+    lines = text.split("\n")
+    assert (lines[0], lines[1], lines[-1]) == ("<powershell>", "Write-Host 1", "</powershell>")
+    assert lines[3].endswith("-DNSClusterIP '10.0.0.10'")
+    assert "-DNSClusterIP" not in told("windows2022@latest", dns_ip=None)
+
+
+def config(text: str) -> dict[str, Any]:
+    """The part of AL2023 that Dovetail adds."""
+    document = text.partition("# Karpenter Generated NodeConfig\n")[2].partition("--//")[0]
+    found = yaml.safe_load(document)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_what_nodeadm_is_told() -> None:
+    text = told("al2023@latest", spec={"instanceStorePolicy": "RAID0"}, labels={"team": "é" + "x" * 200})
+    spec = config(text)["spec"]
+    assert spec["cluster"] == {
+        "apiServerEndpoint": "https://demo",
+        "certificateAuthority": "Y2E=",
+        "cidr": "10.0.0.0/16",
+        "name": "demo",
+    }
+    assert spec["instance"] == {"localStorage": {"strategy": "RAID0"}}
+    assert spec["kubelet"]["config"]["clusterDNS"] == ["10.0.0.10"]
+    (flag,) = spec["kubelet"]["flags"]
+    assert f"team=é{'x' * 200}" in flag and f"team=é{'x' * 200}" in text  # on one line, as it is
+    assert "certificateAuthority" not in config(told("al2023@latest", ca_bundle=None))["spec"]["cluster"]
+    assert config(told("al2023@latest"))["spec"]["instance"] == {"localStorage": {}}
+    with pytest.raises(InputError, match="resolving cluster CIDR"):
+        told("al2023@latest", cidr=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", "application/node.eks.aws"),
+        ("a: b\n", "application/node.eks.aws"),
+        ("# nothing\n", "application/node.eks.aws"),
+        ("#!/bin/bash\nls\n", "application/node.eks.aws"),  # a comment, and then a text
+        ("ls\n", 'text/x-shellscript; charset="us-ascii"'),
+        ("- a\n", 'text/x-shellscript; charset="us-ascii"'),
+        ("a: [\n", 'text/x-shellscript; charset="us-ascii"'),
+        ("a: 2026-13-45\n", 'text/x-shellscript; charset="us-ascii"'),
+    ],
+)
+def test_what_one_s_own_text_is_taken_for(text: str, kind: str) -> None:
+    if text.startswith("#!"):
+        kind = 'text/x-shellscript; charset="us-ascii"'
+    assert f"--//\nContent-Type: {kind}\n\n{text}\n--//\n" in told("al2023@latest", text)
+
+
+MOUNT = "000-mount-instance-storage"
+
+
+@pytest.mark.parametrize(
+    ("alias", "image", "named"),
+    [
+        ("bottlerocket@latest", "", False),
+        ("bottlerocket@v1.46.0", "", False),
+        ("bottlerocket@v1.46.1", "", False),
+        ("bottlerocket@v1.45.9", "", True),
+        ("bottlerocket@v0.99.0", "", True),
+        ("bottlerocket@v2.0.0", "", False),
+        ("bottlerocket@1.45.0", "", True),
+        ("bottlerocket@latest", "bottlerocket-aws-k8s-1.33-x86_64-v1.40.0-abc", False),  # the alias decides
+        ("", "bottlerocket-aws-k8s-1.33-x86_64-v1.40.0-abc", True),
+        ("", "bottlerocket-aws-k8s-1.33-x86_64-v1.46.0-abc", False),
+        ("", "mine", True),  # nobody knows which: as an old one
+        ("", "", False),
+    ],
+)
+def test_old_images_of_bottlerocket_are_told_what_to_mount(alias: str, image: str, named: bool) -> None:
+    spec = {"amiFamily": "Bottlerocket", "instanceStorePolicy": "RAID0"}
+    document = tomllib.loads(told(alias, spec=spec, image=image))
+    mount = document["settings"]["bootstrap-commands"][MOUNT]
+    init, bind = mount.pop("commands")
+    assert init == ["apiclient", "ephemeral-storage", "init"]
+    folders = ["--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]
+    assert bind == ["apiclient", "ephemeral-storage", "bind", *(folders if named else [])]
+    assert mount == {"mode": "always", "essential": True}
+
+
+def test_commands_of_ones_own_stand_in_order_with_all_that_they_say() -> None:
+    own = (
+        "[settings.bootstrap-commands.z]\nzeal = 1\nalso = 2\nessential = false\n"
+        'mode = "once"\ncommands = [["a"]]\n'
+        '[settings.bootstrap-commands.b]\nmode = "off"\n[settings.kubernetes.node-labels]\nmine = "x"\n'
+    )
+    text = told("bottlerocket@latest", own, ca_bundle=None, dns_ip=None)
+    commands = tomllib.loads(text)["settings"]["bootstrap-commands"]
+    assert list(commands) == ["b", "z"]
+    assert list(commands["z"]) == ["commands", "mode", "essential", "also", "zeal"]
+    kubernetes = tomllib.loads(text)["settings"]["kubernetes"]
+    assert kubernetes["node-labels"]["mine"] == "x"
+    assert not {"cluster-certificate", "cluster-dns-ip", "eviction-hard"} & set(kubernetes)
+
+
+# ------------------------------------------------------------------ archives
+
+
+TYPE = "MIME-Version: 1.0\nContent-Type: "
+HEAD = f'{TYPE}multipart/mixed; boundary="B"\n'
+
+
+def parts_of(text: str) -> str:
+    """What AL2 makes of an archive, without its own part."""
+    return told("al2@latest", text).partition('boundary="//"\n\n')[2].rpartition("--//\nContent-Type")[0]
+
+
+@pytest.mark.parametrize(
+    ("archive", "parts"),
+    [
+        (f"{HEAD}\n--B\nContent-Type: a/b\n\nx\n--B--\n", "--//\nContent-Type: a/b\n\nx\n"),
+        # Headers that go on, spaces after a boundary, text before and after: as in RFC 2046.
+        (f"{HEAD}X-More: a,\n b,\n\tc\n\nnobody's\n--B \t\nContent-Type: a/b\n\nx\n--B--\nrest", None),
+        (f"{HEAD}\n--B\n\nx\n--B--\n", "--//\n\nx\n"),
+        (
+            f"{HEAD}\n--B\ncontent-type: a/b\nCONTENT-TRANSFER-ENCODING: Quoted-Printable\n\na=3Db\n--B--\n",
+            "--//\nContent-Type: a/b\n\na=b\n",
+        ),
+        (
+            f"{HEAD}\n--B\nContent-Type: a/b\nContent-Transfer-Encoding: base64\n\neA==\n--B--\n",
+            "--//\nContent-Transfer-Encoding: base64\nContent-Type: a/b\n\neA==\n",
+        ),
+        (f"{HEAD}\nnothing\n", ""),
+    ],
+)
+def test_which_parts_an_archive_has(archive: str, parts: str | None) -> None:
+    wanted = "--//\nContent-Type: a/b\n\nx\n" if parts is None else parts
+    assert parts_of(archive) == wanted
+    assert parts_of(archive.replace("\n", "\r\n")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("archive", "line", "complaint"),
+    [
+        (f"{HEAD}broken\n\n", 3, "malformed header line: broken"),
+        (f"{HEAD}X: a\n b\nbroken\n\n", 5, "malformed header line: broken"),
+        (f"{HEAD}X: a\n\tb\nbroken\n\n", 5, "malformed header line: broken"),
+        (
+            "MIME-Version: 1.0\n\nx\n",
+            None,
+            "user data does not define a content-type header mime: no media type",
+        ),
+        (
+            "MIME-Version: 1.0\nContent-Type: text/plain\n\n",
+            None,
+            "user data is not in multipart MIME format",
+        ),
+        (
+            'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=""\n\n',
+            None,
+            "invalid media parameter",
+        ),
+        ("MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n", None, "multipart: boundary is empty"),
+        (f"{HEAD}\n--B\nContent-Type: a/b\n\nx\n", 7, "unexpected EOF"),
+    ],
+)
+def test_what_is_wrong_with_an_archive(archive: str, line: int | None, complaint: str) -> None:
+    with pytest.raises(InputError) as raised:
+        told("al2@latest", archive)
+    assert complaint in raised.value.message
+    assert (raised.value.line, raised.value.path) == (line, "spec.userData")
