@@ -26,6 +26,7 @@ EQUIVALENT: dict[str, str] = {
     _D + "budgets:fault:less:0": "a budget that can be read of one node can be read of none",
     _D + "budgets:fault:more:1": "a schedule that can be read at 0 ns can be read at 1 ns",
     _D + "budgets:is_active:part:4": "NEVER is later than any instant, so it is after `now` as well",
+    _EVICT + "EvictionQueue._notice:part:1": "no object of another kind has a pod's uid",
     # A tenth of a second reaches ten seconds by seven doublings; the bound keeps the number small.
     _EVICT + "EvictionQueue._refused:more:1": "more than seven doublings make no difference",
     _EVICT + "EvictionQueue._refused:less:1": "more than seven doublings make no difference",

@@ -184,6 +184,23 @@ def test_pods_of_a_node_that_shall_stay_are_forgotten_and_no_others() -> None:
     staged(script)
 
 
+def test_one_that_shall_stay_meanwhile_is_not_asked_for_again() -> None:
+    async def script(stage: Stage) -> None:
+        asked: list[str] = []
+
+        async def refuse(name: str, *_: str, **__: str) -> None:
+            asked.append(name)
+            stage.queue.keep_only("n", frozenset())
+            raise TooManyRequests("Cannot evict")
+
+        stage.server.evict = refuse  # type: ignore[method-assign]
+        stage.queue.add(pod("a"), node("n"), "Drifted")
+        await stage.clock.sleep(60 * SECOND)
+        assert asked == ["a"]
+
+    staged(script)
+
+
 def test_a_pod_counts_once_until_it_is_gone() -> None:
     async def script(stage: Stage) -> None:
         for _ in range(2):
