@@ -439,6 +439,8 @@ def test_a_command_in_words() -> None:
     assert told == "delete: nodepools=[general]: [n0 n1 n2 n3 n4], reason: why not (savings: $5.00)"
     told = Command(EXPIRED, (view("x", owner=pool("z")), *views)).told()
     assert told.startswith("delete: nodepools=[general z]: [x n0 n1 n2 n3 and 2 other(s)] (savings: $6.00")
+    many = Command(EMPTY, tuple(view(name, owner=pool(name)) for name in "hgfedcba")).told()
+    assert "nodepools=[a b c d e f g h]" in many
     assert Command(EMPTY, (view("x", node=None, price=None),)).names() == ("claim-x",)
     assert Command(EMPTY, (view("x", price=None),)).savings == 0
     assert (EMPTY, DRIFTED, EXPIRED, UNDERUTILIZED) == ("Empty", "Drifted", "Expired", "Underutilized")
