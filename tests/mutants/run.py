@@ -51,6 +51,9 @@ _FILE_SECONDS = 25  # of processor time for all tests of a file, when what they 
 _GENEROUS = 5  # times what a test took without a mutant
 _GRACE = 4.0  # seconds more
 _WALL = 10  # seconds on the clock for each of processor time: the machine may be busy
+_KNOWN = (
+    0.1  # a test that killed another mutant of the function may cost ten times as much as others in front
+)
 _MEMORY = 3 * 2**30  # bytes more than at the start
 PASSED, FAILED, ENDED, SKIPPED = "survived", "failed", "ended", "not applied"
 
@@ -379,7 +382,9 @@ class Hunt:
         items: Mapping[str, pytest.Item],
     ) -> dict[str, Any]:
         killers = self._killers[module, mutant.function]
-        order = sorted(mine, key=lambda name: (name not in killers, _breadth(tests[name]), name))
+        order = sorted(
+            mine, key=lambda name: (_breadth(tests[name]) * (_KNOWN if name in killers else 1), name)
+        )
         chosen, left = [], self._budget
         for name in order:
             if left <= 0:

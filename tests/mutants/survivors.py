@@ -5,6 +5,7 @@ from __future__ import annotations
 _D = "dovetail.disrupt."
 _MOVES = "dovetail.disrupt.consolidation."
 _EVICT = "dovetail.controllers.node.evict:"
+_NODE = "dovetail.controllers.node."
 _CHOICE = "dovetail.cloud.choice:"
 _ELECTION = "dovetail.runtime.process.election:"
 
@@ -27,6 +28,17 @@ EQUIVALENT: dict[str, str] = {
     _D + "budgets:fault:more:1": "a schedule that can be read at 0 ns can be read at 1 ns",
     _D + "budgets:is_active:part:4": "NEVER is later than any instant, so it is after `now` as well",
     _EVICT + "EvictionQueue._notice:part:1": "no object of another kind has a pod's uid",
+    _EVICT + "-:scale:6": "how much is remembered is no decision",
+    _EVICT + "-:scale:7": "how much is remembered is no decision",
+    _NODE + "drain:decide:more:0": "without pods it is no group's turn",
+    _NODE + "drain:_group:more:0": "the order of the four groups stays",
+    _NODE + "drain:_forced:more:0": "without a deadline nothing is forced",
+    _NODE + "drain:_forced:never:0": "without a deadline nothing is forced",
+    _NODE + "terminate:NodeTermination._notice:always:0": "what is no pod is passed over behind it",
+    _NODE + "terminate:NodeTermination.reconcile:part:3": "to delete it again has no effect",
+    _NODE + "terminate:NodeTermination.reconcile:part:4": "only nodes without claims are guarded",
+    _NODE + "terminate:NodeTermination._act:more:0": "without a deadline nothing is forced",
+    _NODE + "terminate:NodeTermination._warn_of_deadline:always:0": "a deadline is of a claim",
     # A tenth of a second reaches ten seconds by seven doublings; the bound keeps the number small.
     _EVICT + "EvictionQueue._refused:more:1": "more than seven doublings make no difference",
     _EVICT + "EvictionQueue._refused:less:1": "more than seven doublings make no difference",

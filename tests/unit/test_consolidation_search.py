@@ -391,25 +391,26 @@ def test_a_large_set_that_shrank_to_a_quarter_leaves_it_to_smaller_ones(
 ) -> None:
     several = [node(f"a{number:03}") for number in range(count)]
     everything = " ".join(one.name for one in several)
-    fewer = " ".join(one.name for one in several[:kept])
+    fewer = " ".join(one.name for one in several[-kept:])
+    quarter = " ".join(one.name for one in several[: count // 4])
     case = parts(
         *several,
         worth={one.name: 0.0 for one in several},
-        refused={everything: Same(several[kept:])},
-        saved={fewer: 100},
+        refused={everything: Same(several[:-kept])},
+        saved={fewer: 100, quarter: 100},
     )
     case.play(monkeypatch)
-    quarter = " ".join(one.name for one in several[: count // 4])
     assert case.tried[1] == (fewer if followed else quarter)
 
 
 def test_a_set_that_shrinks_twice_is_measured_by_its_first_size(monkeypatch: pytest.MonkeyPatch) -> None:
     several = [node(f"a{number:03}") for number in range(120)]
     sets = [" ".join(one.name for one in several[:count]) for count in (120, 60, 29)]
+    quarter = " ".join(one.name for one in several[:30])
     refused = {sets[0]: Same(several[60:]), sets[1]: Same(several[29:60])}
-    case = parts(*several, worth={one.name: 0.0 for one in several}, refused=refused, saved={sets[2]: 1})
+    case = parts(*several, worth={one.name: 0.0 for one in several}, refused=refused, saved={quarter: 1})
     case.play(monkeypatch)
-    assert case.tried[:2] == sets[:2] and sets[2] not in case.tried
+    assert case.tried[:3] == [*sets[:2], quarter]
 
 
 def test_work_ends_the_search_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,7 +229,9 @@ def test_an_empty_node_goes_after_five_seconds_and_all_is_written_on_its_way() -
         assert await stage.step() == 5 * SECOND  # the instance goes, and is asked for in five seconds
         claim = stage.read(NodeClaim, "claim")
         kinds = ("Drained", "VolumesDetached", "InstanceTerminating")
+        reasons = {item.type: item.reason for item in claim.status.conditions if item.type in kinds}
         assert all(is_true(claim.status.conditions, kind) for kind in kinds)
+        assert reasons == {kind: kind for kind in kinds}  # a condition that holds needs no other
         assert stage.cloud.asked == [INSTANCE]
         assert stage.there(Node, "node")
         assert stage.evictions.kept == [("node", frozenset())] * 3
@@ -268,6 +270,8 @@ def test_other_taints_stay_and_one_of_ours_that_is_half_done_is_done() -> None:
         node = stage.read(Node, "node")
         assert [taint.key for taint in node.spec.taints] == ["example.com/gpu", "karpenter.sh/disrupted"]
         assert node.metadata.labels[BALANCERS] == "karpenter"
+        await stage.step()
+        assert stage.read(Node, "node").metadata.resource_version == node.metadata.resource_version
         stage.server.patch(Node, "node", merge_patch={"spec": {"taints": others[:1]}})
         await stage.step()
         node = stage.read(Node, "node")
@@ -448,6 +452,26 @@ def test_volumes_that_pods_elsewhere_may_wait_for_come_off_first() -> None:
     staged(script, patience=1)
 
 
+def test_volumes_of_a_pod_that_will_not_stop_are_waited_for() -> None:
+    async def script(stage: Stage) -> None:
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "spec": {"volumeName": "volume-of-data"},
+        }
+        stage.put({**claim, "metadata": {"name": "data", "namespace": "default"}})
+        stage.pod("slow", grace=1, volumes=volumes)
+        stage.server.delete(Pod, "slow", "default")
+        stage.volume("data")
+        await stage.clock.sleep(2 * MINUTE)
+        assert await stage.step() == 5 * SECOND
+        await stage.clock.sleep(5 * SECOND)
+        assert await stage.step() == SECOND
+
+    staged(script)
+
+
 def test_volumes_of_pods_that_stay_are_not_waited_for() -> None:
     async def script(stage: Stage) -> None:
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
@@ -590,6 +614,7 @@ def test_what_happens_to_a_node_that_goes_and_to_its_pods_is_looked_at() -> None
         stage.server.delete(Node, "node")
         stage.state.apply("MODIFIED", stage.read(Node, "node"))
         assert looked == ["node"]
+        stage.server.delete(NodeClaim, "claim")
         stage.state.apply("MODIFIED", stage.read(NodeClaim, "claim"))
         assert looked == ["node"]
         stage.state.apply("MODIFIED", stage.read(Pod, "there", "default"))
