@@ -168,6 +168,13 @@ class Stage:
             }
         )
 
+    def claimed(self, name: str) -> list[dict[str, Any]]:
+        """A claim of the volume of that attachment, as pods name it."""
+        meta = {"name": name, "namespace": "default"}
+        spec = {"volumeName": f"volume-of-{name}"}
+        self.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec})
+        return [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+
     def see(self) -> None:
         """The watches show what there is."""
         for kind in KINDS:
@@ -454,13 +461,7 @@ def test_volumes_that_pods_elsewhere_may_wait_for_come_off_first() -> None:
 
 def test_volumes_of_a_pod_that_will_not_stop_are_waited_for() -> None:
     async def script(stage: Stage) -> None:
-        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-        claim = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "spec": {"volumeName": "volume-of-data"},
-        }
-        stage.put({**claim, "metadata": {"name": "data", "namespace": "default"}})
+        volumes = stage.claimed("data")
         stage.pod("slow", grace=1, volumes=volumes)
         stage.server.delete(Pod, "slow", "default")
         stage.volume("data")
@@ -474,13 +475,7 @@ def test_volumes_of_a_pod_that_will_not_stop_are_waited_for() -> None:
 
 def test_volumes_of_pods_that_stay_are_not_waited_for() -> None:
     async def script(stage: Stage) -> None:
-        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-        claim = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "spec": {"volumeName": "volume-of-data"},
-        }
-        stage.put({**claim, "metadata": {"name": "data", "namespace": "default"}})
+        volumes = stage.claimed("data")
         stage.pod("agent", volumes=volumes, tolerations=[{"operator": "Exists"}])
         stage.volume("data")
         await stage.step()
