@@ -257,7 +257,7 @@ def _replant(module: ModuleType, code: CodeType) -> bool:
                 if getattr(other, "__dict__", {}).get(name) is old:
                     other.__dict__[name] = value
                     changed = True
-        elif not _plain(value) and isinstance(value, dict | tuple) and len(value) != len(old or ()):
+        elif not _plain(value) and isinstance(value, dict | tuple) and _sizes(value) != _sizes(old):
             module.__dict__[name] = value
             changed = True
     return changed
@@ -288,6 +288,13 @@ def _defaults(old: FunctionType, new: FunctionType) -> bool:
         old.__kwdefaults__ = kept
         changed = True
     return changed
+
+
+def _sizes(value: object) -> object:
+    """What tells a table of functions from one that lacks a row, or part of a row."""
+    if isinstance(value, Mapping):
+        return [(repr(key), _sizes(item)) for key, item in value.items()]
+    return [_sizes(item) for item in value] if isinstance(value, tuple | list) else None
 
 
 def _plain(value: object) -> bool:
