@@ -5,6 +5,7 @@ from __future__ import annotations
 _D = "dovetail.disrupt."
 _MOVES = "dovetail.disrupt.consolidation."
 _EVICT = "dovetail.controllers.node.evict:"
+_WATCH = "dovetail.simulate.violations."
 _NODE = "dovetail.controllers.node."
 _CHOICE = "dovetail.cloud.choice:"
 _ELECTION = "dovetail.runtime.process.election:"
@@ -39,6 +40,12 @@ EQUIVALENT: dict[str, str] = {
     _NODE + "terminate:NodeTermination.reconcile:part:4": "only nodes without claims are guarded",
     _NODE + "terminate:NodeTermination._act:more:0": "without a deadline nothing is forced",
     _NODE + "terminate:NodeTermination._warn_of_deadline:always:0": "a deadline is of a claim",
+    _WATCH + "machines:finalized:never:0": "the rule is asked about nodes only",
+    _WATCH + "machines:finalized:always:1": "a node that is known has a view",
+    _WATCH + "machines:terminated:part:0": "without a claim there is no node of it",
+    _WATCH + "machines:_became:always:0": "the rule is asked about claims only",
+    _WATCH + "machines:_stated:always:0": "it is asked about claims that state a reason",
+    _WATCH + "machines:registered:never:0": "the rule is asked about nodes only",
     # A tenth of a second reaches ten seconds by seven doublings; the bound keeps the number small.
     _EVICT + "EvictionQueue._refused:more:1": "more than seven doublings make no difference",
     _EVICT + "EvictionQueue._refused:less:1": "more than seven doublings make no difference",

@@ -113,6 +113,13 @@ def test_pods_that_stay_or_go_by_themselves_hold_up_no_finalizer() -> None:
     assert [rule for rule, *_ in seen(story)] == ["abandoned instance"]
 
 
+def test_a_node_without_a_claim_has_no_deadline() -> None:
+    story = with_pods("a")
+    story.remove("NodeClaim", "n1")
+    let_go(story)
+    assert [rule for rule, *_ in seen(story)] == ["finalizer", "abandoned instance"]
+
+
 def test_a_node_without_the_finalizer_may_go_as_it_likes() -> None:
     story = with_pods()
     story.put(node("n3", finalizers=["another"]))
@@ -247,7 +254,9 @@ def test_a_claim_whose_node_never_came_may_be_ended() -> None:
 def test_a_registered_node_has_all_that_its_claim_says(edit: Edit, lacks: list[str]) -> None:
     for synced in (True, False):
         story = cluster()
-        story.put(claim("n3"))
+        owner = claim("n3")
+        owner["metadata"]["labels"] = dict(reversed(owner["metadata"]["labels"].items()))
+        story.put(owner)
         document = node("n3")
         edit(document)
         if not synced:
@@ -291,6 +300,7 @@ def test_a_claim_is_launched_once() -> None:
 
 ALONE = {
     "n1": ("pairing", "n1", "has no instance"),
+    "i-c": ("pairing", "i-c", "runs for c, but no claim knows it"),
     "i-x": ("pairing", "i-x", "runs for x, but no claim knows it"),
     "i-n2": ("pairing", "i-n2", "runs for n2, but no claim knows it"),
 }
@@ -298,12 +308,12 @@ ALONE = {
 
 def test_what_is_alone_for_ten_minutes_is_told_once() -> None:
     story = cluster()
-    look = [instance("n2"), instance("x")]
+    look = [instance("n2"), instance("x"), instance("c")]
     assert not story.watchdog.instances(look)
     story.now += 10 * MINUTE
     assert not story.watchdog.instances(look)
     story.now += 1
-    assert told(story.watchdog.instances(look)) == [ALONE["i-x"], ALONE["n1"]]
+    assert told(story.watchdog.instances(look)) == [ALONE["i-c"], ALONE["i-x"], ALONE["n1"]]
     story.now += 60 * MINUTE
     assert not story.watchdog.instances(look)
 
