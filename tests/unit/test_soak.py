@@ -6,7 +6,7 @@ from dovetail.base.clock import MINUTE
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.plan import Fault, Faults
 from dovetail.simulate.log import Record
-from dovetail.testing.soak import kept_waiting
+from dovetail.testing.soak import kept_waiting, missing
 
 FAULTS = Faults("", (Fault(0, kinds.API_ERROR, 20 * MINUTE, 30 * MINUTE, rate=0.1, lasts=5 * MINUTE),))
 END = 60 * MINUTE
@@ -38,3 +38,12 @@ def test_while_nothing_goes_wrong_no_pod_may_wait_for_long() -> None:
     before = pod("early", 1, bound=7), pod("soon", 1, bound=5), pod("hit", 16, bound=40)
     after = pod("felt", 44, bound=51), pod("late", 45, bound=51), pod("served", 45, bound=49)
     assert late(*before, *after) == ["early", "late"]
+
+
+def test_what_has_a_rate_may_be_missing_in_one_seed_but_not_in_all() -> None:
+    crash = Fault(1, kinds.CRASH, 20 * MINUTE, 30 * MINUTE, times=2)
+    both = Faults("", (*FAULTS.faults, crash))
+    assert list(missing(both, "times", {})) == [kinds.CRASH]
+    assert list(missing(both, "times", {kinds.CRASH: 1})) == []
+    assert list(missing(both, "rate", {kinds.CRASH: 1})) == [kinds.API_ERROR]
+    assert list(missing(both, "rate", {kinds.API_ERROR: 3})) == []
