@@ -5,6 +5,7 @@ from __future__ import annotations
 _D = "dovetail.disrupt."
 _MOVES = "dovetail.disrupt.consolidation."
 _EVICT = "dovetail.controllers.node.evict:"
+_KEPT = "dovetail.kube.memory.disruption:"
 _WATCH = "dovetail.simulate.violations."
 _NODE = "dovetail.controllers.node."
 _CHOICE = "dovetail.cloud.choice:"
@@ -31,6 +32,14 @@ EQUIVALENT: dict[str, str] = {
     _EVICT + "EvictionQueue._notice:part:1": "no object of another kind has a pod's uid",
     _EVICT + "-:scale:6": "how much is remembered is no decision",
     _EVICT + "-:scale:7": "how much is remembered is no decision",
+    _EVICT + "EvictionQueue.__init__:text:0": "the queue's name in metrics",
+    _EVICT + "EvictionQueue.__init__:always:0": "what is no longer wanted is in no queue",
+    _EVICT + "EvictionQueue.__init__:never:0": "the object of an error's event",
+    _KEPT + "DisruptionController.notice:text:2": "every kind that is looked at has a namespace",
+    _KEPT + "DisruptionController._write:always:0": "a patch that changes nothing is not stored",
+    _KEPT + "DisruptionController._write:drop:2": "to count once more finds the same",
+    _KEPT + "_facts:compare:0": "facts are compared with each other only",
+    _KEPT + "_facts:compare:1": "facts are compared with each other only",
     _NODE + "drain:decide:more:0": "without pods it is no group's turn",
     _NODE + "drain:_group:more:0": "the order of the four groups stays",
     _NODE + "drain:_forced:more:0": "without a deadline nothing is forced",
@@ -39,6 +48,10 @@ EQUIVALENT: dict[str, str] = {
     _NODE + "terminate:NodeTermination.reconcile:part:3": "to delete it again has no effect",
     _NODE + "terminate:NodeTermination.reconcile:part:4": "only nodes without claims are guarded",
     _NODE + "terminate:NodeTermination._act:more:0": "without a deadline nothing is forced",
+    _NODE + "terminate:NodeTermination.__init__:text:0": "the queue's name in metrics",
+    _NODE + "terminate:NodeTermination.__init__:more:0": "how many at a time is no decision",
+    _NODE + "terminate:NodeTermination.__init__:less:0": "how many at a time is no decision",
+    _NODE + "terminate:NodeTermination.__init__:scale:0": "how many at a time is no decision",
     _NODE + "terminate:NodeTermination._warn_of_deadline:always:0": "a deadline is of a claim",
     _WATCH + "machines:finalized:never:0": "the rule is asked about nodes only",
     _WATCH + "machines:finalized:always:1": "a node that is known has a view",

@@ -17,7 +17,7 @@ TESTS = (
 # Files of tests that name none of these have nothing to do with the targets, or only by way of the solver.
 _ABOUT = re.compile(
     r"dovetail\.(disrupt|controllers|simulate|kube\.memory|cloud|runtime\.process|model\.offering\b.*(parse_dollars|affordable))"
-    r"|^(from|import) (operated|stories)\b",
+    r"|^(from|import) (operated|stories|test_violations)\b",
     re.MULTILINE,
 )
 

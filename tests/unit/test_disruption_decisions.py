@@ -355,6 +355,7 @@ def test_what_cannot_be_read_on_a_pool_is_told() -> None:
     ]
     assert found[0].message.startswith("Budget 2 of the NodePool allows nothing until it is mended: ")
     assert not list(pool_faults(marked(expiration="replace-first", minimum_saving="3%")))
+    assert not node_mark_fault(labelled())
     for text, wrong in (("", False), ("true", False), ("1h", True)):
         assert bool(node_mark_fault(labelled(**{"karpenter.sh/do-not-disrupt": text}))) == wrong
 

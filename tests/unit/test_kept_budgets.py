@@ -100,6 +100,7 @@ def test_a_pod_is_ready_by_its_condition_of_that_name(conditions: Any, ready: bo
         ({"maxUnavailable": "30%"}, [pod("a", owner=of("r"))] * 4, {"r": 4}, (2, 4, 2, 4)),  # 1.2 is 2
         ({"minAvailable": "50%"}, [pod("a", owner=of("r"))] * 3, {"r": 3}, (1, 3, 2, 3)),  # 1.5 is 2
         ({"minAvailable": "100%"}, [pod("a", owner=of("r"))] * 3, {"r": 3}, (0, 3, 3, 3)),
+        ({"minAvailable": "100%"}, [pod("a", owner=of("r"))] * 3, {"r": 200}, (0, 3, 200, 200)),
         (
             {"minAvailable": "50%"},
             [pod("a", owner=of("r")), pod("b", owner=of("s"))],
@@ -124,6 +125,7 @@ def test_the_counts_of_a_budget(
     assert tuple(found.values()) == (*wanted, 7)
     names = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods", "observedGeneration"]
     assert list(found) == names
+    assert budget_status({"metadata": {}, "spec": spec}, pods, scale)["observedGeneration"] == 1
 
 
 def with_server(check: Any) -> None:
@@ -147,6 +149,7 @@ def with_server(check: Any) -> None:
         ({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 0}, False, "", False),
         ({"disruptionsAllowed": 0, "desiredHealthy": 1}, False, "", False),
         ({"disruptionsAllowed": 0}, False, "", False),
+        ({"currentHealthy": 3}, False, "", False),
         ({}, False, "AlwaysAllow", True),
         ({}, True, "AlwaysAllow", False),
     ],
@@ -245,6 +248,11 @@ def test_a_status_follows_the_pods_and_what_scales_them(kind: Any) -> None:
         assert told(server) == (1, 4, 3, 4)
         server.patch(kind, "top", "default", merge_patch={"spec": {"replicas": 2}})
         assert told(server) == (3, 4, 1, 2)
+        server.patch(kind, "top", "default", merge_patch={"spec": {"replicas": 0}})
+        assert told(server) == (0, 4, 0, 0)
+        server.patch(kind, "top", "default", merge_patch={"spec": {"replicas": None}})
+        assert told(server) == (4, 4, 0, 1)
+        server.patch(kind, "top", "default", merge_patch={"spec": {"replicas": 2}})
         server.patch(Pod, "p", "default", merge_patch={"status": {"phase": "Failed"}}, status=True)
         assert told(server) == (2, 3, 1, 2)
         server.patch(Pod, "q", "default", merge_patch={"metadata": {"labels": {"app": "other"}}})
@@ -274,6 +282,21 @@ def test_the_condition_keeps_its_time_while_the_verdict_stays() -> None:
         await clock.sleep(60 * SECOND)
         add(server, pod("c"))
         assert condition() == ("True", "SufficientPods", "2026-03-02T00:01:00Z")
+
+    with_server(check)
+
+
+def test_a_budget_is_about_the_pods_of_its_namespace() -> None:
+    async def check(server: MemoryServer, _clock: VirtualClock) -> None:
+        other = budget(minAvailable=1)
+        other["metadata"]["namespace"] = "other"
+        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+        server.create(other)
+        server.create(budget(minAvailable=1))
+        server.disruption.sync()
+        add(server, pod("a"))
+        assert list(server.disruption._touched) == [("default", "b")]
+        assert told(server) == (0, 1, 1, 1)
 
     with_server(check)
 
@@ -322,8 +345,11 @@ def test_a_pod_that_is_marked_for_deletion_is_not_healthy_any_more() -> None:
         server.create(budget(minAvailable=1))
         add(server, pod("a"))
         assert told(server) == (0, 1, 1, 1)
+        add(server, pod("b"))
         server.delete(Pod, "a", "default", grace_period_seconds=30)
-        assert told(server) == (0, 0, 1, 1)
+        assert told(server) == (0, 1, 1, 2)
+        server.delete(Pod, "a", "default", grace_period_seconds=0)
+        assert told(server) == (0, 1, 1, 1)
 
     with_server(check)
 
@@ -339,8 +365,8 @@ def test_scaling_counts_and_other_changes_of_a_deployment_do_not() -> None:
         assert not server.disruption._touched
         server.patch(Deployment, "top", "default", merge_patch={"spec": {"replicas": 2}})
         assert list(server.disruption._touched) == [("default", "b")]
-        told(server)
         server.delete(PodDisruptionBudget, "b", "default")
+        server.disruption.sync()  # it is gone, although a change touched it
         assert not server.disruption._touched
 
     with_server(check)
@@ -364,8 +390,12 @@ def test_what_no_controller_scales_is_not_counted_by_it() -> None:
 
     async def check(server: MemoryServer, _clock: VirtualClock) -> None:
         server.create(budget(maxUnavailable=1))
-        for name in ("job", "gone"):
-            add(server, pod(name, owner={**of(name), "kind": "Job", "apiVersion": "batch/v1"}))
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "i"}]}}
+        meta = {"name": "job", "namespace": "default"}
+        work = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": template}}
+        job = server.create(work)
+        for name, uid in (("job", job.uid), ("gone", "gone")):
+            add(server, pod(name, owner={**of(name), "kind": "Job", "apiVersion": "batch/v1", "uid": uid}))
         assert told(server) == (0, 2, 0, 0)
 
     with_server(check)

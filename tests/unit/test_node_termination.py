@@ -297,6 +297,15 @@ def test_a_label_that_somebody_set_for_load_balancers_stays() -> None:
     staged(script)
 
 
+def test_a_node_that_bears_such_a_label_already_is_tainted_nevertheless() -> None:
+    async def script(stage: Stage) -> None:
+        stage.server.patch(Node, "node", merge_patch={"metadata": {"labels": {BALANCERS: "mine"}}})
+        await stage.step()
+        assert [taint.key for taint in stage.read(Node, "node").spec.taints] == [DISRUPTED["key"]]
+
+    staged(script)
+
+
 def test_pods_are_evicted_in_their_turn_and_waited_for() -> None:
     async def script(stage: Stage) -> None:
         stage.pod("web")

@@ -32,6 +32,7 @@ def test_an_instance_takes_its_share_of_all_that_it_draws_on(
 
 def test_an_offering_is_ordinary_unless_it_says_otherwise() -> None:
     plain = offering()
+    assert affordable(plain, {})
     assert (plain.available, plain.estimated) == (True, False)
     assert (plain.reservation_id, plain.reservation_capacity, plain.draws) == ("", 0, ())
 

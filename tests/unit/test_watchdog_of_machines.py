@@ -413,6 +413,7 @@ def endless(kind: str, name: str = "n1") -> tuple[str, str, str]:
         ((), None, ["other"], START, []),
         # Pods may take all the time that they like, if nobody set an end.
         (("a",), None, [FINALIZER], START, []),
+        (("done",), None, [FINALIZER], START, [endless("NodeClaim"), endless("Node")]),
         (("a",), "10m", [FINALIZER], START, [endless("NodeClaim"), endless("Node")]),
         ((), "10m", [FINALIZER], START, [endless("NodeClaim"), endless("Node")]),
     ],
@@ -424,6 +425,8 @@ def test_a_deletion_ends(
     for name in pods:
         story.put(pod(name))
         story.bind(name, "n1")
+        if name == "done":
+            story.change("Pod", name, going)
     document = going(claim("n1"), at, finalizers=finalizers)
     if grace:
         document["spec"]["terminationGracePeriod"] = grace

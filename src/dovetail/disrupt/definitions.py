@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from dovetail.api.apiextensions import CustomResourceDefinition, definition_name
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import Object
 from dovetail.disrupt.confirmation import token
 
 
@@ -29,7 +28,9 @@ class Definitions:
         """
         if _ending(self.claims):
             return True
-        if not _ending(self.pools) and _made(self.pools) <= _made(claim):
+        pools, made = self.pools, claim.metadata.creation_timestamp
+        # API servers write all instants alike, so that their texts are in order of time.
+        if pools is not None and not pools.deleting and pools.metadata.creation_timestamp <= made:
             return False
         return any(owner.kind == NodePool.KIND for owner in claim.metadata.owner_references)
 
@@ -49,8 +50,3 @@ class Definitions:
 
 def _ending(found: CustomResourceDefinition | None) -> bool:
     return found is None or found.deleting
-
-
-def _made(found: Object | None) -> str:
-    """API servers write all instants alike, so that their texts are in order of time."""
-    return found.metadata.creation_timestamp if found is not None else ""

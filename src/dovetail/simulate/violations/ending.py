@@ -46,8 +46,7 @@ def left_over(mirror: Mirror, end: Ending) -> Iterator[Violation]:
         elif end.overdue(_begun(claim)):
             yield Violation("disruption left over", key, "was to go, and neither goes nor is let be")
     for _, node in sorted(mirror.nodes.items()):
-        if node.deleting:
-            yield from _unending(mirror, end, node)
+        yield from _unending(mirror, end, node)
 
 
 def _begun(claim: NodeClaim) -> str:
@@ -69,13 +68,16 @@ def _beyond_help(pod: Pod, mirror: Mirror) -> bool:
     needed = affinity.required if affinity is not None else None
     terms = needed.node_selector_terms if needed is not None else ()
     named = [*pod.spec.node_selector, *(one.key for term in terms for one in term.match_expressions)]
-    restrictions = any(key != labels.NODEPOOL and restricted(key) for key in named)
+    restrictions = any(restricted(key) for key in named)
     fields = any(term.match_fields for term in terms)
     return owned_by(pod, "DaemonSet") or restrictions or fields or bool(left_out(pod, mirror.view.volumes))
 
 
 def _unending(mirror: Mirror, end: Ending, item: Node | NodeClaim) -> Iterator[Violation]:
-    """A deletion that takes too long, unless pods hold it up that have all the time they like."""
+    """A deletion that takes too long, unless pods hold it up that have all the time they like.
+
+    What is not being deleted is never overdue.
+    """
     if labels.TERMINATION_FINALIZER not in item.metadata.finalizers:
         return
     if not end.overdue(item.metadata.deletion_timestamp):
@@ -83,7 +85,7 @@ def _unending(mirror: Mirror, end: Ending, item: Node | NodeClaim) -> Iterator[V
     node = item if isinstance(item, Node) else mirror.node_of(item)
     claim = item if isinstance(item, NodeClaim) else mirror.claim_of(item)
     view = mirror.view.nodes.get(node.key) if node is not None else None
-    stay = [key for key, facts in sorted((view.pods if view else {}).items()) if left_behind(facts.pod)]
+    stay = any(left_behind(facts.pod) for facts in view.pods.values()) if view is not None else False
     patient = claim is None or claim.spec.termination_grace_period is None
     if not (stay and patient):
         yield Violation("finalizer", item.key, f"{item.KIND} is being deleted and never ends")
