@@ -19,7 +19,7 @@ from test_violations import (
     pod,
     pool,
 )
-from test_watchdog_of_machines import SECOND, STAMP, condition, finish, seen, state
+from test_watchdog_of_machines import SECOND, STAMP, finish, seen
 
 from dovetail.units.timestamp import to_rfc3339
 
@@ -486,34 +486,3 @@ def test_labels_of_namespaces_count_for_rules_between_pods() -> None:
 
     assert play("put") == ["filter"]
     assert play() == play("put", "remove") == []
-
-
-def test_limits_and_budgets_are_each_pools_own() -> None:
-    story = cluster()
-    story.put(pool(limit="4"))
-    other = claim("n3")
-    other["metadata"]["labels"]["karpenter.sh/nodepool"] = "other"
-    story.put(other)
-    assert not seen(story)
-    story.put(claim("n4", providerID=""))
-    message = "n4 brings cpu to 6000, over 4000"
-    assert [(item[0], item[2]) for item in seen(story)] == [("limits", message)]
-
-
-def test_nodes_that_go_are_not_counted_for_limits() -> None:
-    stamp = to_rfc3339(START)
-    for taken in ("reason", "taint", "deleted", "node"):
-        story = cluster()
-        story.put(pool(limit="4"))
-        if taken == "reason":
-            state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
-        elif taken == "taint":
-            story.taint("n1")
-        elif taken == "deleted":
-            story.change("NodeClaim", "n1", lambda item: item["metadata"].update(deletionTimestamp=stamp))
-        else:
-            story.change("Node", "n1", lambda item: item["metadata"].update(deletionTimestamp=stamp))
-        story.put(claim("n3"))
-        assert not seen(story), taken
-        story.put(claim("n4"))
-        assert [rule for rule, *_ in seen(story)] == ["limits"], taken

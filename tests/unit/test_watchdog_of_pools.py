@@ -1,0 +1,218 @@
+"""The watchdog's rules on node pools: limits and disruption budgets, on both sides of each condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from test_violations import START, Document, Story, claim, cluster, disrupt, node, pool
+from test_watchdog_of_machines import SECOND, condition, finish, going, seen, state
+
+from dovetail.units.timestamp import to_rfc3339
+
+Edit = Callable[[Document], None]
+LIMIT = "limits"
+BUDGET = "disruption budget of nodes"
+
+
+# ------------------------------------------------------------------ limits
+
+
+def test_the_limits_of_a_pool_are_its_own() -> None:
+    story = cluster()
+    story.put(pool(limit="4"))
+    other = claim("n3")
+    other["metadata"]["labels"]["karpenter.sh/nodepool"] = "other"
+    story.put(other)
+    assert not seen(story)
+    story.put(claim("n4", providerID=""))
+    message = "n4 brings cpu to 6000, over 4000"
+    assert [(item[0], item[2]) for item in seen(story)] == [("limits", message)]
+
+
+def test_nodes_that_go_are_not_counted_for_limits() -> None:
+    stamp = to_rfc3339(START)
+    for taken in ("reason", "taint", "deleted", "node"):
+        story = cluster()
+        story.put(pool(limit="4"))
+        if taken == "reason":
+            state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
+        elif taken == "taint":
+            story.taint("n1")
+        elif taken == "deleted":
+            story.change("NodeClaim", "n1", lambda item: item["metadata"].update(deletionTimestamp=stamp))
+        else:
+            story.change("Node", "n1", lambda item: item["metadata"].update(deletionTimestamp=stamp))
+        story.put(claim("n3"))
+        assert not seen(story), taken
+        story.put(claim("n4"))
+        assert [rule for rule, *_ in seen(story)] == ["limits"], taken
+
+
+@pytest.mark.parametrize(
+    ("limits", "messages"),
+    [
+        ({"cpu": "6"}, []),
+        ({"cpu": "5"}, ["n3 brings cpu to 6000, over 5000"]),
+        ({"nodes": "3"}, []),
+        ({"nodes": "2"}, ["n3 brings nodes to 3, over 2"]),
+        ({"memory": "0"}, []),  # none of it is known
+        ({"nodes": "2", "cpu": "5"}, ["n3 brings cpu to 6000, over 5000", "n3 brings nodes to 3, over 2"]),
+        ({}, []),
+    ],
+)
+def test_what_a_launch_brings_a_pool_to(limits: Document, messages: list[str]) -> None:
+    story = cluster()
+    document = pool()
+    document["spec"]["limits"] = limits
+    story.put(document)
+    story.put(claim("n3"))
+    assert [(rule, text) for rule, _, text in seen(story)] == [(LIMIT, text) for text in messages]
+
+
+def test_limits_are_asked_about_when_a_launch_tells_its_size_and_only_then() -> None:
+    story = cluster()
+    story.put(claim("n3", capacity={}))
+    story.put(pool(limit="5"))
+    story.put(claim("n4", capacity={}))  # not launched yet
+    story.change("NodeClaim", "n1", lambda item: item["metadata"].update(labels={"a": "b", **KEPT}))
+    assert not seen(story)
+    story.put(claim("n3"))
+    assert len(seen(story)) == 1
+    story.change("NodeClaim", "n3", lambda item: item["metadata"].update(labels={"a": "b", **KEPT}))
+    story.remove("NodeClaim", "n3")
+    assert len(seen(story)) == 1
+
+
+KEPT = {"karpenter.sh/nodepool": "main", "team": "x"}
+
+
+@pytest.mark.parametrize("owner", [{}, {"karpenter.sh/nodepool": "gone"}])
+def test_a_claim_of_no_pool_has_no_limits_and_no_budgets(owner: Document) -> None:
+    story = cluster()
+    document = claim("n3")
+    document["metadata"]["labels"] = owner
+    story.put(document)
+    story.change("NodeClaim", "n3", disrupt)
+    assert not seen(story)
+
+
+# ------------------------------------------------------------------ budgets
+
+
+def budgeted(nodes: str, **more: Any) -> Edit:
+    return lambda item: item["spec"]["disruption"].update(budgets=[{"nodes": nodes, **more}])
+
+
+def three(nodes: str = "1", **more: Any) -> Story:
+    """Nodes n1, n2 and n3, of which so many may be disrupted."""
+    story = cluster()
+    for name in ("n1", "n2", "n3"):
+        story.put(claim(name))
+        story.put(node(name))
+    story.change("NodePool", "main", budgeted(nodes, **more))
+    return story
+
+
+def used(many: int, of: int, name: str = "n1") -> list[tuple[str, str, str]]:
+    text = f"{name} is disrupted as Drifted while {many} of {of} nodes already are"
+    return [(BUDGET, "main", text)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reasons", "found"),
+    [
+        ("1", {}, []),
+        ("0", {}, used(0, 3)),
+        ("100%", {}, []),
+        ("0", {"reasons": ["Drifted"]}, used(0, 3)),
+        ("0", {"reasons": ["Empty"]}, []),  # no budget is about it
+    ],
+)
+def test_one_node_is_disrupted(nodes: str, reasons: Document, found: list[Any]) -> None:
+    story = three(nodes, **reasons)
+    state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
+    assert seen(story) == found
+    state(story, "n1", condition("DisruptionReason", "True", "Drifted"), condition("Other"))
+    assert seen(story) == found  # it is told once
+
+
+def test_only_a_condition_that_is_true_disrupts() -> None:
+    story = three("0")
+    state(story, "n1", condition("DisruptionReason", "False", "Drifted"))
+    assert not seen(story)
+    state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
+    assert seen(story) == used(0, 3)
+
+
+def test_what_is_new_and_disrupted_at_once_is_held_against_the_budget_as_well() -> None:
+    story = three("0")
+    story.put(claim("n9", conditions=[condition("DisruptionReason", "True", "Drifted")]))
+    assert seen(story) == used(0, 3, "n9")
+
+
+def _terminating(story: Story) -> None:
+    state(story, "n2", condition("InstanceTerminating"), condition("DisruptionReason", "True", "Empty"))
+
+
+def _not_initialized(story: Story) -> None:
+    story.change("Node", "n2", lambda item: item["metadata"]["labels"].pop("karpenter.sh/initialized"))
+
+
+def _without_node(story: Story) -> None:
+    story.remove("Node", "n2")
+
+
+def _deleted(kind: str, ago: int) -> Callable[[Story], None]:
+    return lambda story: story.change(kind, "n2", lambda item: going(item, story.now - ago))
+
+
+def _not_ready(status: str, ago: int | None) -> Callable[[Story], None]:
+    def change(story: Story) -> None:
+        since = to_rfc3339(story.now - ago) if ago is not None else ""
+        ready = {**condition("Ready", status), "lastTransitionTime": since}
+        story.change("Node", "n2", lambda item: item["status"].update(conditions=[ready]))
+
+    return change
+
+
+def _no_word(story: Story) -> None:
+    story.change("Node", "n2", lambda item: item["status"].update(conditions=[]))
+
+
+@pytest.mark.parametrize(
+    ("other", "many", "of"),
+    [
+        (lambda _: None, 0, 3),
+        (_terminating, 0, 2),
+        (_not_initialized, 0, 2),
+        (_without_node, 0, 2),
+        (_deleted("NodeClaim", 15 * SECOND), 0, 3),
+        (_deleted("NodeClaim", 16 * SECOND), 1, 3),
+        (_deleted("Node", 15 * SECOND), 0, 3),
+        (_deleted("Node", 16 * SECOND), 1, 3),
+        (_not_ready("False", 15 * SECOND), 0, 3),
+        (_not_ready("False", 16 * SECOND), 1, 3),
+        (_not_ready("Unknown", 16 * SECOND), 1, 3),
+        (_not_ready("False", None), 1, 3),
+        (_not_ready("True", 16 * SECOND), 0, 3),
+        (_no_word, 1, 3),
+    ],
+)
+def test_which_nodes_count_and_which_are_disrupted(
+    other: Callable[[Story], None], many: int, of: int
+) -> None:
+    story = three("0")
+    other(story)
+    before = seen(story)
+    state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
+    assert seen(story)[len(before) :] == used(many, of)
+
+
+def test_the_node_itself_does_not_count_against_its_own_budget() -> None:
+    story = three("1")
+    story.change("Node", "n1", lambda item: going(item, START - 60 * SECOND))
+    state(story, "n1", condition("DisruptionReason", "True", "Drifted"))
+    assert not seen(story)
+    assert not [item for item in finish(story) if item[0] == BUDGET]
