@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.kube.memory import MemoryServer
+from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.kinds import HOSTILE_TENANT
-from dovetail.simulate.faults.plan import Faults
+from dovetail.simulate.faults.plan import Fault, Faults
 from dovetail.simulate.faults.plan import load as load_faults
+from dovetail.simulate.faults.tenant import NAMESPACE, HostileTenant
+from dovetail.simulate.log import JsonlLog
 from dovetail.simulate.run import Result, simulate
 from dovetail.simulate.scenario import Scenario, load
 from dovetail.simulate.waiting import Wait, waits
@@ -58,3 +63,21 @@ def test_no_promise_is_broken_and_its_pods_are_served_too(beside: Result) -> Non
     assert beside.summary.faults[HOSTILE_TENANT] > 20
     tenant = of(beside, "tenant")
     assert len([one for one in tenant if one.bound is not None]) >= 10
+
+
+def test_of_a_long_day_no_more_stays_than_a_quota_would_have() -> None:
+    async def main(clock: VirtualClock) -> None:
+        visits = Fault(0, HOSTILE_TENANT, clock.now(), clock.now() + HOUR, times=40, count=10, lasts=MINUTE)
+        dice, server = Dice(Faults("", (visits,)), 1, clock, JsonlLog(clock)), MemoryServer(clock)
+        await HostileTenant(dice, clock, server).run()
+        assert dice.fired[HOSTILE_TENANT] > 300
+        kept = [
+            record
+            for table in server.store.tables.values()
+            for record in table.records.values()
+            if record.document["metadata"].get("namespace") == NAMESPACE
+            and "deletionTimestamp" not in record.document["metadata"]
+        ]
+        assert 80 < len(kept) <= 100
+
+    run_virtual(main)
