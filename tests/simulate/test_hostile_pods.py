@@ -27,7 +27,7 @@ class Poisoned(InlinePlanner):
 
     async def plan(self, problem: Problem, deadline: int) -> Plan:
         if any(item.key in BAD for item in problem.pods):
-            raise PlannerFailed("the solver failed:\nTraceback\nValueError: poison")
+            raise PlannerFailed("ValueError: poison")
         return await super().plan(problem, deadline)
 
 

@@ -197,3 +197,13 @@ class CreateFailed(CloudError):
     def __init__(self, message: str, reason: str = "LaunchFailed") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+_MOST = 300  # characters of an exception's words: it may quote what a user wrote
+
+
+def in_one_line(error: BaseException) -> str:
+    """An exception's kind and words, for a line of the log or an event."""
+    text = " ".join(str(error).split())
+    told = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return told if len(told) <= _MOST else f"{told[:_MOST]}..."

@@ -13,6 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, is_true
 from dovetail.api.workloads import CSINode, DaemonSet, PodDisruptionBudget, StorageClass
+from dovetail.base.errors import in_one_line
 from dovetail.cluster import nodes as existing
 from dovetail.cluster.usage import usage_by_pool
 from dovetail.model import labels
@@ -48,15 +49,9 @@ def isolated(
             if on_fault is None:
                 raise
             about = item.subject if isinstance(item, existing.Machine) else item
-            on_fault(Fault(about, cause_of(error)))
+            on_fault(Fault(about, in_one_line(error)))
         else:
             yield item, found
-
-
-def cause_of(error: Exception) -> str:
-    """What an exception says, in one line of at most 200 characters."""
-    text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from dovetail.api.meta import Object
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.base.errors import ApiError, CloudError
+from dovetail.base.errors import ApiError, CloudError, in_one_line
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.kube.recorder import Recorder
@@ -29,7 +29,6 @@ EVENT = "UnexpectedError"
 FIRST_PAUSE, LONGEST_PAUSE = SECOND, 5 * MINUTE  # before the same thing is tried again, doubled each time
 _REMEMBERED = 1_000  # errors that were told, and objects whose event waits to be written
 _FRAMES = 20  # of a stack, the innermost ones: a recursion has a thousand
-_TEXT = 300  # characters of an error's text: it may quote what a user wrote
 
 
 class Panics:
@@ -56,7 +55,7 @@ class Panics:
             raise error
         self._metrics.add(PANICS, controller=controller)
         stack = _stack(error.__traceback__)
-        text = _words(error)
+        text = in_one_line(error)
         kind = f"{type(error).__name__} {stack[-1] if stack else ''}"
         if about is not None:
             self.warn(about, EVENT, f"{controller} failed, and tries again later: {text}")
@@ -117,11 +116,6 @@ class Panics:
             while self._events:
                 about, reason, message = self._events.pop(next(iter(self._events)))
                 await self._recorder.publish(about, "Warning", reason, message)
-
-
-def _words(error: Exception) -> str:
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text if len(text) <= _TEXT else text[:_TEXT] + "..."
 
 
 def _stack(trace: TracebackType | None) -> list[str]:

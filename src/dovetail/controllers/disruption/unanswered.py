@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dovetail.base.clock import HOUR, MINUTE
-from dovetail.base.errors import PlannerFailed
+from dovetail.base.errors import PlannerFailed, in_one_line
 from dovetail.base.metrics import Metrics
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.metrics import FAILED
@@ -45,13 +45,15 @@ class Unanswered:
         not foresee is an unexpected error like any other.
         """
         key = tuple(sorted(about))
-        if not isinstance(error, PlannerFailed):
+        if isinstance(error, PlannerFailed):
+            cause = str(error)
+        else:
+            cause = in_one_line(error)
             self._panics.caught("disruption", ", ".join(key), error)
-        cause = str(error).strip().rpartition("\n")[2] or type(error).__name__
         before = self._known.pop(key, None)
         rest = min(LONGEST_REST, 2 * before.rest) if before is not None else FIRST_REST
         if before is None or before.cause != cause:
-            self._log.record("plan.failed", message=f"no answer about {', '.join(key)}: {error!s}")
+            self._log.record("plan.failed", message=f"no answer about {', '.join(key)}: {cause}")
         self._metrics.add(FAILED, controller="disruption")
         self._known[key] = _Failure(cause, rest, self._clock.monotonic() + rest)
         while len(self._known) > _MANY:

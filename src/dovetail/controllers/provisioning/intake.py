@@ -9,8 +9,9 @@ from dovetail.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import PodDisruptionBudget, StorageClass
+from dovetail.base.errors import in_one_line
 from dovetail.cluster.nodes import Machine
-from dovetail.cluster.problem import Fault, OnFault, build, cause_of, isolated
+from dovetail.cluster.problem import Fault, OnFault, build, isolated
 from dovetail.cluster.promises import with_room
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.pods import ignored, moves_with_node, provisionable
@@ -65,8 +66,8 @@ class Intake:
                     continue
                 reason = ignored(pod, volumes)
             except Exception as error:
-                reason = f"it cannot be understood ({cause_of(error)})"
-                self._on_fault(Fault(pod, cause_of(error)))
+                reason = f"it cannot be understood ({in_one_line(error)})"
+                self._on_fault(Fault(pod, in_one_line(error)))
             if reason:
                 left_out.append((pod, reason))
             else:
@@ -153,7 +154,7 @@ class Intake:
             try:
                 found += given((pod,))
             except Exception as error:
-                self._on_fault(Fault(pod, cause_of(error)))
+                self._on_fault(Fault(pod, in_one_line(error)))
                 found.append(pod)
         return tuple(found)
 

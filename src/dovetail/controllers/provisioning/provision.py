@@ -215,7 +215,7 @@ class Provisioner:
         try:
             return await self._planned(problem)
         except PlannerFailed as error:
-            self._settle(turn, str(error).strip().rpartition("\n")[2], waiting)
+            self._settle(turn, str(error), waiting)
             raise
 
     async def _planned(self, problem: Problem) -> Plan:

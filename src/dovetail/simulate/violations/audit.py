@@ -56,9 +56,11 @@ class AuditedLog:
     def record(self, kind: str, /, **fields: object) -> None:
         """See EventLog."""
         self._log.record(kind, **fields)
-        if kind == "reconcile.panicked":
-            subject = f"{fields['controller']} {fields['key']}".strip()
-            self._report((Violation("no reconcile panics", subject, str(fields["message"])),))
-        elif kind == "input.left_out":
-            subject = str(fields["about"])
-            self._report((Violation("no reconcile panics", subject, str(fields["message"])),))
+        match kind:
+            case "reconcile.panicked":
+                subject = f"{fields['controller']} {fields['key']}".strip()
+            case "input.left_out":
+                subject = str(fields["about"])
+            case _:
+                return
+        self._report((Violation("no reconcile panics", subject, str(fields["message"])),))
