@@ -7,6 +7,7 @@ from typing import Any
 from operated import Operated, play, pod, pool, replicas
 
 from dovetail.base.clock import HOUR, MINUTE
+from dovetail.controllers.provisioning.metrics import ASIDE
 from dovetail.testing.manifests import node_class
 
 ALONE = {
@@ -50,6 +51,7 @@ def test_a_pod_that_daemons_keep_from_every_node_rests_longer_each_time() -> Non
     assert 4 <= len(bought) <= 9
     told = [r["message"] for r in world.records("event", reason="FailedScheduling")]
     assert any("nodes came up for it and the scheduler put it on none of them" in text for text in told)
+    assert world.metrics.value(ASIDE, reason="resting") == 1
     bound = {r["pod"] for r in world.records("pod.bound")}
     assert sum("ordinary" in name for name in bound) == 3, "others do not wait for it"
 

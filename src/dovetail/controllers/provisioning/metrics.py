@@ -95,7 +95,7 @@ FAILED = Metric(
 ASIDE = Metric(
     "dovetail_pods_set_aside",
     "gauge",
-    "Pods that wait for another round: it is not their turn yet, or no plan could be made for them.",
+    "Pods that wait for another round: it is not their turn, their plan failed, or nodes came in vain.",
     ("reason",),
 )
 LEFT_OUT = Metric(
@@ -163,10 +163,10 @@ class ProvisioningMetrics:
         self._metrics.set(IGNORED, ignored)
         self._metrics.set(UNSCHEDULABLE, unschedulable, controller=CONTROLLER)
 
-    def set_aside(self, *, later: int, failed: int) -> None:
-        """How many pods a round leaves for later ones, and how many wait because their plan failed."""
-        self._metrics.set(ASIDE, later, reason="later")
-        self._metrics.set(ASIDE, failed, reason="failed")
+    def set_aside(self, **counts: int) -> None:
+        """How many pods a round leaves for later ones, by reason."""
+        for reason, count in counts.items():
+            self._metrics.set(ASIDE, count, reason=reason)
 
     def inputs_left_out(self, counts: Mapping[str, int]) -> None:
         """How many objects of each kind a round could not understand."""

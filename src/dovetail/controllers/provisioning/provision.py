@@ -87,8 +87,9 @@ class Provisioner:
         """
         self._faults.clear()
         places = self._intake.places()
-        waiting, ignored = await self._pending(places)
+        waiting, ignored, resting = await self._pending(places)
         turn, self._ledger = take_turn(candidates(waiting), self._ledger, self._context.clock.now())
+        self._metrics.set_aside(later=len(turn.later), failed=len(turn.aside), resting=resting)
         await self._tell_aside(turn)
         if not turn.pods:
             self._metrics.round(ignored, 0)
@@ -127,10 +128,10 @@ class Provisioner:
             await self._context.clock.sleep(SECOND)
             await state.settle()
 
-    async def _pending(self, places: Mapping[str, str]) -> tuple[tuple[Pod, ...], int]:
-        """Pods without a node or a promise of one, and those that must move; events for ignored ones.
+    async def _pending(self, places: Mapping[str, str]) -> tuple[tuple[Pod, ...], int, int]:
+        """Pods without a node or a promise of one, and those that must move; events for the others.
 
-        Also the number of those that are ignored.
+        Also the number of those that are ignored, and of those that rest.
         """
         pending, left_out = self._intake.waiting(places)
         self._remarks.on_ignored(left_out)
@@ -140,7 +141,7 @@ class Provisioner:
         pending, resting = self._vain.look(pending)
         for one in resting:
             await failed(self._context, one.pod.key, one.message)
-        return (*pending, *self._intake.moving()), len(left_out)
+        return (*pending, *self._intake.moving()), len(left_out), len(resting)
 
     async def _check_offers(self, pools: tuple[Pool, ...]) -> None:
         self._offers.keep_only(pools)
@@ -157,7 +158,6 @@ class Provisioner:
 
     async def _tell_aside(self, turn: Turn) -> None:
         now = self._context.clock.now()
-        self._metrics.set_aside(later=len(turn.later), failed=len(turn.aside))
         for key, entry in turn.aside.items():
             wait = max(1, -(-(entry.until - now) // SECOND))
             await failed(
