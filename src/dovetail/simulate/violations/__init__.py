@@ -89,11 +89,8 @@ class Watchdog:
 
     def see(self, change: Change) -> tuple[Violation, ...]:
         """One change of an object. Answers what it broke."""
-        mirror = self._mirror
-        known = change.new or change.old
-        if known is None:
-            return ()
-        before, after = _BEFORE.get(type(known), ()), _AFTER.get(type(known), ())
+        mirror, kind = self._mirror, type(change.about)
+        before, after = _BEFORE.get(kind, ()), _AFTER.get(kind, ())
         broken = [item for rule in before for item in rule(mirror, change)]
         mirror.apply(change)
         broken += [item for rule in after for item in rule(mirror, change)]

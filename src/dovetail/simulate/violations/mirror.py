@@ -41,9 +41,16 @@ class Change:
     new: Object | None
     old: Object | None
 
+    @property
+    def about(self) -> Object:
+        """The object as it is now, or as it was last."""
+        known = self.new or self.old
+        assert known is not None
+        return known
+
     def of(self, kind: type[T]) -> tuple[T | None, T | None] | None:
         """(new, old) if the change is of this kind."""
-        if not isinstance(self.new or self.old, kind):
+        if not isinstance(self.about, kind):
             return None
         new = self.new if isinstance(self.new, kind) else None
         return new, self.old if isinstance(self.old, kind) else None
@@ -83,9 +90,7 @@ class Mirror:
 
     def apply(self, change: Change) -> None:
         """Take over one change."""
-        known = change.new or change.old
-        if known is None:
-            return
+        known = change.about
         match known:
             case Pod():
                 _keep(self.pods, change)
@@ -140,9 +145,7 @@ class Mirror:
             self.moved[pod.spec.node_name] = change.now
 
     def _node(self, change: Change) -> None:
-        known = change.new or change.old
-        if known is None:
-            return
+        known = change.about
         self.moved[known.key] = change.now
         if isinstance(change.new, Node):
             old = change.old
@@ -186,13 +189,10 @@ def _placing(pod: Pod) -> tuple[object, ...]:
 
 
 def _keep(table: dict[str, T], change: Change) -> None:
-    known = change.new or change.old
-    if known is None:
-        return
     if change.new is None:
-        table.pop(known.key, None)
+        table.pop(change.about.key, None)
     else:
-        table[known.key] = change.new  # type: ignore[assignment]  # the caller matched the kind
+        table[change.about.key] = change.new  # type: ignore[assignment]  # the caller matched the kind
 
 
 def _with(table: Mapping[str, T], item: T, gone: bool) -> Mapping[str, T]:
