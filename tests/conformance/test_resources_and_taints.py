@@ -12,7 +12,7 @@ import pytest
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod, Taint, Toleration
 from dovetail.model.resources import amounts, pod_limits, pod_requests
-from dovetail.model.taints import taint_error
+from dovetail.model.taints import taint_text, untolerated
 from dovetail.units.quantity import parse_quantity
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -42,6 +42,7 @@ def test_tolerations(vector: dict[str, Any]) -> None:
     case, expected = vector["case"], vector["expected"]
     taints = [decode(item, Taint) for item in case["taints"]]
     tolerations = [decode(item, Toleration) for item in case["tolerations"]]
-    error = taint_error(taints, tolerations)
+    refused = untolerated(taints, tolerations)
+    error = "; ".join(sorted(f"did not tolerate taint (taint={taint_text(item)})" for item in refused))
     assert error == (expected["error"] or "")
     assert (not error) == expected["tolerated"]

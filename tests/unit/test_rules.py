@@ -1,4 +1,4 @@
-"""Selectors, ports, volumes, spread, affinity and shapes, as tables."""
+"""Selectors, ports, volumes, spread and affinity, as tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from dovetail.model.filters import ClusterView, NodeView, check, unschedulable_m
 from dovetail.model.ports import HostPort, host_ports, port_error
 from dovetail.model.requirement import pod_requirements
 from dovetail.model.selector import EVERYTHING, NOTHING, Selector
-from dovetail.model.shape import looked_at, selectors_of, shape_key
 from dovetail.model.spread import spread_rules
 from dovetail.model.volumes import (
     BIND_COMPLETED,
@@ -259,25 +258,6 @@ def test_match_label_keys_narrow_selectors() -> None:
     (rule,) = affinity_rules(web).anti_affinity
     assert rule.matches("default", {"app": "web", "hash": "2"}, {})
     assert not rule.matches("default", {"app": "web", "hash": "1"}, {})
-
-
-def test_shapes_ignore_labels_that_nobody_looks_at() -> None:
-    spread = [
-        {
-            "maxSkew": 1,
-            "whenUnsatisfiable": "DoNotSchedule",
-            "topologyKey": ZONE,
-            "labelSelector": {"matchLabels": {"app": "web"}},
-        },
-    ]
-    one = pod("a", {"app": "web", "build": "1"}, topologySpreadConstraints=spread)
-    two = pod("b", {"app": "web", "build": "2"}, topologySpreadConstraints=spread)
-    other = pod("c", {"app": "db", "build": "1"}, topologySpreadConstraints=spread)
-    keys = looked_at([one])
-    assert keys == {"app"}
-    assert shape_key(one, keys) == shape_key(two, keys) == shape_key(two, selectors_of(one))
-    assert shape_key(one, keys) != shape_key(other, keys)
-    assert len({shape_key(item, keys) for item in (one, two, other)}) == 2
 
 
 def node(name: str, **fields: Any) -> NodeView:

@@ -31,15 +31,6 @@ def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> t
     return tuple(taint for taint in taints if not any(tolerates(item, taint) for item in tolerations))
 
 
-def taint_error(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> str:
-    """'' iff every taint is tolerated, soft ones included; else one phrase per taint, sorted."""
-    return "; ".join(
-        sorted(
-            f"did not tolerate taint (taint={taint_text(item)})" for item in untolerated(taints, tolerations)
-        )
-    )
-
-
 def taint_text(taint: Taint) -> str:
     """`key=value:Effect`, or `key:Effect` without a value."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -32,10 +32,6 @@ class DrainStep:
     waiting: tuple[Pod, ...] = ()  # every pod that must still go, whichever its turn
     again: int | None = None  # the instant at which time alone changes the answer
 
-    @property
-    def drained(self) -> bool:
-        return not self.waiting
-
 
 def decide(pods: Sequence[Pod], now: int, deadline: int | None) -> DrainStep:
     """Evict the first group that is not gone; delete what must start stopping now to be gone by the deadline.

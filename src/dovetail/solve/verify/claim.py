@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import combinations, product
 
 from dovetail.model import labels
-from dovetail.model.filters import NodeView, PodFacts
-from dovetail.model.filters.volumes import volume_binding, volume_zone
+from dovetail.model.filters import NodeView, PodFacts, volume_binding, volume_zone
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement

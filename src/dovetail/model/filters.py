@@ -1,0 +1,694 @@
+"""The scheduler's own filters: may this pod run on this node, and if not, in the scheduler's words, why.
+
+First what the filters look at (`ClusterView`, `NodeView`, `PodFacts`), then one function per filter, then
+`Placement`, which runs them in the scheduler's order, and the message that the scheduler writes when none of
+the nodes will do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TypeVar
+
+from dovetail.api.core import Node, Pod, Taint
+from dovetail.base.memo import by_identity
+from dovetail.model import labels
+from dovetail.model.affinity import AffinityRule, AffinityRules, NamespaceLabels, affinity_rules
+from dovetail.model.ports import HostPort, host_ports, port_error
+from dovetail.model.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    Resources,
+    add,
+    amounts,
+    pod_requests,
+    subtract,
+)
+from dovetail.model.selector import NodeRule, node_rule, node_term, node_terms
+from dovetail.model.spread import SpreadRule, spread_rules
+from dovetail.model.taints import HARD_EFFECTS, NO_SCHEDULE, untolerated
+from dovetail.model.volumes import ClaimUse, VolumeIndex, claim_uses, csi_volumes, volume_limit_error
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """The scheduler's words. `helpless`: True iff evicting other pods from the node could not help."""
+
+    text: str
+    helpless: bool = True
+
+
+# What every filter answers: nothing when the pod may run there.
+Reasons = tuple[Reason, ...]
+
+
+_Rules = tuple[Resources, NodeRule, tuple[HostPort, ...], tuple[SpreadRule, ...], AffinityRules]
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """A pod with its rules resolved."""
+
+    pod: Pod
+    requests: Resources
+    node_rule: NodeRule
+    ports: tuple[HostPort, ...]
+    spread: tuple[SpreadRule, ...]  # hard ones only
+    affinity: AffinityRules
+    attachments: Mapping[str, frozenset[str]]  # CSI driver -> attachments needed
+
+    @staticmethod
+    def of(pod: Pod, volumes: VolumeIndex) -> PodFacts:
+        attachments = csi_volumes(pod, volumes) if pod.spec.volumes else {}
+        return PodFacts(pod, *_rules(pod), attachments)
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.pod.metadata.labels
+
+
+@by_identity(8192)
+def _rules(pod: Pod) -> _Rules:
+    """What follows from the pod alone, without the pod: what is remembered of it must not keep it alive."""
+    return (
+        pod_requests(pod),
+        node_rule(pod),
+        host_ports(pod),
+        tuple(rule for rule in spread_rules(pod) if rule.hard),
+        affinity_rules(pod),
+    )
+
+
+@dataclass(slots=True)
+class NodeView:
+    """A node and what runs on it. `pods` and `used` belong to the ClusterView that holds the node."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Resources
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    volume_limits: Mapping[str, int] = field(default_factory=dict)
+    pods: dict[str, PodFacts] = field(default_factory=dict)  # by "namespace/name"
+    used: Resources = field(default_factory=dict)  # Invariant: the sum of the pods' requests
+
+    @staticmethod
+    def of(node: Node, volume_limits: Mapping[str, int] | None = None) -> NodeView:
+        """A node as the API server shows it."""
+        return NodeView(
+            name=node.metadata.name,
+            labels=node.metadata.labels,
+            allocatable=amounts(node.status.allocatable),
+            taints=node.spec.taints,
+            unschedulable=node.spec.unschedulable,
+            volume_limits=volume_limits or {},
+        )
+
+
+# Namespace, sorted labels, is it terminating?
+_Group = tuple[str, tuple[tuple[str, str], ...], bool]
+
+
+class ClusterView:
+    """All nodes and the pods bound to them. One owner changes it; filters only read."""
+
+    def __init__(
+        self,
+        nodes: Iterable[NodeView] = (),
+        namespaces: NamespaceLabels | None = None,
+        volumes: VolumeIndex | None = None,
+        resolve: Callable[[Pod, VolumeIndex], PodFacts] = PodFacts.of,
+    ) -> None:
+        self.nodes: dict[str, NodeView] = {}
+        self.namespaces: NamespaceLabels = namespaces or {}
+        self.volumes = volumes or VolumeIndex()
+        # Goes up with every change, so that what is derived knows when it is stale.
+        self.version = 0
+        # Who builds several views of the same pods passes one that remembers.
+        self._resolve = resolve
+        self._node_of: dict[str, str] = {}  # pod -> node it is bound to, known or not
+        self._strays: dict[str, dict[str, PodFacts]] = {}  # pods on nodes that are not known (yet)
+        # Invariant: counts are positive, and cover exactly the pods of known nodes.
+        self._groups: dict[_Group, dict[str, int]] = {}
+        self._anti: dict[AffinityRule, dict[str, int]] = {}
+        for node in nodes:
+            self.set_node(node)
+
+    def set_node(self, node: NodeView) -> None:
+        """Add a node, or replace what is known of one; its pods stay."""
+        old = self.nodes.get(node.name)
+        if old is not None:
+            node.pods, node.used = old.pods, old.used
+            self.nodes[node.name] = node
+        else:
+            self.nodes[node.name] = node
+            for key, facts in self._strays.pop(node.name, {}).items():
+                self._place(key, facts, node)
+        self.version += 1
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; pods still bound to it are remembered in case it comes back."""
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        for key, facts in list(node.pods.items()):
+            self._unplace(key, facts, node)
+            self._strays.setdefault(name, {})[key] = facts
+        del self.nodes[name]
+        self.version += 1
+
+    def add_pod(self, pod: Pod, node: str = "") -> None:
+        """Bind a pod to a node (by default the one it names); replaces what was known of it."""
+        self.remove_pod(pod.key)
+        name = node or pod.spec.node_name
+        facts = self.facts(pod)
+        self._node_of[pod.key] = name
+        if name in self.nodes:
+            self._place(pod.key, facts, self.nodes[name])
+        else:
+            self._strays.setdefault(name, {})[pod.key] = facts
+        self.version += 1
+
+    def remove_pod(self, key: str) -> None:
+        """Forget a pod; unknown ones are no error."""
+        name = self._node_of.pop(key, None)
+        if name is None:
+            return
+        if name in self.nodes:
+            node = self.nodes[name]
+            self._unplace(key, node.pods[key], node)
+        else:
+            self._strays[name].pop(key)
+        self.version += 1
+
+    def facts(self, pod: Pod) -> PodFacts:
+        """Any pod with its rules resolved, as the volumes are now."""
+        return self._resolve(pod, self.volumes)
+
+    def counts(self, wanted: Callable[[str, Mapping[str, str], bool], bool]) -> dict[str, int]:
+        """Pods per node among those that `wanted(namespace, labels, terminating)` accepts."""
+        total: dict[str, int] = {}
+        for (namespace, of_pod, terminating), nodes in self._groups.items():
+            if wanted(namespace, dict(of_pod), terminating):
+                for name, count in nodes.items():
+                    total[name] = total.get(name, 0) + count
+        return total
+
+    def anti_affinity(self) -> Iterator[tuple[AffinityRule, Iterable[str]]]:
+        """Required anti-affinity terms of bound pods, each with the nodes of the pods that carry it."""
+        return ((rule, nodes.keys()) for rule, nodes in self._anti.items())
+
+    def check(self) -> None:
+        """Assert every invariant; for tests."""
+        groups: dict[_Group, dict[str, int]] = {}
+        anti: dict[AffinityRule, dict[str, int]] = {}
+        for node in self.nodes.values():
+            used: Resources = {}
+            for key, facts in node.pods.items():
+                assert self._node_of[key] == node.name
+                used = add(used, facts.requests)
+                _count(groups, _group(facts), node.name, 1)
+                for rule in facts.affinity.anti_affinity:
+                    _count(anti, rule, node.name, 1)
+            assert {k: v for k, v in used.items() if v} == {k: v for k, v in node.used.items() if v}
+        assert (groups, anti) == (self._groups, self._anti)
+
+    def _place(self, key: str, facts: PodFacts, node: NodeView) -> None:
+        node.pods[key] = facts
+        node.used = add(node.used, facts.requests)
+        self._recount(facts, node.name, 1)
+
+    def _unplace(self, key: str, facts: PodFacts, node: NodeView) -> None:
+        del node.pods[key]
+        node.used = subtract(node.used, facts.requests)
+        self._recount(facts, node.name, -1)
+
+    def _recount(self, facts: PodFacts, node: str, change: int) -> None:
+        _count(self._groups, _group(facts), node, change)
+        for rule in facts.affinity.anti_affinity:
+            _count(self._anti, rule, node, change)
+
+
+def _group(facts: PodFacts) -> _Group:
+    return facts.namespace, tuple(sorted(facts.labels.items())), facts.pod.deleting
+
+
+_K = TypeVar("_K")
+
+
+def _count(table: dict[_K, dict[str, int]], key: _K, node: str, change: int) -> None:
+    nodes = table.setdefault(key, {})
+    nodes[node] = nodes.get(node, 0) + change
+    if nodes[node] == 0:
+        del nodes[node]
+    if not nodes:
+        del table[key]
+
+
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+_CORDONED = (Reason("node(s) were unschedulable"),)
+
+
+def unschedulable(facts: PodFacts, node: NodeView) -> Reasons:
+    """A cordon holds unless the pod tolerates the taint that stands for it."""
+    return _CORDONED if node.unschedulable and untolerated((_CORDON,), facts.pod.spec.tolerations) else ()
+
+
+_OTHER_NAME = (Reason("node(s) didn't match the requested node name"),)
+
+
+def node_name(facts: PodFacts, node: NodeView) -> Reasons:
+    """A pod that names a node runs there or nowhere."""
+    return _OTHER_NAME if facts.pod.spec.node_name not in ("", node.name) else ()
+
+
+_TAINTED = (Reason("node(s) had untolerated taint(s)"),)
+
+
+def taints(facts: PodFacts, node: NodeView) -> Reasons:
+    """Every NoSchedule and NoExecute taint must be tolerated."""
+    hard = [item for item in node.taints if item.effect in HARD_EFFECTS]
+    return _TAINTED if hard and untolerated(hard, facts.pod.spec.tolerations) else ()
+
+
+_NOT_MATCHED = (Reason("node(s) didn't match Pod's node affinity/selector"),)
+
+
+def node_affinity(facts: PodFacts, node: NodeView) -> Reasons:
+    """The selector and one of the affinity's terms must match the node's labels."""
+    return () if facts.node_rule.matches(node.name, node.labels) else _NOT_MATCHED
+
+
+_PORT_TAKEN = (Reason("node(s) didn't have free ports for the requested pod ports", helpless=False),)
+
+
+def ports(facts: PodFacts, node: NodeView) -> Reasons:
+    """No pod on the node may hold a port that this pod asks for."""
+    if not facts.ports:
+        return ()
+    taken = (port for other in node.pods.values() for port in other.ports)
+    return _PORT_TAKEN if port_error(facts.ports, taken) else ()
+
+
+_BEFORE_EXTENDED = (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+def fit(facts: PodFacts, node: NodeView) -> Reasons:
+    """One reason per resource that is short; where even an empty node would be, no eviction can help."""
+    found: list[Reason] = []
+    if len(node.pods) + 1 > node.allocatable.get(PODS, 0):
+        found.append(Reason("Too many pods", helpless=False))
+    extended = (name for name in facts.requests if name not in (*_BEFORE_EXTENDED, PODS))
+    for name in (*_BEFORE_EXTENDED, *sorted(extended)):
+        wanted, whole = facts.requests.get(name, 0), node.allocatable.get(name, 0)
+        if wanted > 0 and wanted > whole - node.used.get(name, 0):
+            found.append(Reason(f"Insufficient {name}", helpless=wanted > whole))
+    return tuple(found)
+
+
+_TOO_MANY = (Reason("node(s) exceed max volume count", helpless=False),)
+_ELSEWHERE = (Reason("node(s) didn't match PersistentVolume's node affinity"),)
+_NONE_HERE = (Reason("node(s) didn't find available persistent volumes to bind"),)
+_WRONG_ZONE = (Reason("node(s) had no available volume zone"),)
+_EBS_ZONE = "topology.ebs.csi.aws.com/zone"
+
+
+def pod_reason(facts: PodFacts, index: VolumeIndex) -> str:
+    """Why no node can be considered at all, whatever the nodes are; '' usually."""
+    waiting = False
+    for use in claim_uses(facts.pod, index) if facts.pod.spec.volumes else ():
+        if use.claim is None:
+            name = use.key.partition("/")[2]
+            if use.ephemeral:
+                return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+            return f'persistentvolumeclaim "{name}" not found'
+        if use.claim.deleting:
+            return f'persistentvolumeclaim "{use.claim.metadata.name}" is being deleted'
+        mode = use.storage_class.volume_binding_mode if use.storage_class else "Immediate"
+        waiting = waiting or (not use.bound and mode == "Immediate")
+    return "pod has unbound immediate PersistentVolumeClaims" if waiting else ""
+
+
+def volume_limits(facts: PodFacts, node: NodeView, _index: VolumeIndex) -> Reasons:
+    """Each CSI driver attaches only so many volumes; one that is there already costs nothing."""
+    if not facts.attachments:
+        return ()
+    used: dict[str, frozenset[str]] = {}
+    for other in node.pods.values():
+        for driver, items in other.attachments.items():
+            used[driver] = used.get(driver, frozenset()) | items
+    return _TOO_MANY if volume_limit_error(facts.attachments, used, node.volume_limits) else ()
+
+
+def volume_binding(facts: PodFacts, node: NodeView, index: VolumeIndex) -> Reasons:
+    """Bound volumes must be reachable from the node, unbound ones must be allowed where it is."""
+    if not facts.pod.spec.volumes:
+        return ()
+    there = _with_driver_labels(node.labels)
+    uses = list(claim_uses(facts.pod, index))
+    if not all(_reaches(use, node.name, there) for use in uses):
+        return _ELSEWHERE
+    return () if all(_allowed(use, node.name, there) for use in uses) else _NONE_HERE
+
+
+def volume_zone(facts: PodFacts, node: NodeView, index: VolumeIndex) -> Reasons:
+    """Zone and region labels on a bound volume must be the node's."""
+    if not facts.pod.spec.volumes:
+        return ()
+    for use in claim_uses(facts.pod, index):
+        if use.volume is not None and not _same_zone(use.volume.metadata.labels, node.labels):
+            return _WRONG_ZONE
+    return ()
+
+
+def _with_driver_labels(node: Mapping[str, str]) -> Mapping[str, str]:
+    """The EBS driver repeats the zone under a name of its own once it runs on the node."""
+    if labels.ZONE in node and _EBS_ZONE not in node:
+        return {**node, _EBS_ZONE: node[labels.ZONE]}
+    return node
+
+
+def _reaches(use: ClaimUse, name: str, node: Mapping[str, str]) -> bool:
+    affinity = use.volume.spec.node_affinity if use.volume else None
+    if affinity is None or affinity.required is None:
+        return True
+    return any(term.matches(name, node) for term in node_terms(affinity.required))
+
+
+def _allowed(use: ClaimUse, name: str, node: Mapping[str, str]) -> bool:
+    if use.bound or use.storage_class is None or not use.storage_class.allowed_topologies:
+        return True
+    terms = (item.as_node_selector_term() for item in use.storage_class.allowed_topologies)
+    return any(node_term(term).matches(name, node) for term in terms)
+
+
+def _same_zone(volume: Mapping[str, str], node: Mapping[str, str]) -> bool:
+    keys: Iterable[str] = (labels.ZONE, labels.REGION)
+    if not any(key in node for key in keys):
+        return True
+    return all(node.get(key) in volume[key].split("__") for key in keys if key in volume)
+
+
+_SKEWED = (Reason("node(s) didn't match pod topology spread constraints", helpless=False),)
+_UNLABELLED = (Reason("node(s) didn't match pod topology spread constraints (missing required label)"),)
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadCount:
+    """One constraint with the pods that it counts, per domain that is open to the pod."""
+
+    rule: SpreadRule
+    counts: dict[str, int]
+
+    def least(self) -> int:
+        """Pods in the emptiest domain; 0 while there are fewer domains than the rule wants."""
+        if len(self.counts) < self.rule.min_domains:
+            return 0
+        return min(self.counts.values(), default=0)
+
+    def allows(self, domain: str) -> bool:
+        """True iff one more pod in the domain keeps the skew."""
+        here = self.counts.get(domain, 0) + self.rule.selects_self
+        return here - self.least() <= self.rule.max_skew
+
+
+def spread_counts(facts: PodFacts, view: ClusterView) -> tuple[SpreadCount, ...]:
+    """The pod's constraints with their counts. Terminating pods are not counted."""
+    keys = [rule.key for rule in facts.spread]
+    found = []
+    for rule in facts.spread:
+        per_node = view.counts(partial(_counted, rule))
+        counts: dict[str, int] = {}
+        for node in view.nodes.values():
+            # A node takes part in any constraint only if it has the labels of all of them.
+            if all(key in node.labels for key in keys) and _included(rule, facts, node):
+                domain = node.labels[rule.key]
+                counts[domain] = counts.get(domain, 0) + per_node.get(node.name, 0)
+        found.append(SpreadCount(rule, counts))
+    return tuple(found)
+
+
+def spread_counts_with(
+    counts: tuple[SpreadCount, ...], facts: PodFacts, node: NodeView, more: Sequence[PodFacts]
+) -> tuple[SpreadCount, ...]:
+    """The counts if these pods ran on the node as well."""
+    if not all(item.rule.key in node.labels for item in counts):
+        return counts
+    found = []
+    for item in counts:
+        rule, added = item.rule, sum(item.rule.counts(one.namespace, one.labels) for one in more)
+        if added and _included(rule, facts, node):
+            domain = node.labels[rule.key]
+            item = SpreadCount(rule, {**item.counts, domain: item.counts.get(domain, 0) + added})
+        found.append(item)
+    return tuple(found)
+
+
+def spread(counts: tuple[SpreadCount, ...], node: NodeView) -> Reasons:
+    """The first constraint that the pod would break on this node."""
+    for item in counts:
+        domain = node.labels.get(item.rule.key)
+        if domain is None:
+            return _UNLABELLED
+        if not item.allows(domain):
+            return _SKEWED
+    return ()
+
+
+def _counted(rule: SpreadRule, namespace: str, labels: Mapping[str, str], terminating: bool) -> bool:
+    return not terminating and rule.counts(namespace, labels)
+
+
+def _included(rule: SpreadRule, facts: PodFacts, node: NodeView) -> bool:
+    if rule.honor_affinity and not facts.node_rule.matches(node.name, node.labels):
+        return False
+    return not (rule.honor_taints and taints(facts, node))
+
+
+_NO_FRIEND = (Reason("node(s) didn't match pod affinity rules"),)
+_FOE = (Reason("node(s) didn't match pod anti-affinity rules", helpless=False),)
+_UNWANTED = (Reason("node(s) didn't satisfy existing pods anti-affinity rules", helpless=False),)
+
+Domain = tuple[str, str]  # a label and one of its values
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Domains by what the pods in them mean for one pod that is to be placed."""
+
+    friends: frozenset[Domain]  # hold a pod that all of its affinity terms mean
+    foes: frozenset[Domain]  # hold a pod that one of its anti-affinity terms means
+    closed: frozenset[Domain]  # hold a pod whose anti-affinity means this pod
+    first: bool  # nobody is there to be near, and the pod itself would do
+
+
+def neighbours(facts: PodFacts, view: ClusterView) -> Neighbours:
+    """Look at all bound pods once."""
+    rules = facts.affinity
+    friends: set[Domain] = set()
+    if rules.affinity:
+        near = view.counts(partial(_meant_by_all, rules.affinity, view.namespaces))
+        for rule in rules.affinity:
+            friends |= _domains(rule, near, view)
+    foes: set[Domain] = set()
+    for rule in rules.anti_affinity:
+        far = view.counts(partial(_meant_by_all, (rule,), view.namespaces))
+        foes |= _domains(rule, far, view)
+    closed: set[Domain] = set()
+    for rule, nodes in view.anti_affinity():
+        if rule.matches(facts.namespace, facts.labels, view.namespaces):
+            closed |= _domains(rule, dict.fromkeys(nodes, 1), view)
+    first = not friends and all(
+        rule.matches(facts.namespace, facts.labels, view.namespaces) for rule in rules.affinity
+    )
+    return Neighbours(frozenset(friends), frozenset(foes), frozenset(closed), first)
+
+
+def neighbours_with(
+    known: Neighbours, facts: PodFacts, node: NodeView, more: Sequence[PodFacts], namespaces: NamespaceLabels
+) -> Neighbours:
+    """The neighbours if these pods ran on the node as well.
+
+    The scheduler leaves the filter out for a pod without rules that no running pod has a rule about: then
+    not even the rules of those count.
+    """
+    friends, foes, closed = set[str](), set[str](), set[str]()  # keys of the domains that they make so
+    rules = facts.affinity
+    if not (rules.affinity or rules.anti_affinity or known.closed):
+        return known
+    for one in more:
+        if rules.affinity and _meant_by_all(rules.affinity, namespaces, one.namespace, one.labels, False):
+            friends |= {rule.key for rule in rules.affinity}
+        foes |= {
+            rule.key for rule in rules.anti_affinity if rule.matches(one.namespace, one.labels, namespaces)
+        }
+        closed |= {
+            rule.key
+            for rule in one.affinity.anti_affinity
+            if rule.matches(facts.namespace, facts.labels, namespaces)
+        }
+
+    def here(keys: set[str]) -> frozenset[Domain]:
+        return frozenset((key, node.labels[key]) for key in keys if key in node.labels)
+
+    near = known.friends | here(friends)
+    return Neighbours(near, known.foes | here(foes), known.closed | here(closed), known.first and not near)
+
+
+def inter_pod(facts: PodFacts, known: Neighbours, node: NodeView) -> Reasons:
+    """Affinity first, then the pod's own anti-affinity, then that of others."""
+    domains = [(rule.key, node.labels.get(rule.key)) for rule in facts.affinity.affinity]
+    if any(value is None for _, value in domains):
+        return _NO_FRIEND
+    if not known.first and any(domain not in known.friends for domain in domains):
+        return _NO_FRIEND
+    if any((rule.key, node.labels.get(rule.key)) in known.foes for rule in facts.affinity.anti_affinity):
+        return _FOE
+    if known.closed and any((key, value) in known.closed for key, value in node.labels.items()):
+        return _UNWANTED
+    return ()
+
+
+def _meant_by_all(
+    rules: tuple[AffinityRule, ...],
+    namespaces: NamespaceLabels,
+    namespace: str,
+    labels: Mapping[str, str],
+    _terminating: bool,
+) -> bool:
+    return all(rule.matches(namespace, labels, namespaces) for rule in rules)
+
+
+def _domains(rule: AffinityRule, nodes: Mapping[str, int], view: ClusterView) -> set[Domain]:
+    found = set()
+    for name in nodes:
+        value = view.nodes[name].labels.get(rule.key)
+        if value is not None:
+            found.add((rule.key, value))
+    return found
+
+
+_OF_NODE = (unschedulable, node_name, taints, node_affinity, ports, fit)
+_OF_VOLUMES = (volume_limits, volume_binding, volume_zone)
+# Per node the nominated pods that a pod must leave room for: of its own priority or a higher one.
+Nominated = Mapping[str, Sequence[PodFacts]]
+_NO_NOMINATIONS: Nominated = {}
+
+
+class Placement:
+    """One pod against one state of the cluster: what is the same for all nodes is worked out once."""
+
+    def __init__(self, pod: Pod, view: ClusterView) -> None:
+        self.facts = view.facts(pod)
+        self.view = view
+
+    @cached_property
+    def nowhere(self) -> str:
+        """Why no node can be considered at all; '' usually."""
+        return pod_reason(self.facts, self.view.volumes)
+
+    @cached_property
+    def spread(self) -> tuple[SpreadCount, ...]:
+        return spread_counts(self.facts, self.view)
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        return neighbours(self.facts, self.view)
+
+    def examine(self, node: NodeView, nominated: Sequence[PodFacts] = ()) -> Reasons:
+        """What the first filter that refuses says; nothing when all let the pod pass.
+
+        `nominated` are pods without a node yet that the scheduler keeps room for on this one. They may run
+        elsewhere in the end: the pod must pass both beside them and without them.
+        """
+        refused = self._beside(node, nominated) if nominated else ()
+        return refused or self.alone(node) or self.together(node)
+
+    def _beside(self, node: NodeView, nominated: Sequence[PodFacts]) -> Reasons:
+        pods, used = dict(node.pods), node.used
+        for one in nominated:
+            pods[one.pod.key] = one
+            used = add(used, one.requests)
+        if found := self.alone(replace(node, pods=pods, used=used)):
+            return found
+        counts = spread_counts_with(self.spread, self.facts, node, nominated)
+        known = neighbours_with(self.neighbours, self.facts, node, nominated, self.view.namespaces)
+        return spread(counts, node) or inter_pod(self.facts, known, node)
+
+    def alone(self, node: NodeView) -> Reasons:
+        """The filters that look at this node only."""
+        if self.nowhere:
+            return (Reason(self.nowhere),)
+        for of_node in _OF_NODE:
+            if found := of_node(self.facts, node):
+                return found
+        for of_volumes in _OF_VOLUMES:
+            if found := of_volumes(self.facts, node, self.view.volumes):
+                return found
+        return ()
+
+    def together(self, node: NodeView) -> Reasons:
+        """The filters that look at pods all over the cluster: spread, then affinity."""
+        return spread(self.spread, node) or inter_pod(self.facts, self.neighbours, node)
+
+
+def examine(pod: Pod, node: str, view: ClusterView) -> Reasons:
+    """Why the pod may not run on the node now; nothing when it may."""
+    return Placement(pod, view).examine(view.nodes[node])
+
+
+def check(pod: Pod, node: str, view: ClusterView) -> tuple[str, ...]:
+    """`examine`, in words alone."""
+    return tuple(reason.text for reason in examine(pod, node, view))
+
+
+def feasible_nodes(pod: Pod, view: ClusterView, nominated: Nominated = _NO_NOMINATIONS) -> list[str]:
+    """The nodes where every filter lets the pod pass, in order of name."""
+    placement = Placement(pod, view)
+    return [
+        name
+        for name, node in sorted(view.nodes.items())
+        if not placement.examine(node, nominated.get(name, ()))
+    ]
+
+
+def unschedulable_message(pod: Pod, view: ClusterView, nominated: Nominated = _NO_NOMINATIONS) -> str:
+    """What the scheduler writes into the PodScheduled condition of a pod that fits nowhere."""
+    if not view.nodes:
+        return "no nodes available to schedule pods"
+    placement = Placement(pod, view)
+    verdicts = [placement.examine(node, nominated.get(name, ())) for name, node in sorted(view.nodes.items())]
+    total = len(verdicts)
+    if placement.nowhere:
+        why = placement.nowhere
+    else:
+        why = _histogram(Counter(reason.text for reasons in verdicts for reason in reasons))
+    return (
+        f"0/{total} nodes are available: {why}. no new claims to deallocate, "
+        f"preemption: {_preemption(pod, verdicts)}"
+    )
+
+
+def _preemption(pod: Pod, verdicts: list[Reasons]) -> str:
+    if pod.spec.preemption_policy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    words = {
+        True: "Preemption is not helpful for scheduling",
+        False: "No preemption victims found for incoming pod",
+    }
+    outcomes = Counter(words[any(item.helpless for item in reasons)] for reasons in verdicts)
+    return f"0/{len(verdicts)} nodes are available: {_histogram(outcomes)}."
+
+
+def _histogram(counts: Counter[str]) -> str:
+    """`2 a, 3 b`, sorted as text, as the scheduler does."""
+    return ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
