@@ -22,14 +22,14 @@ from benchmarks.solve import inputs
 from benchmarks.solve.inputs import Document
 from dovetail.api.core import Pod
 from dovetail.base.clock import SECOND
+from dovetail.explain.pod import nearest_misses
 from dovetail.kube.http.wire import Reader
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.explain.pod import nearest_misses
 from dovetail.solve.solver import solve
 from dovetail.solve.supply.world import World
-from dovetail.solve.verify import verify
 from dovetail.solve.work import Deadline, Work
+from dovetail.verify import verify
 
 ORDINARY = 20
 _STAGES = ("decode", "read", "encode", "plan", "late", "explain", "check")

@@ -23,14 +23,14 @@ from pathlib import Path
 from benchmarks.machine import facts
 from dovetail.base.clock import SECOND
 from dovetail.base.pipe import readers_may_leave
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.solve.desk import Desk
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.solve.work import Deadline, Work
 from dovetail.testing.crowds import crowd
+from dovetail.verify import verify
 
 # One problem in so many is one of these: pods, and distinct shapes among them.
 _EVERY = 25

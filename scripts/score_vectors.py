@@ -14,12 +14,12 @@ from pathlib import Path
 
 from dovetail.base.pipe import readers_may_leave
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.scenarios import Scenario, features, read_scenarios
+from dovetail.verify import verify
 
 FOLDER = Path(__file__).parent.parent / "tests" / "conformance" / "vectors" / "scheduling"
 SMALL = 10

@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dovetail.base.pipe import readers_may_leave
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.problems import Document, enriched, random_scenario
 from dovetail.testing.scenarios import to_problem
 from dovetail.testing.variety import varied
+from dovetail.verify import verify
 from score_vectors import show
 
 

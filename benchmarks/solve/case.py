@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Protocol
 
 from benchmarks.solve.check import checked
+from dovetail.model.plan import Plan
 from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.solve.work import Deadline
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from dovetail.api.core import Pod
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
 from dovetail.model.spread import SpreadRule, spread_rules
-from dovetail.solve.plan import Plan, PlannedClaim
-from dovetail.solve.verify import Violation, verify
-from dovetail.solve.verify.claim import claim_violations
-from dovetail.solve.verify.whole import whole_violations
-from dovetail.solve.verify.worlds import Catalogue
+from dovetail.verify import Violation, verify
+from dovetail.verify.claim import claim_violations
+from dovetail.verify.whole import whole_violations
+from dovetail.verify.worlds import Catalogue
 
 _WHOLE = 1_000  # claims and pods with rules between them that the checker replays one by one
 _PLAIN = 25_000  # pods without such rules

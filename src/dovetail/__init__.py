@@ -5,7 +5,10 @@ views        live terminal view, HTML report
 simulate     a whole cluster in virtual time
 runtime      composition root of the controllers
 controllers  watch, decide, act: <subject>/<verb>.py
-disrupt      Snapshot -> Command        solve  Problem -> Plan        cluster  State and Snapshot
+disrupt      Snapshot -> Command
+explain      why a plan is what it is: reasons, nearest misses, prices of rules
+solve        Problem -> Plan            verify a checker of plans that shares no code with solve
+cluster      State and Snapshot
 kube         the API server's port      cloud  the provider's port
 model        the rules as frozen values
 api          Kubernetes and Karpenter objects

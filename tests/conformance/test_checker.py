@@ -21,12 +21,12 @@ from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.problem import ClusterObjects, build
 from dovetail.model.labels import INSTANCE_TYPE, NODEPOOL
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import Options, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import amounts
-from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
-from dovetail.solve.verify import verify
 from dovetail.units.quantity import parse_quantity
+from dovetail.verify import verify
 
 SCENARIOS = Path(__file__).parent / "vectors/scheduling"
 Document = dict[str, Any]

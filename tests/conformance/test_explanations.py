@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.explain.aftermath import aftermath
+from dovetail.explain.pod import PodStory, pod_story
 from dovetail.model.problem import Budget
-from dovetail.solve.explain.aftermath import aftermath
-from dovetail.solve.explain.pod import PodStory, pod_story
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import random_scenario
 from dovetail.testing.scenarios import features, read_scenarios, to_problem

@@ -9,10 +9,10 @@ from dovetail.api.codec import decode
 from dovetail.api.scheme import BY_GVK
 from dovetail.model.problem import Budget
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import problems
 from dovetail.testing.hostile import Document, Place, attacks
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 ORDINARY = 20
 WORK = Budget(work=50_000)

@@ -16,8 +16,8 @@ from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.scenarios import read_scenarios
+from dovetail.verify import verify
 
 FOLDER = Path(__file__).parent / "vectors" / "scheduling"
 

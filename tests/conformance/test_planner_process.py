@@ -23,9 +23,9 @@ from dovetail.runtime.planning.process import ProcessPlanner, Restarts
 from dovetail.runtime.process.clock import WallClock
 from dovetail.runtime.process.logs import JsonLines
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.problems import instance_types, pod, pool, scenario
 from dovetail.testing.scenarios import read_scenarios, to_problem
+from dovetail.verify import verify
 
 FOLDER = Path(__file__).parent / "vectors" / "scheduling"
 AGES = 3600 * SECOND  # no clock ends these solves

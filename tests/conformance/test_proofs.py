@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.model.plan import Plan, Proof
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.plan import Plan, Proof
 from dovetail.solve.solver import solve
 from dovetail.testing.exhaustive import Unsupported
 from dovetail.testing.problems import instance_types, pod, pool, random_scenario, scenario

@@ -8,11 +8,11 @@ import pytest
 
 from dovetail.model.problem import Budget
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.problems import enriched, random_scenario
 from dovetail.testing.scenarios import to_problem
 from dovetail.testing.variety import varied
+from dovetail.verify import verify
 
 WORK = Budget(work=20_000)
 EFFORT = 4_000

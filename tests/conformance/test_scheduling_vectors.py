@@ -14,12 +14,12 @@ import pytest
 import scheduling_shortfalls as shortfalls
 
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.scenarios import Scenario, features, read_scenarios
+from dovetail.verify import verify
 
 FOLDER = Path(__file__).parent / "vectors" / "scheduling"
 NEAR = 1.03  # most that a plan may cost of what is proven necessary

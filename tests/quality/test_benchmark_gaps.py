@@ -17,7 +17,7 @@ from benchmarks.solve.floor import relaxation
 from benchmarks.solve.traces import Market, jittered, question, read
 from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 TRACES = [Path(name) for name in os.environ.get("DOVETAIL_TRACES", "").split(os.pathsep) if name]
 EVERY_TYPE = Market("us-east-1", spot=False, ordinary=False)

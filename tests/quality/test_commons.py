@@ -11,9 +11,9 @@ import pytest
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import problems
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 WORK = Budget(40_000)
 

@@ -15,7 +15,7 @@ from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Options, Problem
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 # name -> (pods, sizes of pods, most cost / lower bound). The last may only fall.
 CASES = {"few sizes": (300, 6, 1.005), "many sizes": (400, 30, 1.01), "large pods": (120, 8, 1.02)}

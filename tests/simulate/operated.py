@@ -16,6 +16,7 @@ from dovetail.cloud.simulated import Account, SimulatedCloud
 from dovetail.cloud.twin import Limit
 from dovetail.cluster.state import State
 from dovetail.kube.memory.server import MemoryServer
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
@@ -31,8 +32,7 @@ from dovetail.simulate.log import JsonlLog, Record
 from dovetail.simulate.observer import Observer
 from dovetail.simulate.scheduler.scheduler import Scheduler
 from dovetail.simulate.workloads.runner import Workloads
-from dovetail.solve.plan import Plan
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 START = 1_772_409_600 * SECOND
 LATENCIES = {

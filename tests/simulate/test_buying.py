@@ -23,9 +23,9 @@ from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.kube.recorder import Recorder
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.requirement import Requirements
 from dovetail.simulate.clock import VirtualClock, run_virtual
-from dovetail.solve.plan import PlannedClaim
 from dovetail.testing.manifests import node_class
 
 Create = Callable[[MemoryClient, Object], Awaitable[Object]]

@@ -11,12 +11,12 @@ from dovetail.api.core import Pod
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import PlannerFailed
 from dovetail.controllers.provisioning import intake
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.model.volumes import VolumeIndex
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.clock import VirtualClock, run_virtual
-from dovetail.solve.plan import Plan
 from dovetail.testing.manifests import node_class
 
 BAD = frozenset({"default/bad-0", "default/bad-1"})

@@ -14,11 +14,11 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.cloud.twin import Limit
+from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Problem
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.clock import VirtualClock, run_virtual
-from dovetail.solve.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.testing.manifests import node_class
 
 

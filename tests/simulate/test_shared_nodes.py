@@ -5,8 +5,8 @@ from __future__ import annotations
 from operated import Operated, play, pod, pool
 
 from dovetail.base.clock import MINUTE
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
 from dovetail.testing.manifests import node_class
 
 

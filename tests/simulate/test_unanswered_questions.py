@@ -11,11 +11,11 @@ from dovetail.api.core import Node
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.errors import PlannerFailed
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.clock import VirtualClock, run_virtual
-from dovetail.solve.plan import Plan
 from dovetail.testing.manifests import node_class
 
 

@@ -8,9 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dovetail.model.problem import Budget
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive, problems
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 MOST_PODS = 7
 MOST_NODES = 3

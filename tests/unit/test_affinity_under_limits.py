@@ -6,9 +6,9 @@ import pytest
 
 from dovetail.model import labels
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.problems import instance_types, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 
 @pytest.mark.parametrize(("limit", "placed"), [("4", 0), ("100", 8)])

@@ -9,9 +9,9 @@ import pytest
 
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.solve.work import Work
 from dovetail.testing.crowds import crowd
+from dovetail.verify import verify
 
 # (seed, pods, shapes): with few and with many distinct pods; nodes, limits and rules are drawn as well.
 CROWDS = ((1, 60, 3), (4, 12, 4), (5, 80, 2), (8, 20, 5), (9, 16, 16))

@@ -9,14 +9,14 @@ import pytest
 from benchmarks import bounds
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
+from dovetail.explain.node import node_story
+from dovetail.explain.pod import UNEXPLAINED, nearest_misses, pod_story
 from dovetail.model.label_values import Requirement, integer
 from dovetail.model.requirement import Requirements
 from dovetail.solve.demand.relax_preferences import levels
 from dovetail.solve.demand.rules import rules_of
 from dovetail.solve.demand.shapes import Interner
 from dovetail.solve.demand.topology import Topology
-from dovetail.solve.explain.node import node_story
-from dovetail.solve.explain.pod import UNEXPLAINED, nearest_misses, pod_story
 from dovetail.solve.solver import solve
 
 

@@ -26,9 +26,9 @@ from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.pods import Budgets, budgets_among
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.plan import Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.plan import Plan, PlannedClaim, Unschedulable
 from dovetail.solve.work import Work
 
 NONE = Budgets(())

@@ -13,9 +13,9 @@ from dovetail.disrupt.consolidation.question import Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.plan import PlannedClaim
 
 CENT = 10_000_000
 SPOT, ON_DEMAND = labels.SPOT, labels.ON_DEMAND

@@ -23,8 +23,8 @@ from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refu
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, QUICK, UNPLANNED, search
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
-from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.work import Work
 
 PLENTY = 1_000_000

@@ -21,8 +21,8 @@ from dovetail.disrupt.pods import (
     evictable,
     eviction_cost,
 )
+from dovetail.model.plan import Plan, Unschedulable
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan, Unschedulable
 from dovetail.units.timestamp import to_rfc3339
 
 MARK = "karpenter.sh/do-not-disrupt"

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.desk import Desk
 from dovetail.solve.placing.policy import Policy
-from dovetail.solve.plan import Plan
 from dovetail.solve.search import Search
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.solve.work import Work
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dovetail.explain import words
 from dovetail.model.label_values import Requirement
 from dovetail.model.selector import Selector
-from dovetail.solve.explain import words
 
 
 @pytest.mark.parametrize(

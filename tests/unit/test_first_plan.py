@@ -11,7 +11,7 @@ from dovetail.model.problem import Budget
 from dovetail.solve.packing.cells import Cells
 from dovetail.solve.packing.patterns import topped_up
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 _ROOM = np.array([[4_000, 16_000], [8_000, 16_000], [64_000, 128_000]], dtype=np.int64)
 

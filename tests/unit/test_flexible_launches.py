@@ -23,11 +23,11 @@ from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, Options, Problem
 from dovetail.solve.diversity import diversity_cost
-from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 REFERENCE = {"group": "example.com", "kind": "NodeClass", "name": "default"}
 GI = 1 << 30

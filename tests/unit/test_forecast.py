@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.simulate.scheduler.forecast import Forecast, forecast
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import Document, instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem

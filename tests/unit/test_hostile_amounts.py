@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.base.clock import SECOND
+from dovetail.explain.pod import nearest_misses, pod_story
 from dovetail.model.left_out import left_out
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.resources import LARGEST
-from dovetail.solve.explain.pod import nearest_misses, pod_story
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import problems
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 Document = dict[str, Any]
 

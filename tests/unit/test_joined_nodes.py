@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.solve import inputs, rules
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.packing import choose
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 _FIRST = Budget(1)
 

@@ -14,14 +14,14 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Meta
 from dovetail.cloud.kwok.types import default_types
 from dovetail.model import labels
+from dovetail.model.plan import OUT_OF_TIME
 from dovetail.model.problem import Budget, Pool, Problem
 from dovetail.model.requirement import Requirements
-from dovetail.solve.plan import OUT_OF_TIME
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.solve.work import Deadline
 from dovetail.testing.crowds import crowd
 from dovetail.units.quantity import parse_quantity
+from dovetail.verify import verify
 
 _NO_LIMITS = {
     "distinct": rules.distinct(700),

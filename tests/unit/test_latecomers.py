@@ -7,9 +7,9 @@ import pytest
 from dovetail.model import labels
 from dovetail.model.problem import Budget
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.problems import Document, instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 SMALL = (900, 1_024)
 

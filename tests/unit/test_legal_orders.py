@@ -7,7 +7,7 @@ import pytest
 from benchmarks.solve.mix import diverse
 from dovetail.model.problem import Budget
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 
 @pytest.mark.parametrize("count", [100, 150, 200, 300])

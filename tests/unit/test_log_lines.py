@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from dovetail.controllers.provisioning.remarks import Remarks
+from dovetail.model.plan import Plan, Unschedulable
 from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.runtime.process.clock import WallClock
 from dovetail.runtime.process.logs import JsonLines
-from dovetail.solve.plan import Plan, Unschedulable
 from dovetail.testing.problems import instance_types, pod, pool, scenario
 from dovetail.testing.scenarios import to_problem
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 HOSTNAME = "kubernetes.io/hostname"
 

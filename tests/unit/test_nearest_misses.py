@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dovetail.explain.change import widened
+from dovetail.explain.pod import PodStory, nearest_misses, pod_story
 from dovetail.model.label_values import Requirement
-from dovetail.solve.explain.change import widened
-from dovetail.solve.explain.pod import PodStory, nearest_misses, pod_story
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import to_problem
 

@@ -18,10 +18,10 @@ from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Options, Problem
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
 CENT = NANO_DOLLARS // 100

@@ -9,7 +9,6 @@ import pytest
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.problems import (
     TYPES,
     ZONES,
@@ -23,6 +22,7 @@ from dovetail.testing.problems import (
     scenario,
 )
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 SMALL = (250, 512)
 OVER_ZONES = rules("kafka", "kafka")["spread over zones"]

@@ -11,9 +11,9 @@ from dovetail.api.core import Pod
 from dovetail.controllers.provisioning import order
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.model.labels import HOSTNAME, ZONE
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirements
-from dovetail.solve.plan import Plan, PlannedClaim
 
 
 def spread(key: str, must: str = "DoNotSchedule", **selector: Any) -> dict[str, Any]:

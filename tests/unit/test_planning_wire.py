@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dovetail.base.errors import PlannerFailed
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Problem
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.runtime.planning import wire
-from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.testing.scenarios import features, read_scenarios
 
 FOLDER = Path(__file__).parents[1] / "conformance" / "vectors" / "scheduling"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from dovetail.explain.cost import CostStory, comparison, cost_story
+from dovetail.explain.node import node_story
+from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Problem
-from dovetail.solve.explain.cost import CostStory, comparison, cost_story
-from dovetail.solve.explain.node import node_story
-from dovetail.solve.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import to_problem
 

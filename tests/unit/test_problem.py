@@ -18,7 +18,7 @@ from dovetail.cluster.problem import ClusterObjects, Fault, build, well_known_ke
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Options, Problem
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 REFERENCE = {"group": "example.com", "kind": "NodeClass", "name": "default"}
 TYPES = parse_instance_types(

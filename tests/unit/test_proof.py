@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dovetail.model.plan import DEAREST_POD, NOTHING, Proof
 from dovetail.model.problem import Budget
 from dovetail.solve.bounds.absorb import absorbed
 from dovetail.solve.bounds.early import Early
@@ -17,7 +18,6 @@ from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.relaxation import relax
 from dovetail.solve.bounds.scope import Scope
 from dovetail.solve.packing.market import copies_in
-from dovetail.solve.plan import DEAREST_POD, NOTHING, Proof
 from dovetail.solve.work import Work
 
 

@@ -12,10 +12,10 @@ from dovetail.solve.solver import solve
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import World
-from dovetail.solve.verify import verify
 from dovetail.solve.work import Work
 from dovetail.testing.problems import Document, instance_types, pod, pool, scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 
 def _problem(limits: Document) -> Problem:

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.resources import pod_requests
 from dovetail.solve.packing import choose
 from dovetail.solve.packing.refine import Refined
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.scenarios import read_scenarios
+from dovetail.verify import verify
 
 VECTORS = Path(__file__).parent.parent / "conformance" / "vectors" / "scheduling"
 WORK = Budget(work=10_000_000)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dovetail.model import labels
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.problems import instance_types, pod, pool, scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 
 def test_a_claim_asks_for_no_more_values_than_it_has() -> None:

@@ -17,8 +17,8 @@ from dovetail.cluster.problem import ClusterObjects, build
 from dovetail.controllers.provisioning.repeat import Leftover, same_question
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
+from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Options, Problem
-from dovetail.solve.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.solve.solver import solve
 
 REFERENCE = {"group": "example.com", "kind": "NodeClass", "name": "default"}

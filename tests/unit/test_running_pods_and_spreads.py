@@ -7,10 +7,10 @@ import pytest
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.desk import Desk
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.solve.work import Work
 from dovetail.testing.problems import instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 WORK = Budget(work=300_000)
 

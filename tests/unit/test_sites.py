@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import instance_types, pod, pool, scenario
 from dovetail.testing.proofs import proof_faults

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 ZONES = ("z-a", "z-b", "z-c")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dovetail.solve.plan import Plan
+from dovetail.model.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.problems import instance_types, pool, scenario
 from dovetail.testing.proofs import proof_faults
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 BY_GROUP = {"matchLabels": {"group": "g"}}
 BY_NAME = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["one", "other"]}]}

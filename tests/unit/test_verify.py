@@ -14,10 +14,10 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
 from dovetail.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, WELL_KNOWN, ZONE
 from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import ExistingNode, Options, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 GI = 1024**3
 

@@ -6,10 +6,10 @@ import pytest
 
 from dovetail.model.problem import Budget
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.problems import Document, instance_types, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 TOLERATES = rules("", "")["tolerates the team"]
 POOLS = [pool("first", weight=50, team=True), pool("second", weight=10)]

@@ -9,11 +9,11 @@ import pytest
 from dovetail.model.selector import Selector
 from dovetail.model.spread import SpreadRule
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing.orders import ways
 from dovetail.testing.problems import instance_types, pool, scenario
 from dovetail.testing.proofs import proof_faults
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 ZONE, CAPACITY = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"
 CELLS = [("a", "spot"), ("a", "od"), ("b", "spot"), ("b", "od")]

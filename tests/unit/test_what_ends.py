@@ -43,12 +43,12 @@ from dovetail.disrupt.confirmation import token
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.recorder import Recorder
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.simulate.clock import VirtualClock, run_virtual
-from dovetail.solve.plan import PlannedClaim
 from dovetail.testing.census import leftovers
 from dovetail.testing.life import Quiet
 from dovetail.testing.manifests import node_class

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from dovetail.model import labels
+from dovetail.model.plan import BETWEEN_PODS, Plan
 from dovetail.model.problem import Budget
-from dovetail.solve.plan import BETWEEN_PODS, Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.problems import Document, both, instance_types, pod, pool, rules, scenario
 from dovetail.testing.proofs import proof_faults
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

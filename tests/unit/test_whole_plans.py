@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from dovetail.model import labels
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.testing import exhaustive
 from dovetail.testing.problems import Document, instance_types, node, pod, pool, scenario
 from dovetail.testing.scenarios import to_problem
+from dovetail.verify import verify
 
 EITHER = [
     {"matchExpressions": [{"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}]},

@@ -22,12 +22,12 @@ from dovetail.cli.plan_input import read_cluster
 from dovetail.cli.question import Output, Question, answered, explaining, show
 from dovetail.cli.standing import standing, standing_document, standing_lines
 from dovetail.cli.tables import add_row, new_table
+from dovetail.explain.cost import comparison, cost_story
+from dovetail.explain.node import node_names, node_story
+from dovetail.explain.pod import pod_story
+from dovetail.explain.rules import Rule
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.explain.cost import comparison, cost_story
-from dovetail.solve.explain.node import node_names, node_story
-from dovetail.solve.explain.pod import pod_story
-from dovetail.solve.explain.rules import Rule
-from dovetail.solve.plan import Plan
 
 explain = App(
     name="explain",

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from dovetail.cli.tables import add_row, new_table
+from dovetail.explain.cost import CostStory, RulePrice
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.explain.cost import CostStory, RulePrice
 
 HOURS_PER_MONTH = 730
 

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from dovetail.cli.explain_output import CUT, miss_document, offer_document
 from dovetail.cli.tables import add_row, new_table
+from dovetail.explain import words
+from dovetail.explain.node import NodeStory, Option
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.resources import CPU, MEMORY
-from dovetail.solve.explain import words
-from dovetail.solve.explain.node import NodeStory, Option
 
 _PODS, _TYPES = 10, 8  # rows shown
 

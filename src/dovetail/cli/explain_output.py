@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from dovetail.cli.tables import add_row, new_table
+from dovetail.explain import words
+from dovetail.explain.miss import Miss, NodesVerdict, Offer, PoolVerdict, Way
+from dovetail.explain.pod import PodStory
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.explain import words
-from dovetail.solve.explain.miss import Miss, NodesVerdict, Offer, PoolVerdict, Way
-from dovetail.solve.explain.pod import PodStory
 
 CUT = "The time for the explanation was over before everything was looked at: give a longer --deadline."
 

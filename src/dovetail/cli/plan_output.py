@@ -12,9 +12,9 @@ from rich.text import Text
 
 from dovetail.cli.tables import add_row, new_table
 from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.plan import Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from dovetail.simulate.scheduler.forecast import Forecast
-from dovetail.solve.plan import Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.units.quantity import Quantity
 
 _SHOWN_PODS = 3

@@ -18,12 +18,12 @@ from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli.plan_input import Source, read_problem
 from dovetail.cli.unpriced import warn_of_unpriced
 from dovetail.model.offering import parse_dollars
+from dovetail.model.plan import Plan
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Budget, Options, Problem
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
-from dovetail.solve.verify import verify
 from dovetail.solve.work import Deadline
 from dovetail.units.duration import parse_duration
+from dovetail.verify import verify
 
 _MAX_SHOWN_FAULTS = 5
 _PIPE_WIDTH = 200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
 
 
 class Planner(Protocol):

@@ -8,7 +8,7 @@ from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.consolidation.balanced import Score
 from dovetail.disrupt.pods import reschedulable
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.plan import PlannedClaim
+from dovetail.model.plan import PlannedClaim
 
 EMPTY = "Empty"
 DRIFTED = "Drifted"

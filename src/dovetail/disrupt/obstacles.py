@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
 
 _TOLD = 5  # pods that are named
 

@@ -13,8 +13,8 @@ from dovetail.controllers.disruption.consolidation import ConsolidationOptions
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.model import labels
+from dovetail.model.plan import Plan
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Options, Problem
-from dovetail.solve.plan import Plan
 
 PREFERENCE_POLICIES = ("Respect", "Ignore")
 MIN_VALUES_POLICIES = ("Strict", "BestEffort")

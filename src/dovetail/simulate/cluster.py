@@ -13,6 +13,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
 from dovetail.kube.memory.server import MemoryServer
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
@@ -37,9 +38,8 @@ from dovetail.simulate.violations import Violation, Watchdog
 from dovetail.simulate.violations.audit import AuditedClient, AuditedLog
 from dovetail.simulate.volumes import Volumes
 from dovetail.simulate.workloads.runner import Workloads
-from dovetail.solve.plan import Plan
-from dovetail.solve.verify import verify
 from dovetail.units.duration import parse_duration
+from dovetail.verify import verify
 
 
 class Cluster:

@@ -8,10 +8,10 @@ from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.brakes.rate import Rate
 from dovetail.disrupt.pause import read_pause
 from dovetail.model.offering import parse_dollars
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime import settings as runtime
 from dovetail.simulate.schema import Settings
-from dovetail.solve.plan import Plan
 from dovetail.units.duration import parse_duration
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.model import labels
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.packing.bins import Bin
-from dovetail.solve.plan import PlannedClaim
 from dovetail.solve.purchase import Purchase
 from dovetail.solve.supply.encode import Amounts, PoolTable
 from dovetail.solve.supply.world import World

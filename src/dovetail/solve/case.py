@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from dovetail.model.plan import BETWEEN_PODS, Plan, Proof
 from dovetail.solve.bounds.between.berths import Berth
 from dovetail.solve.bounds.prove import Prover, prove
 from dovetail.solve.bounds.scope import Kinds, Placement, Scope, kinds_placed, scope_of
@@ -15,7 +16,6 @@ from dovetail.solve.demand.relax_preferences import OTHER_TERM
 from dovetail.solve.desk import Desk
 from dovetail.solve.packing.generate import Told
 from dovetail.solve.placing.seen import Opened
-from dovetail.solve.plan import BETWEEN_PODS, Plan, Proof
 from dovetail.solve.recast import Recast, recast
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import Limits

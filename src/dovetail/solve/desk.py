@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from dovetail.model.plan import Proof
 from dovetail.model.problem import Problem
 from dovetail.solve.bounds.between.program import Between
 from dovetail.solve.bounds.early import Early
 from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.plan import Proof
 from dovetail.solve.supply.columns import Columns
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.world import COLUMNS_PER_UNIT, World

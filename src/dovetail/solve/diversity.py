@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from dovetail.model.labels import SPOT
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.bounds.relaxation import relax
 from dovetail.solve.desk import Desk
-from dovetail.solve.plan import Plan
 from dovetail.solve.supply.columns import undominated
 from dovetail.solve.supply.diversity import diverse_room
 from dovetail.solve.work import Work

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
+from dovetail.model.plan import Proof
 from dovetail.solve.bounds.between.program import small
 from dovetail.solve.bounds.scope import Placement
 from dovetail.solve.case import Answer, Case
@@ -23,7 +24,6 @@ from dovetail.solve.placing.items import Assignment, Item, Unit
 from dovetail.solve.placing.policy import Policy, turns
 from dovetail.solve.placing.rations import Rations
 from dovetail.solve.placing.seen import Opened, restart
-from dovetail.solve.plan import Proof
 from dovetail.solve.purchase import Part, Purchase, seats_of
 from dovetail.solve.standing import Standing
 from dovetail.solve.supply.limits import Limits

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dovetail.model.left_out import left_out
+from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.case import Answer
 from dovetail.solve.desk import Desk
 from dovetail.solve.openings import merged
 from dovetail.solve.placing.items import Item
 from dovetail.solve.placing.policy import Policy, fuller, others
-from dovetail.solve.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.solve.rearrange import followed, rearranged
 from dovetail.solve.search import Search
 from dovetail.solve.supply.commons import overdrawn

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from dovetail.model.plan import OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.assemble import Assembler
-from dovetail.solve.explain.event import Explainer
 from dovetail.solve.placing.items import Unit
-from dovetail.solve.plan import OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.solve.purchase import Purchase
+from dovetail.solve.reasons import Explainer
 from dovetail.solve.supply.limits import Limits
 from dovetail.solve.supply.world import World
 

@@ -1,7 +1,7 @@
 """Proofs of lower bounds, checked from the numbers in the plan alone, with exact knapsacks.
 
 A proof says what pods are worth. It holds if no node that can be bought holds more worth than it costs, if no
-free room holds more than the proof says, and if the sum comes out. See `dovetail.solve.plan.Proof`.
+free room holds more than the proof says, and if the sum comes out. See `dovetail.model.plan.Proof`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy.typing as npt
 from dovetail.api.core import Pod
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME
+from dovetail.model.plan import BETWEEN_PODS, WHOLE_NUMBERS, Plan
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Pool, Problem
-from dovetail.solve.plan import BETWEEN_PODS, WHOLE_NUMBERS, Plan
 from dovetail.testing.between import Program
 from dovetail.testing.exhaustive import market_of, promised
 from dovetail.testing.exhaustive.market import Kind, Market, bound, repulsion

@@ -26,8 +26,8 @@ from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Questi
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import QUICK, Asking, search
 from dovetail.disrupt.pods import budgets_among
+from dovetail.model.plan import Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.plan import Plan, Unschedulable
 from dovetail.solve.work import Work
 
 _TURN = Budget.within(3 * SECOND)

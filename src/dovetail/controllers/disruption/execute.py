@@ -27,7 +27,7 @@ from dovetail.disrupt.consolidation.churn import Entry
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.kube.client import ChangeType
 from dovetail.model.labels import NODEPOOL
-from dovetail.solve.plan import PlannedClaim
+from dovetail.model.plan import PlannedClaim
 from dovetail.units.timestamp import parse_rfc3339
 
 STEP = SECOND

@@ -18,8 +18,8 @@ from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.disrupt.pods import reschedulable, unbound
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
 from dovetail.units.timestamp import parse_rfc3339
 
 

@@ -9,7 +9,7 @@ from dovetail.base.clock import HOUR, Clock
 from dovetail.base.metrics import Metric, Metrics
 from dovetail.disrupt.command import Command, moved_pods
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.plan import Plan
+from dovetail.model.plan import Plan
 
 HERE, THERE = "dovetail", "acting"  # values of the label `by`
 

@@ -13,8 +13,8 @@ from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.tell import failed, nominate
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.resources import Resources, amounts
-from dovetail.solve.plan import PlannedClaim
 
 AT_ONCE = 50  # requests; each waits for the server alone, so that a burst takes as long as the server needs
 

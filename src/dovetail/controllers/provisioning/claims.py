@@ -12,9 +12,9 @@ from dovetail.api.karpenter.nodepool import Requirement as WrittenRequirement
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.cluster.problem import pool_labels
 from dovetail.model import labels
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
-from dovetail.solve.plan import PlannedClaim
 
 
 def node_claim(planned: PlannedClaim, pool: NodePool, marks: Mapping[str, str] | None = None) -> NodeClaim:

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from dovetail.model.offering import InstanceType
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan, PlannedClaim
 
 _ALTERNATIVES = 3
 

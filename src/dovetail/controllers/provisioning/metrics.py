@@ -10,7 +10,7 @@ from dovetail.base.metrics import Metric, Metrics
 from dovetail.controllers.tally import TURN
 from dovetail.controllers.waits import Waits
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.plan import Plan, PlannedClaim
+from dovetail.model.plan import Plan, PlannedClaim
 
 CONTROLLER = "provisioner"
 DURATION = Metric(

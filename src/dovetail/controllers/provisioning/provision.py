@@ -28,8 +28,8 @@ from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.tell import failed, nominate
 from dovetail.controllers.provisioning.turns import Ledger, Turn, candidates, settled, take_turn
 from dovetail.controllers.provisioning.vain import Vain
+from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.model.problem import Options, Pool, Problem
-from dovetail.solve.plan import OUT_OF_TIME, Plan, PlannedClaim
 
 NO_TYPES_TTL = MINUTE
 NOT_UNDERSTOOD_TTL = 5 * MINUTE

@@ -18,7 +18,7 @@ from dovetail.controllers.prices import offer_of
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.plan import PlannedClaim
+from dovetail.model.plan import PlannedClaim
 
 PODS = Metric(
     "dovetail_planned_pods_total",

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dovetail.api.core import Pod
 from dovetail.base.eventlog import EventLog
 from dovetail.cluster.problem import Fault
+from dovetail.model.plan import OUT_OF_TIME, Plan
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.resources import Resources
-from dovetail.solve.plan import OUT_OF_TIME, Plan
 
 _NODES = "nodes"
 

@@ -16,8 +16,8 @@ from msgspec import structs
 from dovetail.api.core import Pod
 from dovetail.api.meta import Meta
 from dovetail.api.workloads import DaemonSet
+from dovetail.model.plan import OUT_OF_TIME, Plan
 from dovetail.model.problem import ExistingNode, Problem
-from dovetail.solve.plan import OUT_OF_TIME, Plan
 
 _Templated = TypeVar("_Templated", Pod, DaemonSet)
 

@@ -17,7 +17,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED
 from dovetail.kube.client import ChangeType
-from dovetail.solve.plan import PlannedClaim
+from dovetail.model.plan import PlannedClaim
 
 # Nodes in vain before a pod rests: on a real scheduler bursts that must be spread took up to three plans.
 # Without a rest one such pod had 65 nodes bought in an hour, with it 9 at most.

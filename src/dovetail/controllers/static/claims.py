@@ -15,9 +15,9 @@ from dovetail.controllers.disruption.unfinished import replaces
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts
-from dovetail.solve.plan import PlannedClaim
 from dovetail.units.timestamp import parse_rfc3339
 
 # For so long a replacement may be there before the watches show the mark on what it replaces.

@@ -9,8 +9,8 @@ from dovetail.disrupt.consolidation.balanced import Score
 from dovetail.disrupt.consolidation.price import Refused, affordable
 from dovetail.disrupt.consolidation.question import Move, Mover, Question
 from dovetail.disrupt.obstacles import obstacle
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
 
 
 def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: Plan) -> Move:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from dovetail.disrupt.consolidation.question import Mover, Offer, Question
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.plan import PlannedClaim
 
 SPOT_DIVERSITY = 15  # cheaper types that a spot node alone must leave to its spot replacement
 NO_CHEAPER = "Can't replace with a cheaper node"

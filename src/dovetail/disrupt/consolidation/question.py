@@ -10,9 +10,9 @@ from dovetail.disrupt.consolidation.balanced import Score, Totals, scores
 from dovetail.disrupt.consolidation.churn import Moves, Purse
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import add, subtract
-from dovetail.solve.plan import PlannedClaim
 
 NODES = "nodes"
 

@@ -11,8 +11,8 @@ from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.prospects import Prospects
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question, Refusal
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
 from dovetail.solve.work import Work
 
 QUICK = SECOND // 100  # for what-ifs: their first plan tells enough

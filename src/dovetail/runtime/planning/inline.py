@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from dovetail.base.clock import SECOND, Clock
+from dovetail.model.plan import Plan
 from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
-from dovetail.solve.plan import Plan
 from dovetail.solve.solver import solve
 
 

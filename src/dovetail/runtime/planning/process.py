@@ -16,10 +16,10 @@ from types import TracebackType
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import PlannerFailed
 from dovetail.base.eventlog import EventLog
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.planning import wire
 from dovetail.runtime.planning.worker import LENGTH, NO_MEMORY
-from dovetail.solve.plan import Plan
 
 # A fresh interpreter, not a fork: nothing of this process's threads and connections leaks into it. -P keeps
 # the working directory out of its module path.

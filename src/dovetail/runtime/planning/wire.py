@@ -19,8 +19,8 @@ from dovetail.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.workloads import DaemonSet, StorageClass
 from dovetail.base.errors import PlannerFailed
 from dovetail.model.offering import InstanceType
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Problem
-from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.units.quantity import Quantity
 
 _PODS = 1_000  # in one piece, those of nodes included

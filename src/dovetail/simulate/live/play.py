@@ -13,6 +13,7 @@ from dovetail.base.clock import SECOND
 from dovetail.cloud.aws.provider import AwsCloud
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
@@ -33,8 +34,7 @@ from dovetail.simulate.scenario import Scenario
 from dovetail.simulate.settings import operator_settings
 from dovetail.simulate.summary import Run, summarize
 from dovetail.simulate.surroundings import cloud_of
-from dovetail.solve.plan import Plan
-from dovetail.solve.verify import verify
+from dovetail.verify import verify
 
 _STEP = SECOND  # between two looks at how things stand
 

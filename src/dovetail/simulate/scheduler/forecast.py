@@ -22,6 +22,7 @@ from dovetail.controllers.provisioning.nominate import leans
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.model import labels
 from dovetail.model.filters import NodeView, Placement
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.resources import pod_requests, subtract, total
 from dovetail.simulate.latency import Distribution, Latencies
@@ -29,7 +30,6 @@ from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility
 from dovetail.simulate.scheduler.nominations import Nominations
 from dovetail.simulate.scheduler.scores import total_scores
-from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.solver import solve
 
 MOST_TRIES = 5

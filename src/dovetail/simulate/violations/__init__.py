@@ -34,7 +34,7 @@ from dovetail.simulate.violations.machines import (
 from dovetail.simulate.violations.mirror import Change, Mirror, read_change
 from dovetail.simulate.violations.pods import bound, deleted, evicted, in_turn, lost, overcommitted, tainted
 from dovetail.simulate.violations.pools import within_budget, within_limits
-from dovetail.solve.verify import Violation
+from dovetail.verify import Violation
 
 __all__ = ["Violation", "Watchdog"]
 

@@ -13,8 +13,8 @@ from dovetail.model import labels
 from dovetail.model.left_out import left_out
 from dovetail.simulate.violations.mirror import Mirror, owned_by
 from dovetail.simulate.violations.pods import left_behind, to_schedule
-from dovetail.solve.verify import Violation
 from dovetail.units.timestamp import parse_rfc3339
+from dovetail.verify import Violation
 
 PATIENCE = 20 * 60 * 1_000_000_000  # ns after the last fault, or after the object's own beginning
 

@@ -12,8 +12,8 @@ from dovetail.cloud.provider import Instance
 from dovetail.model import labels
 from dovetail.simulate.violations.mirror import Change, Mirror, owned_by, ready
 from dovetail.simulate.violations.pods import CLOCKS_APART, left_behind, settled
-from dovetail.solve.verify import Violation
 from dovetail.units.timestamp import parse_rfc3339
+from dovetail.verify import Violation
 
 _REASON = "DisruptionReason"
 _TERMINATING = "InstanceTerminating"

@@ -13,9 +13,9 @@ from dovetail.model.resources import subtract
 from dovetail.model.selector import Selector
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.simulate.violations.mirror import Change, Mirror, owned_by, ready
-from dovetail.solve.verify import Violation
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import parse_rfc3339
+from dovetail.verify import Violation
 
 _EVICTED = "DisruptionTarget"
 _BY_REQUEST = "EvictionByEvictionAPI"  # why: the scheduler, for one, says so of pods that it preempts

@@ -11,8 +11,8 @@ from dovetail.disrupt.budgets import UNLIMITED, allowed_disruptions
 from dovetail.model import labels
 from dovetail.model.resources import add, amounts
 from dovetail.simulate.violations.mirror import Change, Mirror
-from dovetail.solve.verify import Violation
 from dovetail.units.timestamp import parse_rfc3339
+from dovetail.verify import Violation
 
 # A decision is carried out so long after it was right, at most: late watches and slow calls included.
 _SEEN = 15 * 1_000_000_000

@@ -8,6 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
+from dovetail.model.plan import (
+    BETWEEN_PODS,
+    COLUMNS,
+    DEAREST_POD,
+    RELAXATION,
+    WHOLE_NUMBERS,
+    NodeRule,
+    Proof,
+    Worth,
+)
 from dovetail.solve.bounds.absorb import absorbed
 from dovetail.solve.bounds.early import Early
 from dovetail.solve.bounds.relaxation import Duals, most_held, relax
@@ -19,16 +29,6 @@ from dovetail.solve.packing.knapsack import Knapsacks
 from dovetail.solve.packing.loads import Loads
 from dovetail.solve.packing.market import Market, cliques, copies_in
 from dovetail.solve.packing.whole import Load
-from dovetail.solve.plan import (
-    BETWEEN_PODS,
-    COLUMNS,
-    DEAREST_POD,
-    RELAXATION,
-    WHOLE_NUMBERS,
-    NodeRule,
-    Proof,
-    Worth,
-)
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.work import Work

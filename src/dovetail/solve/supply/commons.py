@@ -8,10 +8,10 @@ import numpy as np
 
 from dovetail.model import labels
 from dovetail.model.offering import Offering
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Problem
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import Topology
-from dovetail.solve.plan import PlannedClaim
 from dovetail.solve.supply.encode import Amounts, PoolTable
 
 # With so many times what the pods seem to need, a common is as good as endless.

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dovetail.model import labels
-from dovetail.solve.plan import Cost, Plan, PlannedClaim
-from dovetail.solve.verify import verify
+from dovetail.model.plan import Cost, Plan, PlannedClaim
 from dovetail.testing.exhaustive.answer import Bought, claim_of
 from dovetail.testing.exhaustive.market import Block, Market
 from dovetail.testing.exhaustive.places import Site
+from dovetail.verify import verify
 
 _NO_FAULT = frozenset({"left over", "weight"})  # others may still be left over
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dovetail.model import labels
+from dovetail.model.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.model.resources import Resources, add
-from dovetail.solve.plan import Cost, Plan, PlannedClaim, Unschedulable
 from dovetail.testing.exhaustive.market import Block, Market, Option
 from dovetail.testing.exhaustive.places import asked_of
 

@@ -17,8 +17,8 @@ from dovetail.model.problem import Pool, Problem
 from dovetail.model.selector import NodeRule
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import PREFER_NO_SCHEDULE, untolerated
-from dovetail.solve.verify.worlds import Catalogue
 from dovetail.testing.exhaustive.places import Site, domain_keys, free_ports, holds, lets_in, sites
+from dovetail.verify.worlds import Catalogue
 
 Block = tuple[int, ...]  # pods of each kind on one node
 

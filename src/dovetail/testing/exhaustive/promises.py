@@ -18,8 +18,8 @@ from dovetail.api.core import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
 
 
 class Unsupported(Exception):

@@ -12,10 +12,10 @@ from functools import cache
 from itertools import product
 
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.plan import Plan
-from dovetail.solve.verify import verify
+from dovetail.model.plan import Plan
 from dovetail.testing.exhaustive.answer import Bought, plan_of
 from dovetail.testing.exhaustive.market import Block, Market, Option, closed, repulsion
+from dovetail.verify import verify
 
 LEFT_OUT = 10**15  # what it costs to leave a pod out, in nano-dollars: more than any plan
 _NO_FAULT = frozenset({"left over", "weight"})  # whether more could be placed is what the search itself asks

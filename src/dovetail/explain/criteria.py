@@ -8,16 +8,16 @@ from functools import partial
 
 import numpy as np
 
+from dovetail.explain import words
+from dovetail.explain.grouping import refused, refusing
+from dovetail.explain.miss import Change, Miss, Offer
+from dovetail.explain.wanted import Wanted, either, label_change
 from dovetail.model import labels
 from dovetail.model.label_values import Requirement
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
 from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.explain import words
-from dovetail.solve.explain.grouping import refused, refusing
-from dovetail.solve.explain.miss import Change, Miss, Offer
-from dovetail.solve.explain.wanted import Wanted, either, label_change
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.daemons import Daemon, reserve
 from dovetail.solve.supply.encode import Amounts, Mask, PoolTable

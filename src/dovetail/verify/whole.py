@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dovetail.model import labels
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Pool, Problem
-from dovetail.solve.plan import Plan, PlannedClaim
-from dovetail.solve.verify.violation import Violation
+from dovetail.verify.violation import Violation
 
 
 def whole_violations(problem: Problem, plan: Plan) -> Iterator[Violation]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dovetail.explain import words
+from dovetail.explain.miss import Change, Miss
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.demand.match import Matcher
 from dovetail.solve.demand.topology import AFFINITY, SPREAD, Group
-from dovetail.solve.explain import words
-from dovetail.solve.explain.miss import Change, Miss
 
 Roles = tuple[bool, bool]  # is the pod's own rule, counts the pod
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from dovetail.api.core import Pod
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import add
-from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.supply.encode import STAMPED
 from dovetail.solve.supply.limits import NODES
 

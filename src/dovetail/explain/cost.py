@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dovetail.explain.rules import Rule, rules_of
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.explain.rules import Rule, rules_of
-from dovetail.solve.plan import Plan
 
 # How a plan is made: the same way for all, so that only the rule makes the difference.
 Solve = Callable[[Problem], Plan]

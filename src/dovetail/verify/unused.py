@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dovetail.model.filters import PodFacts
 from dovetail.model.labels import HOSTNAME, INSTANCE_TYPE
 from dovetail.model.offering import Offering
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import Resources, add, fits, subtract
@@ -21,10 +22,9 @@ from dovetail.model.selector import NodeRule
 from dovetail.model.spread import SpreadRule
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import volume_alternatives
-from dovetail.solve.plan import Plan
-from dovetail.solve.verify.violation import Violation
-from dovetail.solve.verify.whole import commons_left
-from dovetail.solve.verify.worlds import Catalogue
+from dovetail.verify.violation import Violation
+from dovetail.verify.whole import commons_left
+from dovetail.verify.worlds import Catalogue
 
 
 @dataclass(frozen=True, slots=True)

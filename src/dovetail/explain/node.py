@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dovetail.api.core import Pod
+from dovetail.explain.aftermath import aftermath
+from dovetail.explain.criteria import PoolView, distances
+from dovetail.explain.miss import Miss, Offer
+from dovetail.explain.wanted import Wanted
 from dovetail.model import labels
 from dovetail.model.label_values import Requirement
 from dovetail.model.occupancy import is_daemon
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, pod_requests, subtract, total
-from dovetail.solve.explain.aftermath import aftermath
-from dovetail.solve.explain.criteria import PoolView, distances
-from dovetail.solve.explain.miss import Miss, Offer
-from dovetail.solve.explain.wanted import Wanted
-from dovetail.solve.plan import Plan, PlannedClaim
 from dovetail.solve.supply.encode import Amounts
 from dovetail.solve.supply.limits import NODES
 from dovetail.solve.supply.world import World

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from dovetail.explain import words
+from dovetail.explain.aftermath import aftermath
+from dovetail.explain.change import apply
+from dovetail.explain.criteria import PoolView
+from dovetail.explain.miss import Change, Miss, PoolVerdict, Verdict, Way
+from dovetail.explain.nodes import ask_nodes
+from dovetail.explain.pools import ask_pool, pool_views
+from dovetail.explain.preferences import told
 from dovetail.model.left_out import left_out
+from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.explain import words
-from dovetail.solve.explain.aftermath import aftermath
-from dovetail.solve.explain.change import apply
-from dovetail.solve.explain.criteria import PoolView
-from dovetail.solve.explain.miss import Change, Miss, PoolVerdict, Verdict, Way
-from dovetail.solve.explain.nodes import ask_nodes
-from dovetail.solve.explain.pools import ask_pool, pool_views
-from dovetail.solve.explain.preferences import told
-from dovetail.solve.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.solve.solver import solve
 from dovetail.solve.supply.world import World
 from dovetail.solve.work import Work

@@ -12,10 +12,10 @@ from dovetail.model import labels
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import PodFacts
 from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, untolerated
-from dovetail.solve.plan import PlannedClaim
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dovetail.model import labels
 from dovetail.model.filters import PodFacts
 from dovetail.model.left_out import left_out
+from dovetail.model.plan import OUT_OF_TIME, Plan
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import add, fits
 from dovetail.model.taints import untolerated
-from dovetail.solve.plan import OUT_OF_TIME, Plan
-from dovetail.solve.verify.violation import Violation
-from dovetail.solve.verify.worlds import Catalogue, runs_on
+from dovetail.verify.violation import Violation
+from dovetail.verify.worlds import Catalogue, runs_on
 
 
 def missed_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dovetail.explain import words
+from dovetail.explain.grouping import refused, refusing
+from dovetail.explain.miss import Miss, NodesVerdict
+from dovetail.explain.wanted import Wanted, alternatives
 from dovetail.model.problem import ExistingNode
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
 from dovetail.solve.demand.match import ports_conflict
 from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.explain import words
-from dovetail.solve.explain.grouping import refused, refusing
-from dovetail.solve.explain.miss import Miss, NodesVerdict
-from dovetail.solve.explain.wanted import Wanted, alternatives
 from dovetail.solve.supply.world import World
 
 _KINDS = {

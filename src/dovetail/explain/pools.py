@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from dovetail.explain import words
+from dovetail.explain.criteria import Criterion, PoolView, distances
+from dovetail.explain.miss import Change, Miss, Offer, PoolVerdict
+from dovetail.explain.wanted import Wanted, alternatives
 from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.explain import words
-from dovetail.solve.explain.criteria import Criterion, PoolView, distances
-from dovetail.solve.explain.miss import Change, Miss, Offer, PoolVerdict
-from dovetail.solve.explain.wanted import Wanted, alternatives
 from dovetail.solve.supply.columns import Floats
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.world import World

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dovetail.model.affinity import affinity_rules
 from dovetail.model.filters import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.plan import Plan, PlannedClaim
-from dovetail.solve.verify.existing import cluster_view
-from dovetail.solve.verify.turns import Step, Stuck, Weights, considerate, eager
-from dovetail.solve.verify.violation import Violation
-from dovetail.solve.verify.worlds import Catalogue
+from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.verify.existing import cluster_view
+from dovetail.verify.turns import Step, Stuck, Weights, considerate, eager
+from dovetail.verify.violation import Violation
+from dovetail.verify.worlds import Catalogue
 
 # Orders that are tried before a plan is taken to have no legal one.
 _ATTEMPTS = 12

@@ -8,15 +8,15 @@ from itertools import combinations, product
 
 from dovetail.model import labels
 from dovetail.model.filters import NodeView, PodFacts, volume_binding, volume_zone
+from dovetail.model.plan import PlannedClaim
 from dovetail.model.ports import port_error
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirement
 from dovetail.model.resources import Resources, add, fits
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import ignored_reason
-from dovetail.solve.plan import PlannedClaim
-from dovetail.solve.verify.violation import Violation
-from dovetail.solve.verify.worlds import Catalogue, World, node_keys, runs_on
+from dovetail.verify.violation import Violation
+from dovetail.verify.worlds import Catalogue, World, node_keys, runs_on
 
 MOST_TYPES = 600
 

@@ -8,19 +8,19 @@ from functools import partial
 from itertools import zip_longest
 
 from dovetail.api.core import Pod
+from dovetail.explain import words
+from dovetail.explain.change import for_pods
+from dovetail.explain.miss import Change
+from dovetail.explain.owners import by_template
 from dovetail.model import labels
 from dovetail.model.labels import ALIASES
+from dovetail.model.plan import Plan
 from dovetail.model.ports import host_ports
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.volumes import volume_alternatives
 from dovetail.solve.demand.rules import rules_of as demands_of
-from dovetail.solve.explain import words
-from dovetail.solve.explain.change import for_pods
-from dovetail.solve.explain.miss import Change
-from dovetail.solve.explain.owners import by_template
-from dovetail.solve.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dovetail.api.core import Pod
+from dovetail.explain import words
+from dovetail.explain.miss import Change
 from dovetail.model.label_values import Requirement
 from dovetail.model.requirement import Requirements
 from dovetail.model.volumes import VolumeIndex, volume_alternatives
 from dovetail.solve.demand.rules import rules_of
-from dovetail.solve.explain import words
-from dovetail.solve.explain.miss import Change
 
 
 @dataclass(frozen=True, slots=True)

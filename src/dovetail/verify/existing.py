@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from dovetail.model.filters import ClusterView, NodeView, Placement
+from dovetail.model.plan import Plan
 from dovetail.model.problem import ExistingNode
 from dovetail.model.resources import add, fits, subtract
-from dovetail.solve.plan import Plan
-from dovetail.solve.verify.violation import Violation
-from dovetail.solve.verify.worlds import Catalogue, runs_on
+from dovetail.verify.violation import Violation
+from dovetail.verify.worlds import Catalogue, runs_on
 
 
 def existing_violations(catalogue: Catalogue, plan: Plan) -> Iterator[Violation]:

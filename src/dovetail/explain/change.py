@@ -20,13 +20,13 @@ from dovetail.api.core import (
     Toleration,
     TopologySpreadConstraint,
 )
+from dovetail.explain.miss import Change
+from dovetail.explain.owners import template_of
 from dovetail.model.label_values import Requirement, integer
 from dovetail.model.labels import ALIASES
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import pod_requests, quantities
-from dovetail.solve.explain.miss import Change
-from dovetail.solve.explain.owners import template_of
 
 
 def apply(problem: Problem, key: str, change: Change) -> Problem:

@@ -6,16 +6,16 @@ against a real scheduler; the rest are plain checks, one small function per rule
 
 from __future__ import annotations
 
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.plan import Plan
-from dovetail.solve.verify.claim import claim_violations
-from dovetail.solve.verify.existing import existing_violations
-from dovetail.solve.verify.missed import missed_violations
-from dovetail.solve.verify.replay import replay_violations
-from dovetail.solve.verify.unused import unused_violations
-from dovetail.solve.verify.violation import Violation
-from dovetail.solve.verify.whole import whole_violations
-from dovetail.solve.verify.worlds import Catalogue
+from dovetail.verify.claim import claim_violations
+from dovetail.verify.existing import existing_violations
+from dovetail.verify.missed import missed_violations
+from dovetail.verify.replay import replay_violations
+from dovetail.verify.unused import unused_violations
+from dovetail.verify.violation import Violation
+from dovetail.verify.whole import whole_violations
+from dovetail.verify.worlds import Catalogue
 
 __all__ = ["Violation", "verify"]
 

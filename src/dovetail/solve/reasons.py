@@ -7,13 +7,13 @@ import json
 import numpy as np
 
 from dovetail.model.offering import affordable
+from dovetail.model.plan import Unschedulable
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
 from dovetail.model.taints import taint_text
 from dovetail.solve.demand.match import untolerated
 from dovetail.solve.demand.shapes import Shape
 from dovetail.solve.demand.topology import SPREAD, Group
-from dovetail.solve.plan import Unschedulable
 from dovetail.solve.supply.encode import Mask
 from dovetail.solve.supply.limits import NODES, Limits
 from dovetail.solve.supply.world import World, lookup
