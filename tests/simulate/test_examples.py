@@ -150,3 +150,10 @@ def test_a_trace_is_played(tmp_path: Path) -> None:
 def test_a_trace_has_to_be_named() -> None:
     with pytest.raises(InputError, match="does not say which trace"):
         load(EXAMPLES / "pod-trace")
+
+
+def test_a_cron_trigger_of_keda_buys_five_nodes_each_hour_and_gives_them_back() -> None:
+    summary = simulate(load(EXAMPLES / "keda-cron")).summary
+    assert summary.violations == []
+    assert (summary.pods.created, summary.pods.unbound) == (10, 0)
+    assert (summary.nodes.launched, summary.nodes.terminated) == (10, 10)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from dovetail.api import keda
 from dovetail.api.core_schema import core_schema, default_pod_spec, object_meta, pod_specs
 from dovetail.api.karpenter.definitions import DEFINITIONS
 from dovetail.api.names import object_name_faults
@@ -31,7 +32,7 @@ def schema_of(document: Document) -> Schema | None:
 
 @lru_cache(maxsize=16)
 def _custom_schema(version: str, kind: str) -> Schema | None:
-    schema = SCHEMAS.get((version, kind))
+    schema = SCHEMAS.get((version, kind)) or keda.schema(version, kind)
     if schema is None:
         return None
     return replace(schema, properties={**schema.properties, "metadata": object_meta()})

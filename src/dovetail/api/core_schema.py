@@ -40,13 +40,14 @@ def core_schema(version: str, kind: str) -> Schema | None:
     name = _tables()["kinds"].get(f"{version} {kind}")
     if name is None:
         return None
-    schema = _of_type(name)
+    schema = core_type(name)
     # The server wrote the status, not a user.
     return replace(schema, properties={**schema.properties, "status": ANY})
 
 
 @lru_cache(maxsize=1024)
-def _of_type(name: str) -> Schema:
+def core_type(name: str) -> Schema:
+    """The schema of one of Kubernetes' types, such as V1JobSpec; raises KeyError for an unknown one."""
     table: dict[str, str] = _tables()["types"][name]
     return Schema(
         type="object",
@@ -64,12 +65,12 @@ def _field(owner: str, key: str, text: str) -> Schema:
         return Schema(type="array", items=_field("", "", text[1:]))
     if text.startswith("{"):
         return Schema(type="object", values=_field("", "", text[1:]))
-    return _SCALARS.get(text) or _of_type(text)
+    return _SCALARS.get(text) or core_type(text)
 
 
 def object_meta() -> Schema:
     """The schema of `metadata`, the same for all kinds."""
-    return _of_type("V1ObjectMeta")
+    return core_type("V1ObjectMeta")
 
 
 def pod_specs(document: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.api import core, services, workloads
+from dovetail.api import core, keda, services, workloads
 from dovetail.api.coordination import Lease
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
@@ -32,6 +32,8 @@ KINDS: tuple[type[Object], ...] = (
     workloads.CSINode,
     workloads.VolumeAttachment,
     workloads.PriorityClass,
+    keda.ScaledObject,
+    keda.ScaledJob,
     Lease,
     NodePool,
     NodeClaim,

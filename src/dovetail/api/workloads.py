@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from dovetail.api.core import NodeSelectorTerm, PersistentVolumeClaim, PodTemplateSpec, SelectorRequirement
 from dovetail.api.meta import Condition, LabelSelector, Object, Part
+from dovetail.units.quantity import Quantity
 
 IntOrString = int | str
 
@@ -150,6 +151,7 @@ class CrossVersionObjectReference(Part, frozen=True, kw_only=True):
 class MetricTarget(Part, frozen=True, kw_only=True):
     type: str
     average_utilization: int | None = None
+    average_value: Quantity | None = None
 
 
 class ResourceMetric(Part, frozen=True, kw_only=True):
@@ -157,9 +159,19 @@ class ResourceMetric(Part, frozen=True, kw_only=True):
     target: MetricTarget
 
 
+class MetricIdentifier(Part, frozen=True, kw_only=True):
+    name: str
+
+
+class ExternalMetric(Part, frozen=True, kw_only=True):
+    metric: MetricIdentifier
+    target: MetricTarget
+
+
 class MetricSpec(Part, frozen=True, kw_only=True):
     type: str
     resource: ResourceMetric | None = None
+    external: ExternalMetric | None = None
 
 
 class ScalingPolicy(Part, frozen=True, kw_only=True):

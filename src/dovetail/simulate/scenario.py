@@ -10,6 +10,7 @@ from typing import TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.keda import ScaledJob, ScaledObject
 from dovetail.api.manifest import Manifest
 from dovetail.api.manifest import load as load_manifests
 from dovetail.base.clock import SECOND
@@ -23,6 +24,7 @@ from dovetail.simulate.rules import check
 from dovetail.simulate.schema import API_VERSION, KIND, ScenarioFile
 from dovetail.simulate.trace import Visit, read_trace, visits
 from dovetail.simulate.traffic import Curve, curve, next_time, second_of_day
+from dovetail.simulate.workloads.keda import not_played
 from dovetail.units.duration import parse_duration
 
 FILE_NAME = "scenario.yaml"
@@ -236,10 +238,19 @@ def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ..
             "scenario" if "workPerSecond" in (document.value.get("settings") or {}) else "default",
         )
     )
+    found.extend(_triggers_left_out(scenario))
     found.append(Assumption("spot prices", "estimated per family and zone, not published ones", "default"))
     if scenario.file.region in store.regions():
         found.extend(_unpublished(scenario))
     return tuple(found)
+
+
+def _triggers_left_out(scenario: Scenario) -> Iterator[Assumption]:
+    """Triggers of KEDA's objects that nothing stands in for."""
+    for scaled in (one.object for one in scenario.manifests):
+        if isinstance(scaled, ScaledObject | ScaledJob) and (types := not_played(scaled)):
+            text = f"of type {', '.join(types)} are not played: they never scale anything"
+            yield Assumption(f"triggers of the {scaled.KIND} {scaled.key}", text, "default")
 
 
 def _unpublished(scenario: Scenario) -> Iterator[Assumption]:

@@ -17,7 +17,7 @@ Document = dict[str, Any]
 WITHOUT_STATUS = frozenset({"Event", "StorageClass", "CSINode", "PriorityClass", "Lease"})
 KEEPS_STATUS = frozenset({"Node"}) | WITHOUT_STATUS
 # Groups of kinds that CustomResourceDefinitions define.
-CUSTOM = frozenset({"karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh"})
+CUSTOM = frozenset({"karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "keda.sh"})
 # Kinds whose generation counts the changes of what is wanted.
 GENERATIONAL = frozenset(
     {

@@ -1,19 +1,37 @@
-"""The controller behind HorizontalPodAutoscaler objects: looks every 15 s, scales Deployments."""
+"""The controller behind HorizontalPodAutoscaler objects: every 15 s it scales Deployments, StatefulSets."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
 from dovetail.api.codec import encode
 from dovetail.api.meta import Condition, condition
-from dovetail.api.workloads import Deployment, HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus
+from dovetail.api.workloads import (
+    Deployment,
+    HorizontalPodAutoscaler,
+    HorizontalPodAutoscalerStatus,
+    MetricSpec,
+    StatefulSet,
+)
 from dovetail.base.errors import ApiError
 from dovetail.model.resources import CPU
 from dovetail.simulate.workloads.base import Controller, Means
-from dovetail.simulate.workloads.hpa import SYNC_PERIOD, Decision, History, decide, recommend
+from dovetail.simulate.workloads.hpa import (
+    SYNC_PERIOD,
+    Decision,
+    History,
+    decide,
+    recommend,
+    recommend_by_value,
+)
 from dovetail.simulate.workloads.pods import Standing
 from dovetail.simulate.workloads.serving import Serving, cpu_request, pod_count
 from dovetail.units.timestamp import to_rfc3339
+
+# The value of an external metric of an autoscaler, by the metric's name; None where it cannot be read.
+ExternalMetrics = Callable[[HorizontalPodAutoscaler, str], int | None]
 
 _REASONS = {
     "TooManyReplicas": "the desired replica count is more than the maximum replica count",
@@ -25,13 +43,14 @@ _REASONS = {
 
 
 class HorizontalPodAutoscalers(Controller):
-    """Acts on `hpa.decide`. Only Deployments are scaled; without a metric nothing but the bounds is held."""
+    """Acts on `hpa.decide`. Without a metric that can be read nothing but the bounds is held."""
 
     kind = HorizontalPodAutoscaler
 
-    def __init__(self, means: Means, serving: Serving) -> None:
+    def __init__(self, means: Means, serving: Serving, external: ExternalMetrics) -> None:
         super().__init__(means)
         self._serving = serving
+        self._external = external
         self._histories: dict[str, History] = {}
         self._recorded: dict[str, dict[str, object]] = {}
 
@@ -49,16 +68,19 @@ class HorizontalPodAutoscalers(Controller):
         autoscaler = self.view.get(HorizontalPodAutoscaler, key)
         if autoscaler is None or self.view.is_deleting(autoscaler):
             return
-        target = f"{autoscaler.metadata.namespace}/{autoscaler.spec.scale_target_ref.name}"
-        deployment = self.view.get(Deployment, target)
-        if deployment is None or deployment.spec.replicas == 0:
+        reference = autoscaler.spec.scale_target_ref
+        target = f"{autoscaler.metadata.namespace}/{reference.name}"
+        workload: Deployment | StatefulSet | None = self.view.get(Deployment, target)
+        if reference.kind == StatefulSet.KIND:
+            workload = self.view.get(StatefulSet, target)
+        if workload is None or workload.spec.replicas == 0:
             return  # nothing to scale, or switched off by hand
-        spec, current = autoscaler.spec, deployment.spec.replicas
-        decision = self._decide(autoscaler, deployment)
+        spec, current = autoscaler.spec, workload.spec.replicas
+        decision = self._decide(autoscaler, workload)
         if decision.desired != current:
-            await self.scale(deployment, decision.desired)
+            await self.scale(workload, decision.desired)
         self._histories[key] = decision.history
-        waiting = pod_count(self.view, deployment, Standing.WAITING)
+        waiting = pod_count(self.view, workload, Standing.WAITING)
         self._record(
             key,
             {
@@ -72,23 +94,35 @@ class HorizontalPodAutoscalers(Controller):
         )
         await self._write_status(autoscaler, current, decision)
 
-    def _decide(self, autoscaler: HorizontalPodAutoscaler, deployment: Deployment) -> Decision:
-        spec, current = autoscaler.spec, deployment.spec.replicas
+    def _decide(self, autoscaler: HorizontalPodAutoscaler, workload: Deployment | StatefulSet) -> Decision:
+        spec, current = autoscaler.spec, workload.spec.replicas
         now, history = self.clock.now(), self._histories.get(autoscaler.key, History())
         if not spec.min_replicas <= current <= spec.max_replicas:
             bounded = min(max(current, spec.min_replicas), spec.max_replicas)
             reason = "TooManyReplicas" if current > bounded else "TooFewReplicas"
             return Decision(bounded, limited=True, reason=reason, stabilised=False, history=history)
-        return decide(spec, current, self._recommend(autoscaler, deployment), now, history)
+        return decide(spec, current, self._recommend(autoscaler, workload), now, history)
 
-    def _recommend(self, autoscaler: HorizontalPodAutoscaler, deployment: Deployment) -> int:
-        current = deployment.spec.replicas
-        usage, target = self._serving.usage(deployment.key), _cpu_target(autoscaler)
-        serving = pod_count(self.view, deployment, Standing.READY)
+    def _recommend(self, autoscaler: HorizontalPodAutoscaler, workload: Deployment | StatefulSet) -> int:
+        """The most that any metric asks for; the current number when none can be read."""
+        found = (self._of_metric(autoscaler, metric, workload) for metric in autoscaler.spec.metrics)
+        return max((count for count in found if count is not None), default=workload.spec.replicas)
+
+    def _of_metric(
+        self, autoscaler: HorizontalPodAutoscaler, metric: MetricSpec, workload: Deployment | StatefulSet
+    ) -> int | None:
+        current, external = workload.spec.replicas, metric.external
+        if external is not None and external.target.average_value is not None:
+            value = self._external(autoscaler, external.metric.name)
+            per_pod = external.target.average_value.milli()
+            return None if value is None else recommend_by_value(current, 1000 * value, per_pod)
+        target = _cpu_target(metric)
+        usage = self._serving.usage(workload.key)
+        serving = pod_count(self.view, workload, Standing.READY)
         if usage is None or target is None or not serving:
-            return current
-        unready = pod_count(self.view, deployment, Standing.WAITING, Standing.STARTING)
-        request = cpu_request(deployment.spec.template.spec)
+            return None
+        unready = pod_count(self.view, workload, Standing.WAITING, Standing.STARTING)
+        request = cpu_request(workload.spec.template.spec)
         return recommend(current, [usage // serving] * serving, request, unready=unready, target=target)
 
     def _record(self, key: str, fields: dict[str, object]) -> None:
@@ -140,9 +174,8 @@ def _since(item: Condition, before: tuple[Condition, ...], now: str) -> Conditio
     return msgspec.structs.replace(item, last_transition_time=since)
 
 
-def _cpu_target(autoscaler: HorizontalPodAutoscaler) -> int | None:
-    """Percent of the request, None when the autoscaler does not look at CPU utilisation."""
-    for metric in autoscaler.spec.metrics:
-        if metric.type == "Resource" and metric.resource is not None and metric.resource.name == CPU:
-            return metric.resource.target.average_utilization
+def _cpu_target(metric: MetricSpec) -> int | None:
+    """Percent of the request, None when the metric is not CPU utilisation."""
+    if metric.type == "Resource" and metric.resource is not None and metric.resource.name == CPU:
+        return metric.resource.target.average_utilization
     return None

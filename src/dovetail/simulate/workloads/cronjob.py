@@ -44,11 +44,11 @@ def decide(spec: CronJobSpec, last: int, now: int, running: int) -> Run:
     return Run(scheduled=hit, replace=running > 0 and spec.concurrency_policy == "Replace")
 
 
-def expired(jobs: Sequence[Job], spec: CronJobSpec) -> tuple[Job, ...]:
-    """Finished jobs beyond the history limits, given oldest first."""
+def expired(jobs: Sequence[Job], succeeded: int, failed: int) -> tuple[Job, ...]:
+    """Finished jobs beyond the history limits (of jobs kept), given oldest first."""
     good = [job for job in jobs if is_true(job.status.conditions, "Complete")]
     bad = [job for job in jobs if is_true(job.status.conditions, "Failed")]
-    limits = ((good, spec.successful_jobs_history_limit), (bad, spec.failed_jobs_history_limit))
+    limits = ((good, succeeded), (bad, failed))
     return tuple(job for group, limit in limits for job in group[: max(0, len(group) - limit)])
 
 
@@ -75,7 +75,9 @@ class CronJobs(Controller):
                     CronJob, meta.name, meta.namespace, merge={"status": status}, status=True
                 )
             )
-        for job in expired(jobs, cron_job.spec):
+        spec = cron_job.spec
+        limits = (spec.successful_jobs_history_limit, spec.failed_jobs_history_limit)
+        for job in expired(jobs, *limits):
             await self.remove(job)
 
     def next_due(self, key: str) -> int | None:

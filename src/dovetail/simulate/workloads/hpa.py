@@ -1,7 +1,8 @@
 """HorizontalPodAutoscaler on CPU utilisation: the arithmetic of the real controller, in whole numbers.
 
-Of its metrics only CPU `Utilization` is read. Behaviour rules left out get the real defaults: up by 4 pods
-or 100 % per 15 s, whichever is more; down by anything, to the highest recommendation of the last 300 s.
+Of its metrics CPU `Utilization` and external `AverageValue` are read. Behaviour rules left out get the real
+defaults: up by 4 pods or 100 % per 15 s, whichever is more; down by anything, to the highest recommendation
+of the last 300 s.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ def recommend(current: int, usages: Sequence[int], request: int, *, unready: int
     if damped < target or (damped - target) * _TOLERANCE <= target:
         return current
     return max(current, _ceil(damped * count, target))
+
+
+def recommend_by_value(current: int, value: int, per_pod: int) -> int:
+    """Replicas of which each has `per_pod` of a value; `current` when within the tolerance."""
+    if current and abs(value - per_pod * current) * _TOLERANCE <= per_pod * current:
+        return current
+    return _ceil(value, per_pod)
 
 
 def _ceil(a: int, b: int) -> int:

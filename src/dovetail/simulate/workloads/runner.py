@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dovetail.api.core import Node, PersistentVolumeClaim, Pod
 from dovetail.api.meta import Object
-from dovetail.api.workloads import CronJob, DaemonSet, HorizontalPodAutoscaler
+from dovetail.api.workloads import DaemonSet, HorizontalPodAutoscaler
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import ApiError
 from dovetail.base.eventlog import EventLog
@@ -20,6 +20,7 @@ from dovetail.simulate.workloads.cronjob import CronJobs
 from dovetail.simulate.workloads.daemonset import DaemonSets, node_matters
 from dovetail.simulate.workloads.deployment import Deployments
 from dovetail.simulate.workloads.job import Jobs
+from dovetail.simulate.workloads.keda import Polled, ScaledJobs, ScaledObjects
 from dovetail.simulate.workloads.names import Names
 from dovetail.simulate.workloads.podgc import collect_orphans
 from dovetail.simulate.workloads.pods import standing
@@ -36,6 +37,8 @@ _CONTROLLERS: tuple[type[Controller], ...] = (
     DaemonSets,
     Jobs,
     CronJobs,
+    ScaledObjects,
+    ScaledJobs,
 )
 _WATCHED: tuple[type[Object], ...] = (
     Node,
@@ -68,7 +71,9 @@ class Workloads:
         self._means = Means(client, clock, log, View(), Names(seed))
         self._controllers = {item.kind.KIND: item(self._means) for item in _CONTROLLERS}
         self._serving = Serving(self._means, curves, seed)
-        self._autoscalers = HorizontalPodAutoscalers(self._means, self._serving)
+        scaled = self._controllers[ScaledObjects.kind.KIND]
+        assert isinstance(scaled, ScaledObjects)
+        self._autoscalers = HorizontalPodAutoscalers(self._means, self._serving, scaled.metric)
         self._queue: dict[tuple[str, str], None] = {}
         self._work = asyncio.Event()
         self._timers: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -121,13 +126,13 @@ class Workloads:
                 except ApiError:
                     self._later(tasks, item, _RETRY)
                     continue
-                if isinstance(controller, CronJobs):
+                if isinstance(controller, CronJobs | Polled):
                     self._schedule(tasks, controller, key)
 
-    def _schedule(self, tasks: asyncio.TaskGroup, cron_jobs: CronJobs, key: str) -> None:
-        due = cron_jobs.next_due(key)
+    def _schedule(self, tasks: asyncio.TaskGroup, controller: CronJobs | Polled, key: str) -> None:
+        due = controller.next_due(key)
         if due is not None:
-            self._later(tasks, (CronJob.KIND, key), due - self._means.clock.now())
+            self._later(tasks, (controller.kind.KIND, key), due - self._means.clock.now())
 
     def _later(self, tasks: asyncio.TaskGroup, item: tuple[str, str], delay: int) -> None:
         """Ask again after `delay`; a timer that runs for the same object is replaced."""

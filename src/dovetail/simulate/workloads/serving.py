@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dovetail.api.core import PodSpec
-from dovetail.api.workloads import Deployment, ReplicaSet
+from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
 from dovetail.base.clock import SECOND
 from dovetail.model.resources import CPU
 from dovetail.simulate.traffic import Curve, load, share
@@ -19,9 +19,11 @@ STEP = 5  # seconds
 _WINDOW = 3  # steps: metrics are means over 15 s, as metrics-server keeps them
 
 
-def pod_count(view: View, deployment: Deployment, *standings: Standing) -> int:
-    """How many pods of all replica sets of a deployment stand at one of these."""
-    return sum(view.count(replica_set, *standings) for replica_set in view.owned(deployment, ReplicaSet))
+def pod_count(view: View, workload: Deployment | StatefulSet, *standings: Standing) -> int:
+    """How many pods of a workload (of all replica sets of a deployment) stand at one of these."""
+    if isinstance(workload, StatefulSet):
+        return view.count(workload, *standings)
+    return sum(view.count(replica_set, *standings) for replica_set in view.owned(workload, ReplicaSet))
 
 
 def cpu_request(spec: PodSpec) -> int:
