@@ -119,7 +119,8 @@ def tag_keys_not_empty(tags: dict[str, str]) -> bool:
     return "" not in tags
 
 
-def _tag_free(tag: str, *, prefix: bool = False) -> Rule:
+def tag_free(tag: str, *, prefix: bool = False) -> Rule:
+    """No tag has that key, or one that begins so."""
     text = f"tag contains a restricted tag matching {tag}"
     return Rule(
         f"tag_free_{tag}",
@@ -130,9 +131,9 @@ def _tag_free(tag: str, *, prefix: bool = False) -> Rule:
 
 
 RESTRICTED_TAGS = (
-    _tag_free("eks:eks-cluster-name"),
-    _tag_free("kubernetes.io/cluster/", prefix=True),
-    _tag_free("karpenter.sh/nodepool"),
-    _tag_free("karpenter.sh/nodeclaim"),
-    _tag_free("karpenter.k8s.aws/ec2nodeclass"),
+    tag_free("eks:eks-cluster-name"),
+    tag_free("kubernetes.io/cluster/", prefix=True),
+    tag_free("karpenter.sh/nodepool"),
+    tag_free("karpenter.sh/nodeclaim"),
+    tag_free("karpenter.k8s.aws/ec2nodeclass"),
 )

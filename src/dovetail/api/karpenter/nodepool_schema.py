@@ -81,7 +81,7 @@ _BUDGET = Schema(
     },
 )
 
-_DISRUPTION = Schema(
+DISRUPTION = Schema(
     type="object",
     default={"consolidateAfter": "0s"},
     required=("consolidateAfter",),
@@ -138,7 +138,7 @@ SCHEMA = document(
         rules=(mode_is_kept, static_limits_nodes_only, static_has_no_weight),
         properties={
             "template": _TEMPLATE,
-            "disruption": _DISRUPTION,
+            "disruption": DISRUPTION,
             "limits": RESOURCES,
             "weight": Schema(type="integer", minimum=1, maximum=100),
             "replicas": Schema(type="integer", minimum=0),

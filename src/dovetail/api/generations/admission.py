@@ -1,0 +1,52 @@
+"""Admission of old generations: each object by the rules and in the words of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from dovetail.api.core_schema import object_meta
+from dovetail.api.generations import alpha_schema, beta_schema
+from dovetail.api.generations.alpha_webhook import faults
+from dovetail.api.schema import Schema, validate, with_defaults
+from dovetail.base.errors import Cause
+
+Document = dict[str, Any]
+
+
+@lru_cache(maxsize=8)
+def old_schemas(release: beta_schema.Release = beta_schema.WRITTEN_FOR) -> dict[tuple[str, str], Schema]:
+    """The schemas of all kinds of older generations, by apiVersion and kind."""
+    found = {**alpha_schema.SCHEMAS, **beta_schema.schemas(release)}
+    meta = object_meta()
+    return {
+        kind: replace(schema, properties={**schema.properties, "metadata": meta})
+        for kind, schema in found.items()
+    }
+
+
+def old_schema(document: Document) -> Schema | None:
+    """The schema of a document of an older generation; None for any other document."""
+    return old_schemas().get((str(document.get("apiVersion", "")), str(document.get("kind", ""))))
+
+
+def broken_rules(schema: Schema, document: Document) -> tuple[Cause, ...]:
+    """What its own generation refuses an object for: the definition's causes, else the webhook's.
+
+    The webhooks named fields as if a template lay inside a Provisioner; here the paths are those of the file.
+    """
+    causes = validate(schema, with_defaults(schema, document))
+    if causes:
+        return causes
+    return tuple(
+        Cause(_path(document, path), f"{fault.message}{'; ' + fault.details if fault.details else ''}")
+        for fault in faults(document)
+        for path in fault.paths
+    )
+
+
+def _path(document: Document, path: str) -> str:
+    if document.get("kind") == "AWSNodeTemplate":
+        return path.replace("spec.provider.", "spec.", 1)
+    return f"spec.{path}" if path.startswith("provider") else path or "spec.provider"
