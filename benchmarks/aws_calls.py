@@ -24,11 +24,11 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.pipe import readers_may_leave
-from dovetail.cloud.aws.memory import MemoryAws
-from dovetail.cloud.aws.memory.machines import instance_id
-from dovetail.cloud.aws.provider.instances import provider_id
-from dovetail.cloud.aws.shapes import Instance
-from dovetail.cloud.aws.templates import image_on
+from dovetail.cloud.aws.api import Instance
+from dovetail.cloud.aws.fake import MemoryAws
+from dovetail.cloud.aws.fake.machines import instance_id
+from dovetail.cloud.aws.instance.instances import provider_id
+from dovetail.cloud.aws.launchtemplate.template import image_on
 from dovetail.kube.memory import MemoryServer
 from dovetail.model import labels
 from dovetail.simulate.aws import CloudOnAws

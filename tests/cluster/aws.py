@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dovetail.cloud.aws import images
+from dovetail.cloud.aws.amifamily import images
 from tests.cluster.controlplane.start import ControlPlane
 from tests.conformance.aws_accounts import CLUSTER, REGION, ROLE, moto_table, put_parameter, served, settle
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 from unittest import mock
 
 from dovetail.cloud.aws.api import Aws
-from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.account import AMAZON, DISCOVERY, NUMBER
-from dovetail.cloud.aws.memory.machines import LifeOptions
+from dovetail.cloud.aws.fake import Account, MemoryAws, Options
+from dovetail.cloud.aws.fake.account import AMAZON, DISCOVERY, NUMBER
+from dovetail.cloud.aws.fake.machines import LifeOptions
 from dovetail.cloud.twin import Uniform
 from dovetail.runtime.process.clock import WallClock
 

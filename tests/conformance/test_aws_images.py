@@ -13,7 +13,7 @@ import pytest
 
 from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import SelectorTerm
-from dovetail.cloud.aws import images
+from dovetail.cloud.aws.amifamily import images
 from dovetail.model.requirement import Requirements
 
 VECTORS = Path(__file__).parent / "vectors" / "aws" / "ami_queries.json.gz"

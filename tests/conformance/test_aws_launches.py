@@ -17,11 +17,10 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import InsufficientCapacity
 from dovetail.cloud import catalog
-from dovetail.cloud.aws.fleet import fleet_request
-from dovetail.cloud.aws.launch import Launch, cluster_tags
-from dovetail.cloud.aws.reservations import Reservation, with_reservations
-from dovetail.cloud.aws.templates import templates
-from dovetail.cloud.aws.userdata import Cluster
+from dovetail.cloud.aws.amifamily.userdata import Cluster
+from dovetail.cloud.aws.instance.request import fleet_request
+from dovetail.cloud.aws.instancetype.reservations import Reservation, with_reservations
+from dovetail.cloud.aws.launchtemplate.template import Launch, cluster_tags, templates
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.choice import Choice, Request, choose

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from dovetail.cloud.aws.amifamily.images import Filter, ImageQuery
 from dovetail.cloud.aws.errors import AwsError, Refusal
-from dovetail.cloud.aws.images import Filter, ImageQuery
 from dovetail.cloud.catalog import store
 from tests.conformance.aws_accounts import (
     CLUSTER,

@@ -14,7 +14,7 @@ from dovetail.api.codec import decode
 from dovetail.api.core import Taint
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
-from dovetail.cloud.aws import userdata
+from dovetail.cloud.aws.amifamily import userdata
 from dovetail.cloud.catalog import store
 
 VECTORS = Path(__file__).parent / "vectors" / "aws" / "userdata.jsonl.gz"

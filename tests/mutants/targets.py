@@ -32,10 +32,10 @@ TARGETS = (
     "dovetail.model.offering",
     "dovetail.simulate.violations.",
     "dovetail.cloud.choice",
-    "dovetail.cloud.aws.fleet",
-    "dovetail.cloud.aws.fleet_errors",
-    "dovetail.cloud.aws.provider.memory",
-    "dovetail.cloud.aws.userdata.",
+    "dovetail.cloud.aws.instance.request",
+    "dovetail.cloud.aws.instance.errors",
+    "dovetail.cloud.aws.instancetype.discovered",
+    "dovetail.cloud.aws.amifamily.userdata.",
     "dovetail.runtime.process.election",
 )
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
-from dovetail.cloud.aws import images, shapes
-from dovetail.cloud.aws.launch import Document
-from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.account import AMAZON, identifier
-from dovetail.cloud.aws.memory.market import MarketOptions
+from dovetail.cloud.aws import api
+from dovetail.cloud.aws.amifamily import images
+from dovetail.cloud.aws.fake import Account, MemoryAws, Options
+from dovetail.cloud.aws.fake.account import AMAZON, identifier
+from dovetail.cloud.aws.fake.market import MarketOptions
+from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.provider import Options as ProviderOptions
-from dovetail.cloud.aws.quotas import Quotas
+from dovetail.cloud.aws.quota.quotas import Quotas
 from dovetail.cloud.twin import Limit
 from dovetail.simulate.aws import CloudOnAws
 
@@ -71,7 +72,7 @@ class Fleets:
 
     async def _create_fleet(
         self, request: Document, *, token: str = "", dry_run: bool = False
-    ) -> shapes.FleetAnswer:
+    ) -> api.FleetAnswer:
         if not dry_run:
             self.asked.append(request)
         answer = await self._ask(request, token=token, dry_run=dry_run)

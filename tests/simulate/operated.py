@@ -11,7 +11,7 @@ from aws_cloud import REGION, Fleets, cloud_on_aws
 
 from dovetail.api.admission import admit
 from dovetail.base.clock import SECOND
-from dovetail.cloud.aws.memory import MemoryAws
+from dovetail.cloud.aws.fake import MemoryAws
 from dovetail.cloud.simulated import Account, SimulatedCloud
 from dovetail.cloud.twin import Limit
 from dovetail.cluster.state import State

@@ -15,7 +15,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE
-from dovetail.cloud.aws.memory.gate import GateOptions
+from dovetail.cloud.aws.fake.gate import GateOptions
 from dovetail.model import labels
 
 BROKEN = "broken"

@@ -13,7 +13,7 @@ import pytest
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.cloud.aws import shapes
+from dovetail.cloud.aws import api
 from dovetail.simulate.aws import CloudOnAws
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.cluster import Cluster
@@ -48,7 +48,7 @@ class Lives:
     """What came of pods that wait for a node each, though the process died."""
 
     scenario: Scenario
-    started: list[shapes.Instance]
+    started: list[api.Instance]
     claims: list[NodeClaim]
     waiting: list[str]
     broken: tuple[str, ...] = ()  # promises, as the checker of simulations sees it

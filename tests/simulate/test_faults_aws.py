@@ -12,7 +12,7 @@ from operated import REGION, START
 
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cloud.aws.errors import AwsError, Refusal
-from dovetail.cloud.aws.memory import Account, MemoryAws
+from dovetail.cloud.aws.fake import Account, MemoryAws
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.account import AccountFaults

@@ -9,7 +9,7 @@ from stories import apart, inflate
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.cloud.aws.memory.gate import GateOptions
+from dovetail.cloud.aws.fake.gate import GateOptions
 from dovetail.cloud.eventbridge import write
 from dovetail.cloud.interruption import InterruptionKind, instance_id
 from dovetail.controllers.interruption.metrics import DELETED, RECEIVED, UNHEALTHY

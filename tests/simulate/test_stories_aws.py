@@ -19,8 +19,8 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.errors import Invalid
-from dovetail.cloud.aws.memory.gate import GateOptions
-from dovetail.cloud.aws.shapes import CapacityReservation, Instance
+from dovetail.cloud.aws.api import CapacityReservation, Instance
+from dovetail.cloud.aws.fake.gate import GateOptions
 from dovetail.model import labels
 from dovetail.model.resources import amounts
 from dovetail.simulate.summary import Run, summarize

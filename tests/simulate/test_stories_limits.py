@@ -16,9 +16,9 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE
 from dovetail.base.eventlog import EventLog
-from dovetail.cloud.aws.memory import Account
-from dovetail.cloud.aws.memory.gate import GateOptions
-from dovetail.cloud.aws.quotas import Quotas
+from dovetail.cloud.aws.fake import Account
+from dovetail.cloud.aws.fake.gate import GateOptions
+from dovetail.cloud.aws.quota.quotas import Quotas
 from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.simulate.aws import CloudOnAws

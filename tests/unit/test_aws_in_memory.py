@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.cloud.aws.api import CapacityReservation, FleetAnswer
 from dovetail.cloud.aws.errors import AwsError, Refusal
-from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.gate import EC2_BUCKETS, GateOptions
-from dovetail.cloud.aws.memory.machines import LifeOptions
-from dovetail.cloud.aws.memory.market import STEP, Market, MarketOptions
-from dovetail.cloud.aws.quotas import family
-from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer
+from dovetail.cloud.aws.fake import Account, MemoryAws, Options
+from dovetail.cloud.aws.fake.gate import EC2_BUCKETS, GateOptions
+from dovetail.cloud.aws.fake.machines import LifeOptions
+from dovetail.cloud.aws.fake.market import STEP, Market, MarketOptions
+from dovetail.cloud.aws.quota.quotas import family
 from dovetail.cloud.eventbridge import parse
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.twin import Limit, Uniform

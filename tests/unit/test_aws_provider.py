@@ -15,15 +15,18 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
+from dovetail.cloud.aws import metrics as figures
+from dovetail.cloud.aws.api import CapacityReservation, FleetAnswer, PlacementGroup
+from dovetail.cloud.aws.cluster import Around, Told
 from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
-from dovetail.cloud.aws.fleet_errors import NO_SPOT_ROLE, FleetError
-from dovetail.cloud.aws.launch import Document
-from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.gate import EC2_BUCKETS, Bucket, GateOptions
-from dovetail.cloud.aws.memory.market import MarketOptions
-from dovetail.cloud.aws.provider import Around, AwsCloud, SqsQueue, Told, figures
+from dovetail.cloud.aws.fake import Account, MemoryAws, Options
+from dovetail.cloud.aws.fake.gate import EC2_BUCKETS, Bucket, GateOptions
+from dovetail.cloud.aws.fake.market import MarketOptions
+from dovetail.cloud.aws.instance.errors import NO_SPOT_ROLE, FleetError
+from dovetail.cloud.aws.launchtemplate.template import Document
+from dovetail.cloud.aws.provider import AwsCloud
 from dovetail.cloud.aws.provider import Options as CloudOptions
-from dovetail.cloud.aws.shapes import CapacityReservation, FleetAnswer, PlacementGroup
+from dovetail.cloud.aws.sqs import SqsQueue
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
 from dovetail.cloud.twin import Limit

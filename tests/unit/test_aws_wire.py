@@ -100,7 +100,7 @@ def test_a_region_is_needed(tmp_path: object) -> None:
 
 def test_only_who_runs_on_aws_loads_its_libraries() -> None:
     code = (
-        "import sys, dovetail.cloud.aws.api, dovetail.cloud.aws.memory, dovetail.cli.main;"
+        "import sys, dovetail.cloud.aws.api, dovetail.cloud.aws.fake, dovetail.cli.main;"
         "sys.exit(any(name.partition('.')[0] in ('aiobotocore', 'botocore') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

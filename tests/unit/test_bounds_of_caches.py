@@ -12,7 +12,7 @@ _SOURCE = Path(dovetail.__file__).parent
 _MAKERS = ("lru_cache", "cache", "by_identity")
 # Without a number of their own, and why they end all the same.
 _ENDLESS = {
-    "cloud/aws/provider/reading.py": "lives as long as the reader of one answer of EC2",
+    "cloud/aws/instance/reading.py": "lives as long as the reader of one answer of EC2",
     "solve/bounds/early.py": "lives as long as one plan is made",
     "testing/exhaustive/search.py": "lives as long as one search of a small problem",
 }

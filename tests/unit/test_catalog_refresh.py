@@ -15,13 +15,13 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cli.main import BAD_INPUT, OK, run
 from dovetail.cloud import catalog
+from dovetail.cloud.aws.api import SpotPrice
 from dovetail.cloud.aws.errors import AwsError
-from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.gate import GateOptions
-from dovetail.cloud.aws.memory.market import MarketOptions
-from dovetail.cloud.aws.pricelist import latest
-from dovetail.cloud.aws.refresh import ask
-from dovetail.cloud.aws.shapes import SpotPrice
+from dovetail.cloud.aws.fake import Account, MemoryAws, Options
+from dovetail.cloud.aws.fake.gate import GateOptions
+from dovetail.cloud.aws.fake.market import MarketOptions
+from dovetail.cloud.aws.instancetype.refresh import ask
+from dovetail.cloud.aws.pricing import latest
 from dovetail.cloud.catalog import live, store
 from dovetail.cloud.catalog.live import LiveRegion
 from dovetail.simulate.clock import VirtualClock, run_virtual

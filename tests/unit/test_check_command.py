@@ -17,12 +17,12 @@ from dovetail.base.clock import SECOND
 from dovetail.cli.check import print_findings
 from dovetail.cli.main import BAD_INPUT, run
 from dovetail.cloud.aws.errors import AwsError
-from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.gate import GateOptions
+from dovetail.cloud.aws.fake import Account, MemoryAws, Options
+from dovetail.cloud.aws.fake.gate import GateOptions
 from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, QUOTAS, SHIFTS
 from dovetail.cloud.aws.preflight.account import Wanted, preflight
 from dovetail.cloud.aws.preflight.finding import Finding, Verdict, failed
-from dovetail.cloud.aws.quotas import read as read_quotas
+from dovetail.cloud.aws.quota.quotas import read as read_quotas
 from dovetail.simulate.clock import VirtualClock, run_virtual
 from tests.unit.karpenters_policy import BEYOND
 

@@ -13,7 +13,7 @@ from dovetail.api.karpenter.fingerprint import class_hash
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import HOUR, SECOND
-from dovetail.cloud.aws.drift import Made, class_stamp, drift
+from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
 from dovetail.cloud.provider import (
     NodeClassResolution,
     ResolvedPlacementGroup,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.cloud.aws.images import FoundImage, newest, parameters, unsupported
+from dovetail.cloud.aws.amifamily.images import FoundImage, newest, parameters, unsupported
 from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
 

@@ -11,11 +11,10 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
 from dovetail.cloud import catalog
-from dovetail.cloud.aws.fleet import fleet_request
-from dovetail.cloud.aws.launch import Launch, cluster_tags
-from dovetail.cloud.aws.reservations import Reservation, with_reservations
-from dovetail.cloud.aws.templates import Template, templates
-from dovetail.cloud.aws.userdata import Cluster
+from dovetail.cloud.aws.amifamily.userdata import Cluster
+from dovetail.cloud.aws.instance.request import fleet_request
+from dovetail.cloud.aws.instancetype.reservations import Reservation, with_reservations
+from dovetail.cloud.aws.launchtemplate.template import Launch, Template, cluster_tags, templates
 from dovetail.cloud.catalog import store
 from dovetail.cloud.choice import Choice, Request, choose
 from dovetail.cloud.provider import ResolvedImage

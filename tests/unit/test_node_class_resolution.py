@@ -19,23 +19,17 @@ from dovetail.api.karpenter.ec2nodeclass import (
 )
 from dovetail.api.meta import Condition
 from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.cloud.aws.amifamily.userdata import Cluster
+from dovetail.cloud.aws.api import CapacityReservation, FleetAnswer, InstanceProfile, PlacementGroup, Subnet
+from dovetail.cloud.aws.cache import Memo
 from dovetail.cloud.aws.errors import AwsError
-from dovetail.cloud.aws.launch import Document, Stage
-from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.gate import GateOptions
+from dovetail.cloud.aws.fake import Account, MemoryAws, Options
+from dovetail.cloud.aws.fake.gate import GateOptions
+from dovetail.cloud.aws.launchtemplate.template import Document, Stage
 from dovetail.cloud.aws.nodeclass import profiles, selectors
 from dovetail.cloud.aws.nodeclass import resolver as resolving
-from dovetail.cloud.aws.nodeclass.memo import Memo
-from dovetail.cloud.aws.nodeclass.rehearsal import NO_PROFILE, RUN_REFUSED, meaning
+from dovetail.cloud.aws.nodeclass.dryruns import NO_PROFILE, RUN_REFUSED, meaning
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
-from dovetail.cloud.aws.shapes import (
-    CapacityReservation,
-    FleetAnswer,
-    InstanceProfile,
-    PlacementGroup,
-    Subnet,
-)
-from dovetail.cloud.aws.userdata import Cluster
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.controllers.conditions import Stamp
 from dovetail.controllers.nodeclass.judge import judge, status

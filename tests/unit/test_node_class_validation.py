@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.cloud.aws.validation import Validator, faults
+from dovetail.cloud.aws.nodeclass.validation import Validator, faults
 
 MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n\nx\n'
 ARCHIVED = (

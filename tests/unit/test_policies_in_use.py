@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from dovetail.cloud.aws.launch import cluster_tags
+from dovetail.cloud.aws.launchtemplate.template import cluster_tags
 from dovetail.cloud.aws.nodeclass import profiles
 from tests.unit.test_node_class_resolution import CLUSTER, REGION, World, node_class, play
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dovetail.cloud.aws import pricelist
+from dovetail.cloud.aws import pricing
 
 
 def product(kind: str, price: str, *, currency: str = "USD", unit: str = "Hrs") -> str:
@@ -37,11 +37,11 @@ def product(kind: str, price: str, *, currency: str = "USD", unit: str = "Hrs") 
     ],
 )
 def test_the_nearest_endpoint_answers(region: str, answers: str | None) -> None:
-    assert pricelist.endpoint_region(region) == answers
+    assert pricing.endpoint_region(region) == answers
 
 
 def test_prices_are_exact() -> None:
-    found = pricelist.read(
+    found = pricing.read(
         [product("m5.large", "0.1180000000"), product("c7g.medium", "0.0408000000")], "ap-northeast-2"
     )
     assert found == {"m5.large": 118_000_000, "c7g.medium": 40_800_000}
@@ -49,7 +49,7 @@ def test_prices_are_exact() -> None:
 
 def test_yuan_count_as_they_are() -> None:
     items = [product("m5.large", "0.8000000000", currency="CNY"), product("m5.xlarge", "9.9")]
-    assert pricelist.read(items, "cn-north-1") == {"m5.large": 800_000_000}
+    assert pricing.read(items, "cn-north-1") == {"m5.large": 800_000_000}
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_yuan_count_as_they_are() -> None:
     ],
 )
 def test_what_cannot_be_read_is_left_out(text: str) -> None:
-    assert pricelist.read([text, product("m5.xlarge", "0.236")], "us-east-1") == {"m5.xlarge": 236_000_000}
+    assert pricing.read([text, product("m5.xlarge", "0.236")], "us-east-1") == {"m5.xlarge": 236_000_000}
 
 
 def test_one_product_per_type_is_asked_for() -> None:
-    asked = dict(pricelist.filters("eu-west-1"))
+    asked = dict(pricing.filters("eu-west-1"))
     assert asked["regionCode"] == "eu-west-1"
     assert (asked["operatingSystem"], asked["tenancy"], asked["preInstalledSw"]) == ("Linux", "Shared", "NA")

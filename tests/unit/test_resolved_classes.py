@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.cloud.aws.provider.resolved import RECENT, Resolved
+from dovetail.cloud.aws.nodeclass.resolver import RECENT, Resolved
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.simulate.clock import VirtualClock, run_virtual
 

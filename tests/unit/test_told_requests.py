@@ -11,8 +11,8 @@ import pytest
 from dovetail.api.core import Pod
 from dovetail.base.errors import Unavailable
 from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.live import calls as aws
 from dovetail.cloud.aws.live import connect
-from dovetail.cloud.aws.live import told as aws
 from dovetail.kube.http import client, told
 from dovetail.kube.http.access import Access, Proof
 from dovetail.kube.http.credentials import Fixed

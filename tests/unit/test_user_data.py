@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
-from dovetail.cloud.aws.userdata import Cluster, Machine, bootstrap, render, toml
+from dovetail.cloud.aws.amifamily.userdata import Cluster, Machine, bootstrap, render
+from dovetail.cloud.aws.amifamily.userdata.bottlerocket import toml
 from dovetail.cloud.catalog import store
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
@@ -24,12 +25,12 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(T
 
 @given(st.dictionaries(TEXTS, VALUES))
 def test_toml_reads_back_as_it_was(document: dict[str, Any]) -> None:
-    assert tomllib.loads(toml.write(document)) == document
+    assert tomllib.loads(toml(document)) == document
 
 
 def test_toml_has_no_null() -> None:
     with pytest.raises(TypeError, match="TOML has no NoneType"):
-        toml.write({"a": None})
+        toml({"a": None})
 
 
 def user_data(alias: str, text: str = "", **kubelet: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.cli.main import BAD_INPUT, OK, run
-from dovetail.cloud.aws.userdata.check import family_of, remarks
+from dovetail.cloud.aws.amifamily.userdata.check import family_of, remarks
 from tests.unit.node_config import NODE_CONFIG
 
 HEAD = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n"

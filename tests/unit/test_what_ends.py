@@ -24,9 +24,9 @@ from dovetail.api.meta import Meta
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import Unavailable
 from dovetail.base.metrics import Metric, Metrics
-from dovetail.cloud.aws.nodeclass.memo import Memo
-from dovetail.cloud.aws.provider.subnets import SubnetBook
-from dovetail.cloud.aws.validation import Validator
+from dovetail.cloud.aws.cache import Memo
+from dovetail.cloud.aws.nodeclass.validation import Validator
+from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.provider import ResolvedSubnet
 from dovetail.cluster.state import NOMINATION_WINDOW, State
 from dovetail.controllers.brakes.brakes import BrakeOptions, Brakes

@@ -59,7 +59,7 @@ def refresh(
 
 async def _ask(environ: Mapping[str, str], endpoint: str) -> tuple[LiveRegion, str]:
     from dovetail.cli.aws import connected
-    from dovetail.cloud.aws.refresh import ask
+    from dovetail.cloud.aws.instancetype.refresh import ask
     from dovetail.runtime.process.clock import WallClock
 
     async with connected(environ, endpoint) as aws:

@@ -16,10 +16,10 @@ from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
-from dovetail.cloud.aws.userdata import LARGE_BYTES, MOST_BYTES
-from dovetail.cloud.aws.userdata.check import family_of, remarks
-from dovetail.cloud.aws.userdata.remark import Remark
-from dovetail.cloud.aws.validation import too_large, user_data_bytes
+from dovetail.cloud.aws.amifamily.userdata import LARGE_BYTES, MOST_BYTES
+from dovetail.cloud.aws.amifamily.userdata.check import family_of, remarks
+from dovetail.cloud.aws.amifamily.userdata.nodeconfig import Remark
+from dovetail.cloud.aws.nodeclass.validation import too_large, user_data_bytes
 from dovetail.cloud.catalog.settings import ami_family
 
 _BAD = 2  # the exit code of something that the user has to change

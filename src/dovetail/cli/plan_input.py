@@ -28,7 +28,7 @@ from dovetail.api.workloads import (
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.cloud import catalog
-from dovetail.cloud.aws.validation import faults
+from dovetail.cloud.aws.nodeclass.validation import faults
 from dovetail.cloud.catalog.file import read_instance_types
 from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
 from dovetail.model import labels

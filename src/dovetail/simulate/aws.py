@@ -10,12 +10,14 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import Clock
 from dovetail.base.eventlog import EventLog
-from dovetail.cloud.aws import shapes
+from dovetail.cloud.aws import api
 from dovetail.cloud.aws.api import Aws
-from dovetail.cloud.aws.memory import MemoryAws
-from dovetail.cloud.aws.memory.machines import Machine
-from dovetail.cloud.aws.provider import Around, AwsCloud, Options, SqsQueue, Told
-from dovetail.cloud.aws.provider.instances import CLAIM, provider_id
+from dovetail.cloud.aws.cluster import Around, Told
+from dovetail.cloud.aws.fake import MemoryAws
+from dovetail.cloud.aws.fake.machines import Machine
+from dovetail.cloud.aws.instance.instances import CLAIM, provider_id
+from dovetail.cloud.aws.provider import AwsCloud, Options
+from dovetail.cloud.aws.sqs import SqsQueue
 from dovetail.cloud.interruption import InterruptionKind, InterruptionQueue, instance_id
 from dovetail.cloud.provider import Instance
 from dovetail.model import labels
@@ -183,7 +185,7 @@ class CloudOnAws:
         if self.aws.machines.there(identifier) is None:
             self._ended(identifier)  # before anybody heard of it
 
-    def _end(self, found: shapes.Instance) -> None:
+    def _end(self, found: api.Instance) -> None:
         if found.id in self._there:
             self._ended(found.id)
 

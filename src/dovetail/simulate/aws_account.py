@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.cloud.aws import images
-from dovetail.cloud.aws.memory import Account
-from dovetail.cloud.aws.memory.account import AMAZON, identifier
-from dovetail.cloud.aws.shapes import Image, SecurityGroup, Subnet
+from dovetail.cloud.aws.amifamily import images
+from dovetail.cloud.aws.api import Image, SecurityGroup, Subnet
+from dovetail.cloud.aws.fake import Account
+from dovetail.cloud.aws.fake.account import AMAZON, identifier
 from dovetail.simulate.scenario import Scenario
 
 _VPC = "vpc-0123456789abcdef0"

@@ -10,9 +10,9 @@ from dovetail.base.errors import InputError
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.aws import provider
-from dovetail.cloud.aws.memory import MemoryAws, Options
-from dovetail.cloud.aws.memory.machines import LifeOptions
-from dovetail.cloud.aws.memory.market import MarketOptions
+from dovetail.cloud.aws.fake import MemoryAws, Options
+from dovetail.cloud.aws.fake.machines import LifeOptions
+from dovetail.cloud.aws.fake.market import MarketOptions
 from dovetail.cloud.catalog import store
 from dovetail.cloud.simulated import Account, Delays, SecurityGroup, SimulatedCloud, Subnet
 from dovetail.cloud.twin import Limit

@@ -22,7 +22,7 @@ import msgspec
 
 # Packages that play the world around the controller.
 OUTSIDE = (
-    "dovetail.cloud.aws.memory",
+    "dovetail.cloud.aws.fake",
     "dovetail.cloud.simulated",
     "dovetail.cloud.twin",
     "dovetail.kube.memory",

@@ -21,8 +21,8 @@ from dovetail.api.workloads import Deployment, Job, ReplicaSet
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import NotFound
 from dovetail.cloud.aws import provider
-from dovetail.cloud.aws.memory import Account, MemoryAws, Options
-from dovetail.cloud.aws.memory.market import MarketOptions
+from dovetail.cloud.aws.fake import Account, MemoryAws, Options
+from dovetail.cloud.aws.fake.market import MarketOptions
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.kube.memory.store import Change

@@ -1,11 +1,15 @@
-"""What Karpenter's provider asks of AWS, derived as pure values.
+"""Karpenter's provider for AWS, by subject.
 
-The port: `api` (calls), `shapes` (answers), `errors` (refusals); `live` and `memory` are its twins.
-
-`images` turns AMI selector terms into SSM parameters and DescribeImages queries; `userdata` writes what a
-machine is told when it starts; `validation` says what of a class no node could use.
-
-A launch: `choice` narrows the types, `reservations` adds reserved offerings, `launch` is what the requests
-have in common, `templates` and `interfaces` make the launch templates, `fleet` the CreateFleet request, and
-`fleet_errors` reads its errors.
+provider        the provider's port on AWS: all of what follows, put together
+api             the AWS port: calls and answers; errors has its refusals, permissions what calls need
+live, fake      behind the port: AWS over the network, and an AWS in memory
+nodeclass       what an EC2NodeClass stands for: resolution, validation, dry runs, instance profile, drift
+amifamily       images, user data, kubelet settings
+launchtemplate  launch templates: written, made when needed, taken away
+instance        CreateFleet requests and their errors, batches, the launcher, orphans, descriptions
+instancetype    types and offerings, reservations, discovered memory, refreshed catalogs
+pricing         the price list; subnet (free addresses), quota (vCPUs), zonalshift (zones to stay out of)
+cluster, sqs    the cluster that nodes join, as EKS describes it; the interruption queue
+cache, metrics  answers that are good for a while; what the provider reports of itself
+preflight       whether a controller could work in an account, before it is installed
 """

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, SelectorTerm
 from dovetail.cloud import catalog
-from dovetail.cloud.aws import images
+from dovetail.cloud.aws.amifamily import images
 from dovetail.cloud.provider import (
     NodeClassResolution,
     ResolvedImage,

@@ -15,8 +15,8 @@ from dovetail.base.eventlog import EventLog
 from dovetail.base.memo import by_identity
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
-from dovetail.cloud.aws.drift import Made, class_stamp, drift
-from dovetail.cloud.aws.validation import Validator
+from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
+from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.choice import Candidate, Pool, Request, choose
 from dovetail.cloud.inert import Inert
 from dovetail.cloud.interruption import Impairment, InterruptionKind

@@ -15,9 +15,12 @@ from dovetail.base.errors import ApiError, Forbidden, InputError, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
 from dovetail.cloud.aws.api import Aws
+from dovetail.cloud.aws.cluster import Around, Told
 from dovetail.cloud.aws.errors import AwsError, Refusal
+from dovetail.cloud.aws.instancetype.market import NodeOptions
 from dovetail.cloud.aws.nodeclass import resolver
-from dovetail.cloud.aws.provider import Around, AwsCloud, NodeOptions, Options, SqsQueue, Told
+from dovetail.cloud.aws.provider import AwsCloud, Options
+from dovetail.cloud.aws.sqs import SqsQueue
 from dovetail.cloud.interruption import InterruptionQueue
 from dovetail.kube.http.transport import Gate, Request, Transport, check
 from dovetail.runtime.process.options import AwsOptions

@@ -7,8 +7,8 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from dovetail.base.clock import SECOND, Clock
-from dovetail.cloud.aws.memory import MemoryAws
-from dovetail.cloud.aws.shapes import Instance
+from dovetail.cloud.aws.api import Instance
+from dovetail.cloud.aws.fake import MemoryAws
 from dovetail.cloud.interruption import Letter
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.dice import Dice

@@ -7,12 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.cloud.aws.errors import AwsError
-from dovetail.cloud.aws.images import MOST_RESULTS, Filter, ImageQuery
-from dovetail.cloud.aws.launch import Document
-from dovetail.cloud.aws.live import read
-from dovetail.cloud.aws.live.calls import Answer, Calls
-from dovetail.cloud.aws.shapes import (
+from dovetail.cloud.aws.amifamily.images import MOST_RESULTS, Filter, ImageQuery
+from dovetail.cloud.aws.api import (
     CapacityReservation,
     FleetAnswer,
     Image,
@@ -25,6 +21,10 @@ from dovetail.cloud.aws.shapes import (
     Subnet,
     Zone,
 )
+from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.launchtemplate.template import Document
+from dovetail.cloud.aws.live import read
+from dovetail.cloud.aws.live.calls import Answer, Calls
 from dovetail.cloud.catalog.described import record
 from dovetail.cloud.catalog.store import TypeRecord
 

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.cloud.aws.fleet_errors import FleetError
-from dovetail.cloud.aws.shapes import (
+from dovetail.cloud.aws.api import (
     CapacityReservation,
     FleetAnswer,
     FleetInstances,
@@ -22,6 +21,7 @@ from dovetail.cloud.aws.shapes import (
     Subnet,
     Zone,
 )
+from dovetail.cloud.aws.instance.errors import FleetError
 from dovetail.model import labels
 from dovetail.model.offering import parse_dollars
 

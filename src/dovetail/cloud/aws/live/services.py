@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.cloud.aws import pricelist, quotas
+from dovetail.cloud.aws import pricing
+from dovetail.cloud.aws.api import EksCluster, Identity, InstanceProfile
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.live.calls import Calls
 from dovetail.cloud.aws.live.read import instant, tags
-from dovetail.cloud.aws.shapes import EksCluster, Identity, InstanceProfile
+from dovetail.cloud.aws.quota import quotas
 from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Letter
 
 _PAGE = 100
@@ -160,11 +161,11 @@ class LivePricing:
     async def on_demand(self) -> Mapping[str, int]:
         """See the port."""
         region = self._calls.region
-        place = pricelist.endpoint_region(region)
+        place = pricing.endpoint_region(region)
         if place is None:
             return {}
         filters = [
-            {"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in pricelist.filters(region)
+            {"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in pricing.filters(region)
         ]
         pages = self._calls.pages(
             "pricing",
@@ -172,10 +173,10 @@ class LivePricing:
             "PriceList",
             _PAGE,
             region=place,
-            ServiceCode=pricelist.SERVICE,
+            ServiceCode=pricing.SERVICE,
             Filters=filters,
         )
-        return pricelist.read([item async for item in pages], region)
+        return pricing.read([item async for item in pages], region)
 
 
 class LiveSts:

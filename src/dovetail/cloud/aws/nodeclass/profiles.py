@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.cloud.aws.api import Aws, Iam
+from dovetail.cloud.aws.api import Aws, Iam, InstanceProfile, Tags
 from dovetail.cloud.aws.errors import AwsError, Refusal
-from dovetail.cloud.aws.shapes import InstanceProfile, Tags
 from dovetail.model import labels
 
 _CLASS = labels.AWS + "ec2nodeclass"

@@ -1,4 +1,7 @@
-"""Asks AWS what a class stands for, makes what it needs, and says what is in the way."""
+"""Asks AWS what a class stands for, makes what it needs, and says what is in the way.
+
+`Resolved` holds what the classes stood for when they were last asked about.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,17 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.base.clock import HOUR, MINUTE, Clock
-from dovetail.cloud.aws.api import Aws
+from dovetail.base.clock import HOUR, MINUTE, SECOND, Clock
+from dovetail.cloud.aws.amifamily.discovery import DESCRIBED, Found, Images
+from dovetail.cloud.aws.amifamily.images import Filter
+from dovetail.cloud.aws.api import Aws, SecurityGroup, Subnet
+from dovetail.cloud.aws.cache import Memo
 from dovetail.cloud.aws.errors import AwsError, Refusal
-from dovetail.cloud.aws.images import Filter
-from dovetail.cloud.aws.launch import Stage
-from dovetail.cloud.aws.nodeclass import checks, profiles, selectors
-from dovetail.cloud.aws.nodeclass.amis import DESCRIBED, Found, Images
+from dovetail.cloud.aws.launchtemplate.template import Stage
+from dovetail.cloud.aws.nodeclass import profiles, selectors, validation
 from dovetail.cloud.aws.nodeclass.dryruns import DryRuns
-from dovetail.cloud.aws.nodeclass.memo import Memo
+from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.aws.permissions import action_of
-from dovetail.cloud.aws.shapes import SecurityGroup, Subnet
-from dovetail.cloud.aws.validation import Validator
 from dovetail.cloud.provider import (
     NodeClassResolution,
     ResolvedPlacementGroup,
@@ -250,7 +252,7 @@ class ClassResolver:
         if self._validator is None:
             self._validator = Validator(with_expressions=stage.expressions)
         faults = self._validator.faults(node_class) or tuple(
-            checks.faults(node_class, images.volumes, cidr=stage.cluster.cidr)
+            validation.resolved_faults(node_class, images.volumes, cidr=stage.cluster.cidr)
         )
         there = found.subnets and found.security_groups and found.images and found.instance_profile
         if not faults and there and self._options.dry_run:
@@ -265,3 +267,51 @@ def unauthorized(error: AwsError) -> str:
 
 def _keys(found: Iterable[Subnet | SecurityGroup]) -> tuple[str, ...]:
     return tuple(sorted({key for item in found for key in item.tags}))
+
+
+# How old an answer may be that all nodes of a class share.
+RECENT = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    node_class: EC2NodeClass
+    found: NodeClassResolution
+    at: int
+
+
+class Resolved:
+    """By name of the class; of each the last answer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[str, _Resolved] = {}
+
+    def note(self, node_class: EC2NodeClass, found: NodeClassResolution) -> None:
+        """It stands for this now."""
+        self._known[node_class.metadata.name] = _Resolved(node_class, found, self._clock.monotonic())
+
+    def forget(self, name: str) -> None:
+        """The class is gone."""
+        self._known.pop(name, None)
+
+    def last(self, name: str) -> NodeClassResolution | None:
+        """What it stood for when it was last asked about, however long ago and whatever its spec was."""
+        known = self._known.get(name)
+        return known.found if known is not None else None
+
+    def node_class(self, name: str) -> EC2NodeClass | None:
+        """The class as it was then."""
+        known = self._known.get(name)
+        return known.node_class if known is not None else None
+
+    def recent(self, node_class: EC2NodeClass) -> NodeClassResolution | None:
+        """What this very class stood for a moment ago; None if it has changed or nobody asked."""
+        known = self._known.get(node_class.metadata.name)
+        if (
+            known is None
+            or known.node_class is not node_class
+            or self._clock.monotonic() - known.at >= RECENT
+        ):
+            return None
+        return known.found

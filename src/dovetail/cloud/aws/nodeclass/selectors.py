@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from dovetail.api.karpenter.ec2nodeclass import PlacementGroupSelector, SelectorTerm
 from dovetail.base.clock import MINUTE
-from dovetail.cloud.aws.images import Filter
-from dovetail.cloud.aws.shapes import CapacityReservation, SecurityGroup, Subnet
+from dovetail.cloud.aws.amifamily.images import Filter
+from dovetail.cloud.aws.api import CapacityReservation, SecurityGroup, Subnet
 from dovetail.cloud.provider import ResolvedReservation, ResolvedSecurityGroup, ResolvedSubnet
 
 Filters = tuple[Filter, ...]

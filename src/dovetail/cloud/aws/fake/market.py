@@ -1,0 +1,132 @@
+"""What the twin sells, at what price, and how much of it there is at a moment."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from dovetail.base.clock import HOUR
+from dovetail.base.streams import stream
+from dovetail.cloud.aws.quota.quotas import family
+from dovetail.cloud.catalog import offerings, store
+from dovetail.cloud.catalog.store import TypeRecord
+from dovetail.cloud.choice import Pool
+from dovetail.cloud.twin import Limit
+from dovetail.model import labels
+
+# Spot prices and the depth of spot pools are drawn afresh so often, and lie on a line in between.
+STEP = 6 * HOUR
+_PRICE_SWING = 0.12  # of the middle price, at most
+_DEPTH_SWING = 0.6
+# vCPUs that a spot pool holds in the middle: evenly spread over the magnitudes between these.
+_DEPTHS = (2_000, 200_000)
+
+
+@dataclass(frozen=True, slots=True)
+class MarketOptions:
+    """`quotas`: vCPUs per (capacity type, quota family), without a row as many as wanted.
+
+    `only` names the types that are sold; empty for all of the catalogue.
+    """
+
+    limits: tuple[Limit, ...] = ()
+    quotas: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    only: frozenset[str] = frozenset()
+
+
+class Market:
+    """Prices, room and quotas; counts what runs in each pool."""
+
+    def __init__(self, region: str, seed: int, options: MarketOptions) -> None:
+        self._seed = seed
+        self._options = options
+        self.records: dict[str, TypeRecord] = {}
+        self.zones: dict[str, tuple[str, ...]] = {}
+        self.on_demand: dict[str, int] = {}  # list prices, nano-dollars per hour; 0 is unknown
+        for record, zones, price in store.sold(region):
+            if not options.only or record.name in options.only:
+                self.records[record.name] = record
+                self.zones[record.name] = zones
+                self.on_demand[record.name] = price
+        self._running: Counter[Pool] = Counter()
+        self._vcpus: Counter[tuple[str, str]] = Counter()
+
+    def sells(self, pool: Pool) -> bool:
+        """True iff the type is sold in the zone that way."""
+        capacity_type, name, zone = pool
+        if zone not in self.zones.get(name, ()):
+            return False
+        return self.records[name].spot if capacity_type == labels.SPOT else self.on_demand[name] > 0
+
+    def price(self, pool: Pool, now: int) -> int:
+        """Nano-dollars per hour; spot prices move slowly about the catalogue's estimate."""
+        capacity_type, name, zone = pool
+        full = self.on_demand[name]
+        if capacity_type != labels.SPOT:
+            return full
+        middle = offerings.spot_price(self.records[name].family, zone, full)
+        swing = 1 + _PRICE_SWING * self._wave(pool, "spot price", now)
+        return min(full, max(1, round(middle * swing / 100_000) * 100_000))
+
+    def spot_offers(self) -> Iterator[Pool]:
+        """Every spot pool, by type and zone."""
+        for name, zones in self.zones.items():
+            for zone in zones:
+                if self.records[name].spot and self.on_demand[name]:
+                    yield labels.SPOT, name, zone
+
+    def depth(self, pool: Pool, now: int) -> int:
+        """How many instances a spot pool holds at the moment, those of the cluster included."""
+        _, name, _ = pool
+        low, high = (math.log(value) for value in _DEPTHS)
+        middle = math.exp(low + (high - low) * stream(self._seed, _key(pool), "spot depth").random())
+        swing = 1 + _DEPTH_SWING * self._wave(pool, "spot depth", now)
+        return max(0, int(middle * swing / self.records[name].vcpus))
+
+    def room(self, pool: Pool, now: int) -> int | None:
+        """How many more instances the pool gives; None for any number."""
+        caps = [limit.capacity for limit in self._options.limits if limit.concerns(pool, now)]
+        if pool[0] == labels.SPOT:
+            caps.append(self.depth(pool, now))
+        return max(0, min(caps) - self._running[pool]) if caps else None
+
+    def over_quota(self, pool: Pool) -> bool:
+        """True iff one more instance takes more vCPUs than the account may have."""
+        group = _group(pool)
+        quota = self._options.quotas.get(group)
+        vcpus = self.records[pool[1]].vcpus
+        return quota is not None and self._vcpus[group] + vcpus > quota
+
+    def take(self, pool: Pool, count: int = 1) -> None:
+        """So many instances more run in the pool; fewer, if negative."""
+        self._running[pool] += count
+        self._vcpus[_group(pool)] += count * self.records[pool[1]].vcpus
+
+    def excess(self, pools: Iterable[Pool], now: int) -> dict[Pool, int]:
+        """Of those spot pools the ones that hold fewer than run in them, and by how many.
+
+        Limits count for launches only: what runs already stays.
+        """
+        found = {pool: self._running[pool] - self.depth(pool, now) for pool in pools}
+        return {pool: count for pool, count in found.items() if count > 0}
+
+    def _wave(self, pool: Pool, purpose: str, now: int) -> float:
+        """From -1 to 1: a line between draws, the same whenever it is asked for."""
+        step, into = divmod(now, STEP)
+        ends = (
+            stream(self._seed, f"{_key(pool)}/{number}", purpose).uniform(-1, 1)
+            for number in (step, step + 1)
+        )
+        before, after = ends
+        return before + (after - before) * into / STEP
+
+
+def _group(pool: Pool) -> tuple[str, str]:
+    capacity_type = labels.SPOT if pool[0] == labels.SPOT else labels.ON_DEMAND
+    return capacity_type, family(pool[1])
+
+
+def _key(pool: Pool) -> str:
+    return f"{pool[1]}/{pool[2]}"

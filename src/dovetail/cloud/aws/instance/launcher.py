@@ -1,0 +1,239 @@
+"""One claim's way to an instance: choice, launch templates, subnets, fleet, and what its errors teach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import Clock
+from dovetail.base.errors import CloudError, CreateFailed, InputError
+from dovetail.base.eventlog import EventLog
+from dovetail.cloud.aws.amifamily.userdata import LARGE_BYTES, MOST_BYTES
+from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.instance.errors import FleetError, failure, refusals
+from dovetail.cloud.aws.instance.fleet import Fleets, Share
+from dovetail.cloud.aws.instance.orphans import Orphan, Orphans
+from dovetail.cloud.aws.instance.request import fleet_request
+from dovetail.cloud.aws.instancetype.market import Sold
+from dovetail.cloud.aws.launchtemplate.store import KeptTemplates
+from dovetail.cloud.aws.launchtemplate.template import Launch, Stage, Template, launch_from, templates
+from dovetail.cloud.aws.metrics import Figures
+from dovetail.cloud.aws.subnet import SubnetBook
+from dovetail.cloud.choice import Choice, Pool, Request, choose, too_few
+from dovetail.cloud.provider import NodeClassResolution
+from dovetail.cloud.unavailable import UnavailableOfferings, single_values
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import PODS, amounts
+
+_NO_TEMPLATE = "InvalidLaunchTemplateName.NotFoundException"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A claim, the class that it names, and what both stand for at this moment."""
+
+    claim: NodeClaim
+    node_class: EC2NodeClass
+    resolution: NodeClassResolution
+    stage: Stage
+    types: tuple[InstanceType, ...]
+    each: int = 1  # addresses that the launch takes
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What a launch came to."""
+
+    id: str
+    kind: InstanceType
+    offering: Offering
+    image: str
+    subnet: str
+    profile: str  # name of its instance profile
+
+
+class Launcher:
+    """`reserved_capacity` is the feature gate."""
+
+    def __init__(
+        self,
+        fleets: Fleets,
+        orphans: Orphans,
+        kept: KeptTemplates,
+        subnets: SubnetBook,
+        unavailable: UnavailableOfferings,
+        sold: Callable[[], Sold],
+        *,
+        clock: Clock,
+        log: EventLog,
+        figures: Figures,
+        reserved_capacity: bool = True,
+    ) -> None:
+        self._fleets = fleets
+        self._orphans = orphans
+        self._kept = kept
+        self._subnets = subnets
+        self._unavailable = unavailable
+        self._sold = sold
+        self._clock = clock
+        self._log = log
+        self._figures = figures
+        self._reserved_capacity = reserved_capacity
+        self._large: dict[str, int] = {}  # bytes of user data that were told of, by class
+
+    async def launch(self, order: Order) -> Launched:
+        """Raises InsufficientCapacity, CreateFailed, AwsError."""
+        found = await self._orphans.take(lambda orphan: self._would_give(order, orphan))
+        if found is not None:
+            (kind,) = _only(order.types, Orphan(found, ""))
+            profile = order.resolution.instance_profile
+            return Launched(found.id, kind, kind.offerings[0], found.image, found.subnet, profile)
+        launch, choice, made = self._prepare(order)
+        self._remark(launch, choice, made)
+        share = await self._ask(order, launch, choice, made)
+        if _templates_missing(share):
+            # Somebody deleted them since they were made.
+            self._kept.forget(made)
+            share = await self._ask(order, launch, choice, made)
+        self._learn(share.errors)
+        if share.given is None:
+            raise failure(share.errors)
+        given = share.given
+        capacity_type = labels.SPOT if given.spot else launch.capacity_type
+        zone = given.zone or next(
+            (one.zone for one in order.resolution.subnets if one.id == given.subnet), ""
+        )
+        kind, offering = _bought(order.types, choice, (capacity_type, given.instance_type, zone))
+        profile = order.resolution.instance_profile
+        return Launched(share.instance, kind, offering, given.image, given.subnet, profile)
+
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone."""
+        self._large.pop(node_class, None)
+        self._figures.no_user_data(node_class)
+
+    def _prepare(self, order: Order) -> tuple[Launch, Choice, tuple[Template, ...]]:
+        spec = order.claim.spec
+        request = Request(Requirements.read(spec.requirements), amounts(spec.resources.requests))
+        choice = choose(order.types, request)
+        launch = launch_from(
+            order.claim,
+            order.node_class,
+            order.resolution,
+            order.stage,
+            pool=order.claim.metadata.labels.get(labels.NODEPOOL, ""),
+            capacity_type=choice.capacity_type,
+            reserved_capacity=self._reserved_capacity,
+        )
+        try:
+            return launch, choice, templates(launch, choice, self._sold().records)
+        except InputError as error:
+            raise CreateFailed(str(error), "LaunchTemplateInvalid") from error
+
+    def _remark(self, launch: Launch, choice: Choice, made: tuple[Template, ...]) -> None:
+        """Say what is odd about a launch that is about to be made; of a class each size once."""
+        name, size = launch.node_class.metadata.name, max(item.user_data_bytes for item in made)
+        self._figures.user_data(name, size)
+        if size > LARGE_BYTES and self._large.get(name) != size:
+            self._large[name] = size
+            self._log.record("class.largeUserData", nodeClass=name, bytes=size, most=MOST_BYTES)
+        if too_few(choice, launch.requirements):
+            self._log.record("launch.fewTypes", claim=launch.claim.metadata.name, types=len(choice.types))
+
+    def _would_give(self, order: Order, orphan: Orphan) -> bool:
+        """Whether the launch could have given that very instance."""
+        only = _only(order.types, orphan)
+        names: set[str] = set()
+        for claim in _as_before(order.claim, only):
+            with suppress(CloudError):
+                _, _, made = self._prepare(replace(order, claim=claim, types=only))
+                names.update(template.name for template in made)
+        return orphan.template in names
+
+    async def _ask(self, order: Order, launch: Launch, choice: Choice, made: tuple[Template, ...]) -> Share:
+        """One fleet. What of its templates is not there any more is an error of the share."""
+        await self._kept.ensure(made, launch)
+        zones = {one.offering.zone for one in choice.candidates()}
+        pods = min(item.capacity.get(PODS, 1) for item in choice.types)
+        chosen = await self._subnets.choose(order.resolution.subnets, zones, pods)
+        taken = ""
+        try:
+            request = fleet_request(launch, choice, made, chosen, self._sold().on_demand)
+            share = await self._fleets.launch(request, order.claim.metadata.uid or order.claim.metadata.name)
+            taken = share.given.subnet if share.given is not None else ""
+            return share
+        except AwsError as error:
+            if error.code != _NO_TEMPLATE:
+                raise
+            return Share("", None, (FleetError(error.code, error.message, "", "", ""),))
+        finally:
+            self._subnets.settle(chosen, pods, taken, order.each)
+
+    def _learn(self, errors: tuple[FleetError, ...]) -> None:
+        """What refused is avoided for a while."""
+        found = refusals(errors)
+        everywhere = [
+            (labels.SPOT, name, zone)
+            for name in found.spot_types
+            for zone in sorted(self._sold().zones.get(name, ()))
+        ]
+        self._unavailable.mark((*found.pools, *everywhere), self._clock.monotonic())
+        self._subnets.full(found.subnets)
+
+
+def bought_labels(kind: InstanceType, offering: Offering) -> dict[str, str]:
+    """What a launch decides of a node's labels, but for the region."""
+    return {**single_values(kind.requirements), **single_values(offering.requirements)}
+
+
+def _templates_missing(share: Share) -> bool:
+    return share.given is None and any(error.code == _NO_TEMPLATE for error in share.errors)
+
+
+def _as_before(claim: NodeClaim, types: tuple[InstanceType, ...]) -> Iterator[NodeClaim]:
+    """As the claim may have been when it was launched: what was bought may stand in its labels since.
+
+    One instance is of one type, however many the claim wants to choose from.
+    """
+    spec = claim.spec
+    plain = tuple(msgspec.structs.replace(item, min_values=None) for item in spec.requirements)
+    claim = msgspec.structs.replace(claim, spec=msgspec.structs.replace(spec, requirements=plain))
+    yield claim
+    for kind in types:
+        bought = bought_labels(kind, kind.offerings[0])
+        kept = {
+            key: value for key, value in claim.metadata.labels.items() if key not in (*bought, labels.REGION)
+        }
+        yield msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, labels=kept))
+
+
+def _only(types: tuple[InstanceType, ...], orphan: Orphan) -> tuple[InstanceType, ...]:
+    """The instance's type with the offering that it came of, used up or not; none where it is not sold."""
+    one = orphan.instance
+    place = orphan.capacity_type, one.zone, one.reservation
+    return tuple(
+        replace(kind, offerings=(replace(offering, available=True),))
+        for kind in types
+        if kind.name == one.instance_type
+        for offering in kind.offerings
+        if (offering.capacity_type, offering.zone, offering.reservation_id) == place
+    )
+
+
+def _bought(types: tuple[InstanceType, ...], choice: Choice, pool: Pool) -> tuple[InstanceType, Offering]:
+    """What was bought. An answer to an older request may be of something that is not offered any more."""
+    capacity_type, name, zone = pool
+    wanted = [one.offering for one in choice.candidates() if one.instance_type.name == name]
+    for kind in types:
+        if kind.name == name:
+            for offering in (*wanted, *kind.offerings):
+                if (offering.capacity_type, offering.zone) == (capacity_type, zone):
+                    return kind, offering
+    raise CreateFailed(f"{name} in {zone} was launched, but is not offered", "LaunchFailed")

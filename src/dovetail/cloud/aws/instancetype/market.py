@@ -1,0 +1,242 @@
+"""What the region sells at which price, as AWS says; as packaged until it has, and where it does not.
+
+`wanted` says, of what a class resolves to, which types are asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from dovetail.base.clock import Clock
+from dovetail.base.errors import InputError
+from dovetail.cloud import catalog
+from dovetail.cloud.aws.api import Aws
+from dovetail.cloud.aws.errors import AwsError, Refusal
+from dovetail.cloud.aws.instancetype.discovered import SeenMemory
+from dovetail.cloud.aws.instancetype.reservations import Reservation, with_reservations
+from dovetail.cloud.aws.pricing import latest
+from dovetail.cloud.aws.quota.quotas import Addresses, drawing
+from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.offerings import with_spot_prices
+from dovetail.cloud.catalog.settings import NodeSettings
+from dovetail.cloud.catalog.store import TypeRecord
+from dovetail.cloud.choice import Pool
+from dovetail.cloud.provider import NodeClassResolution, ResolvedImage
+from dovetail.cloud.unavailable import without
+from dovetail.model.offering import InstanceType
+
+Zones = tuple[tuple[str, str], ...]  # (name, id)
+
+
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """Everything at one moment. `spot` is None until spot prices have been heard of."""
+
+    records: Mapping[str, TypeRecord] = field(default_factory=dict)
+    zones: Mapping[str, frozenset[str]] = field(default_factory=dict)  # names, by type
+    zone_ids: Mapping[str, str] = field(default_factory=dict)
+    on_demand: Mapping[str, int] = field(default_factory=dict)
+    spot: Mapping[tuple[str, str], int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What of a node's room the controller's settings decide."""
+
+    vm_memory_overhead_percent: float = 0.075
+    reserved_enis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose types are asked for: a class, and what it resolves to. Zones None are all of the region."""
+
+    node_class: EC2NodeClass | None
+    zones: Zones | None = None
+    reservations: tuple[Reservation, ...] = ()
+    images: tuple[ResolvedImage, ...] = ()  # newest first
+    addresses: tuple[Addresses, ...] = ()  # that a node takes, per zone
+
+
+@dataclass(slots=True)
+class _Known:
+    """The answer for a class, in steps: `made` of all but memory and refusals, `base` of all but refusals."""
+
+    key: tuple[EC2NodeClassSpec | None, Wanted, Sold]
+    made: tuple[InstanceType, ...]
+    seen: int  # the version of the memory that `base` has
+    base: tuple[InstanceType, ...]
+    avoided: frozenset[Pool]
+    types: tuple[InstanceType, ...]
+
+
+class Market:
+    """The types of a class stay the same objects until something about them changed."""
+
+    def __init__(self, aws: Aws, clock: Clock, options: NodeOptions) -> None:
+        self._aws = aws
+        self._clock = clock
+        self._options = options
+        self._known: dict[str, _Known] = {}
+        self._named: tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]] = ((), {})
+        self._due: list[Callable[[], Awaitable[Sold]]] = []  # questions that have had no answer
+        self.sold = _packaged(aws.region)
+        self.seen = SeenMemory(clock)
+
+    async def refresh(self, failed: Callable[[AwsError], None], *, prices_on_demand: bool = True) -> None:
+        """Ask for everything; what cannot be heard stays as it was, and `failed` is told why.
+
+        `prices_on_demand` False leaves the Pricing API alone, which isolated VPCs do not reach.
+        """
+        self._due = [self._types, self._zones, self._offered, self._spot]
+        if prices_on_demand:
+            self._due.append(self._prices)
+        await self.retry(failed)
+
+    async def retry(self, failed: Callable[[AwsError], None]) -> None:
+        """Ask again for what could not be heard the last time."""
+        steps, self._due = self._due, []
+        for step in steps:
+            try:
+                heard = await step()
+            except AwsError as error:
+                self._due.append(step)
+                failed(error)
+                continue
+            if heard != self.sold:
+                self.sold = heard
+
+    def types(self, wanted: Wanted, avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:
+        """The types of a class, less the pools to avoid; none if the class cannot be read."""
+        node_class = wanted.node_class
+        name = node_class.metadata.name if node_class else ""
+        # Of the class only its spec matters: its status changes all the time.
+        spec = node_class.spec if node_class else None
+        key, seen = (spec, replace(wanted, node_class=None), self.sold), self.seen.version
+        known = self._known.get(name)
+        if known is None or known.key != key or known.seen != seen:
+            made = known.made if known is not None and known.key == key else self._make(wanted)
+            base = self.seen.applied(made, wanted.images)
+            known = self._known[name] = _Known(key, made, seen, base, frozenset(), base)
+        if known.avoided != avoided:
+            known.avoided = avoided
+            known.types = without(known.base, avoided)
+        return known.types
+
+    def forget(self, node_class: str) -> None:
+        """The class of that name is gone."""
+        self._known.pop(node_class, None)
+
+    def named(self, types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
+        """The types by their names; those asked for last are remembered."""
+        if self._named[0] is not types:
+            self._named = types, {item.name: item for item in types}
+        return self._named[1]
+
+    def _make(self, wanted: Wanted) -> tuple[InstanceType, ...]:
+        sold, region, options = self.sold, self._aws.region, self._options
+        places = tuple(sorted(sold.zone_ids.items())) if wanted.zones is None else wanted.zones
+        try:
+            settings = NodeSettings.of(
+                wanted.node_class,
+                vm_memory_overhead_percent=options.vm_memory_overhead_percent,
+                reserved_enis=options.reserved_enis,
+            )
+            made = []
+            for name, record in sorted(sold.records.items()):
+                where = tuple(place for place in places if place[0] in sold.zones.get(name, ()))
+                if where and catalog.runs(record, settings):
+                    price = sold.on_demand.get(name, 0)
+                    item = catalog.make(record, settings, region=region, zones=where, on_demand=price)
+                    item = with_reservations(self._priced(item), wanted.reservations)
+                    made.append(drawing(item, record, wanted.addresses))
+        except InputError:
+            # The class's own conditions say what is wrong with it; it has no types until then.
+            return ()
+        return tuple(made)
+
+    def _priced(self, item: InstanceType) -> InstanceType:
+        """With spot prices as they were heard; a pool without one is sold to nobody."""
+        spot = self.sold.spot
+        return item if spot is None else with_spot_prices(item, spot)
+
+    async def _types(self) -> Sold:
+        records = await self._aws.ec2.describe_instance_types()
+        return replace(self.sold, records={record.name: record for record in records})
+
+    async def _zones(self) -> Sold:
+        try:
+            found = await self._aws.ec2.describe_availability_zones()
+        except AwsError as error:
+            if error.refusal is not Refusal.UNAUTHORIZED:
+                raise
+            # Karpenter's own policies do not allow it. Nodes can be only where there are subnets.
+            subnets = await self._aws.ec2.describe_subnets(())
+            return replace(self.sold, zone_ids={subnet.zone: subnet.zone_id for subnet in subnets})
+        return replace(self.sold, zone_ids={zone.name: zone.id for zone in found})
+
+    async def _offered(self) -> Sold:
+        zones: dict[str, set[str]] = {}
+        for name, zone in await self._aws.ec2.describe_instance_type_offerings():
+            zones.setdefault(name, set()).add(zone)
+        return replace(self.sold, zones={name: frozenset(found) for name, found in zones.items()})
+
+    async def _spot(self) -> Sold:
+        history = await self._aws.ec2.describe_spot_price_history(self._clock.now())
+        return replace(self.sold, spot=latest(history))
+
+    async def _prices(self) -> Sold:
+        heard = await self._aws.pricing.on_demand()
+        return replace(self.sold, on_demand={**self.sold.on_demand, **heard})
+
+
+def _packaged(region: str) -> Sold:
+    """What the packaged catalogue has of the region; nothing of one that it does not know."""
+    try:
+        rows = list(store.sold(region))
+        zones = catalog.zones(region)
+    except InputError:
+        return Sold()
+    return Sold(
+        {record.name: record for record, _, _ in rows},
+        {record.name: frozenset(places) for record, places, _ in rows},
+        zones,
+        {record.name: price for record, _, price in rows if price},
+        told.spot() if (told := store.live(region)) is not None else None,
+    )
+
+
+def wanted(
+    node_class: EC2NodeClass,
+    found: NodeClassResolution | None,
+    zone_ids: Mapping[str, str],
+    drawn: tuple[Addresses, ...] = (),
+) -> Wanted:
+    """What the class stands for; None where this process has not looked yet. `drawn`: of its subnets."""
+    if found is None:
+        return Wanted(node_class, _as_found_before(node_class))
+    zones = tuple(sorted({(item.zone, item.zone_id) for item in found.subnets}))
+    return Wanted(node_class, zones, _reserved(found, zone_ids), found.images, drawn)
+
+
+def _as_found_before(node_class: EC2NodeClass) -> Zones:
+    """The zones of the class's subnets as an earlier process found them."""
+    return tuple(sorted({(item["zone"], item.get("zoneID", "")) for item in node_class.status.subnets}))
+
+
+def _reserved(found: NodeClassResolution, zone_ids: Mapping[str, str]) -> tuple[Reservation, ...]:
+    """What the class selected; a block that ends soon takes nobody in any more."""
+    return tuple(
+        Reservation(
+            item.id,
+            item.instance_type,
+            item.zone,
+            zone_ids.get(item.zone, ""),
+            item.kind,
+            item.left if item.state == "active" else 0,
+            item.interruptible,
+        )
+        for item in found.reservations
+    )

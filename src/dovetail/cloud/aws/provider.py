@@ -1,0 +1,304 @@
+"""The provider for AWS, on the AWS port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import HOUR, MINUTE, Clock
+from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound, InsufficientCapacity
+from dovetail.base.eventlog import EventLog
+from dovetail.base.metrics import Metrics
+from dovetail.cloud import catalog
+from dovetail.cloud.aws.api import Aws
+from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.aws.instance.fleet import Fleets
+from dovetail.cloud.aws.instance.instances import FRESH, Instances, provider_id
+from dovetail.cloud.aws.instance.launcher import Launcher, Order
+from dovetail.cloud.aws.instance.orphans import Orphans
+from dovetail.cloud.aws.instance.reading import Reader, Terms, made
+from dovetail.cloud.aws.instancetype.market import Market, NodeOptions, Wanted, wanted
+from dovetail.cloud.aws.launchtemplate.store import KeptTemplates
+from dovetail.cloud.aws.launchtemplate.template import image_on
+from dovetail.cloud.aws.metrics import Figures
+from dovetail.cloud.aws.nodeclass import resolver
+from dovetail.cloud.aws.nodeclass.drift import Made, drift
+from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Resolved, Surroundings
+from dovetail.cloud.aws.quota.shared import Commons
+from dovetail.cloud.aws.subnet import SubnetBook
+from dovetail.cloud.aws.zonalshift import Shifts
+from dovetail.cloud.interruption import Impairment, instance_id
+from dovetail.cloud.provider import Instance, NodeClassResolution
+from dovetail.cloud.readiness import check_ready
+from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
+from dovetail.cloud.unavailable import UnavailableOfferings
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+
+PRICES = 12 * HOUR
+SWEEP = 10 * MINUTE
+# How long EC2 may fail to show an instance that it has just launched.
+_APPEARS = MINUTE
+_GROUP = EC2NodeClass.API_VERSION.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings of the controller that the provider heeds."""
+
+    cluster: str
+    node: NodeOptions = field(default_factory=NodeOptions)
+    isolated_vpc: bool = False
+    reserved_capacity: bool = True
+    zonal_shift: bool = False
+    classes: resolver.Options = field(default_factory=resolver.Options)
+
+
+class AwsCloud:
+    """Implements `cloud.provider.Provider`. `start` it before the first call; `run` keeps it fresh."""
+
+    node_class_kinds: tuple[tuple[str, str], ...] = ((_GROUP, EC2NodeClass.KIND),)
+    repair_policies: tuple[RepairPolicy, ...] = EKS_POLICIES
+
+    def __init__(
+        self,
+        aws: Aws,
+        clock: Clock,
+        log: EventLog,
+        surroundings: Callable[[Market], Awaitable[Surroundings]],
+        options: Options,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._aws = aws
+        self._clock = clock
+        self._log = log
+        self._options = options
+        self._market = Market(aws, clock, options.node)
+        self._around = surroundings
+        self._resolver = ClassResolver(aws, clock, self.surroundings, options.classes)
+        self._shifts = Shifts(aws, options.cluster)
+        figures = Figures(metrics, lambda: self._market.sold.zone_ids)
+        self._instances = Instances(aws.ec2, clock, options.cluster, figures)
+        self._unavailable = UnavailableOfferings()
+        self._kept = KeptTemplates(aws.ec2, clock, options.cluster)
+        book = SubnetBook(aws.ec2, clock)
+        self._commons = Commons(aws, clock, book, lambda: self._market.sold)
+        self._orphans = Orphans(aws.ec2, self._instances, clock, options.cluster)
+        self._launcher = Launcher(
+            Fleets(aws.ec2, clock, figures),
+            self._orphans,
+            self._kept,
+            book,
+            self._unavailable,
+            lambda: self._market.sold,
+            clock=clock,
+            log=log,
+            figures=figures,
+            reserved_capacity=options.reserved_capacity,
+        )
+        self._resolved = Resolved(clock)
+        self._launched: dict[str, Instance] = {}  # by id: this process's own, until they show their tags
+        self._appears: dict[str, int] = {}  # of these, until when EC2 may not show them, by monotonic time
+
+    async def start(self) -> None:
+        """Hear types and prices once; what cannot be heard is taken from the packaged catalogue."""
+        await self._market.refresh(self._failed, prices_on_demand=not self._options.isolated_vpc)
+        await self._commons.refresh(self._failed)
+
+    async def run(self) -> None:
+        """Hear of prices, quotas, addresses and shifted zones, take unused templates away, for ever.
+
+        What AWS could not tell of types and prices is asked for again ten minutes later.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_fresh(), name="aws: prices and launch templates")
+            tasks.create_task(self._commons.run(self._failed), name="aws: quotas and addresses")
+            if self._options.zonal_shift:
+                tasks.create_task(self._shifts.run(self._clock, self._failed), name="aws: zonal shifts")
+
+    def shifted_zones(self) -> Mapping[str, str]:
+        """See the port."""
+        return self._shifts.zones(self._market.sold)
+
+    async def _keep_fresh(self) -> None:
+        heard = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(SWEEP)
+            try:
+                await self._kept.sweep()
+            except AwsError as error:
+                self._failed(error)
+            if self._clock.monotonic() - heard >= PRICES:
+                heard = self._clock.monotonic()
+                await self.start()
+            else:
+                await self._market.retry(self._failed)
+
+    async def surroundings(self) -> Surroundings:
+        """The cluster that nodes join. Raises AwsError, ApiError."""
+        return await self._around(self._market)
+
+    def instance_types(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
+        """See the port. Offerings that refused a launch within the last three minutes are unavailable."""
+        avoided = self._unavailable.active(self._clock.monotonic()) | self._shifts.pools(self._market.sold)
+        if node_class is None:
+            return self._market.types(Wanted(None), avoided)
+        found = self._resolved.last(node_class.metadata.name)
+        known = wanted(node_class, found, self._market.sold.zone_ids, self._commons.drawn(node_class))
+        return self._market.types(known, avoided)
+
+    def commons(self) -> Mapping[str, int]:
+        """See the port: vCPUs of quotas, addresses of subnets."""
+        return self._commons.left()
+
+    def volume_price(self, node_class: EC2NodeClass | None) -> int:
+        """See the port."""
+        try:
+            return catalog.volume_price(self._aws.region, node_class)
+        except InputError:
+            return 0  # such a class has no types either
+
+    async def look_back(self, owned: Callable[[], Collection[str]]) -> None:
+        """See the port."""
+        await self._orphans.look(owned)
+
+    def unheard(self) -> Collection[str]:
+        """See the port."""
+        return self._orphans.waiting()
+
+    async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
+        """See the port."""
+        check_ready(node_class)
+        try:
+            resolution = await self.resolve(node_class)
+            stage = (await self.surroundings()).stage
+            types = self._commons.reachable(self.instance_types(node_class), claim)
+            order = Order(claim, node_class, resolution, stage, types, self._commons.each(node_class))
+            launched = await self._launcher.launch(order)
+        except AwsError as error:
+            self._not_launched(claim, error.code, str(error))
+            raise CreateFailed(str(error), error.code) from error
+        except InsufficientCapacity as error:
+            self._not_launched(claim, "InsufficientCapacity", str(error))
+            raise
+        instance = made(launched, claim, node_class, self._aws.region, self.volume_price(node_class))
+        instance = replace(instance, created=self._clock.now())
+        self._launched[launched.id] = instance
+        self._appears[launched.id] = self._clock.monotonic() + _APPEARS
+        self._commons.launched(launched.id, launched.kind.name, launched.offering)
+        self._log.record(
+            "instance.started",
+            instance=instance.provider_id,
+            claim=instance.claim,
+            instanceType=instance.instance_type,
+            zone=instance.zone,
+            capacityType=instance.capacity_type,
+            price=instance.price,
+            volumes=instance.volumes,
+            estimated=launched.offering.estimated,
+        )
+        return instance
+
+    async def delete(self, provider_id: str) -> None:
+        """See the port."""
+        if await self._instances.end(instance_id(provider_id)):
+            self._commons.ended()
+
+    async def get(self, provider_id: str) -> Instance:
+        """See the port."""
+        identifier = instance_id(provider_id)
+        found = await self._instances.find(identifier)
+        if found is not None:
+            return self._reader().read(found)
+        fresh = self._fresh(identifier)
+        if fresh is None:
+            raise InstanceNotFound(f"there is no instance {provider_id}")
+        return fresh
+
+    async def list(self) -> Sequence[Instance]:
+        """See the port; those that were launched just now and do not show yet are among them."""
+        found = await self._instances.all()
+        there = {item.id for item in found}
+        late = {key: one for key in self._launched if key not in there and (one := self._fresh(key))}
+        self._launched = {key: one for key, one in self._launched.items() if key in there or key in late}
+        self._appears = {key: self._appears[key] for key in self._launched}
+        return [*map(self._reader().read, found), *late.values()]
+
+    async def drifted(self, claim: NodeClaim, node_class: EC2NodeClass) -> str:
+        """See the port."""
+        found = await self._instances.find(instance_id(claim.status.provider_id), fresh=FRESH)
+        if found is None:
+            raise InstanceNotFound(f"there is no instance {claim.status.provider_id}")
+        now = self._resolved.recent(node_class) or await self.resolve(node_class)
+        kind = self._kind(found.instance_type, node_class)
+        image = image_on(kind, now.images) if kind is not None else None
+        was = Made(found.image, found.subnet, found.security_groups, found.reservation, found.placement_group)
+        return drift(claim, node_class, was, now, image.id if image else "")
+
+    async def resolve(self, node_class: EC2NodeClass) -> NodeClassResolution:
+        """See the port."""
+        found = await self._resolver.resolve(node_class)
+        self._resolved.note(node_class, found)
+        self._commons.resolved(node_class, found, (await self.surroundings()).stage)
+        return found
+
+    async def release(self, node_class: EC2NodeClass) -> None:
+        """See the port."""
+        await self._resolver.release(node_class)
+
+    def forget(self, node_class: str) -> None:
+        """See the port."""
+        self._resolver.forget(node_class)
+        self._resolved.forget(node_class)
+        self._market.forget(node_class)
+        self._commons.forget(node_class)
+        self._launcher.forget(node_class)
+
+    async def tidy(self, in_use: frozenset[str]) -> None:
+        """See the port."""
+        await self._resolver.tidy(in_use)
+
+    async def mark(self, claim: NodeClaim, node: str) -> Mapping[str, str]:
+        """See the port."""
+        return await self._instances.mark(claim, node)
+
+    async def impairments(self) -> Sequence[Impairment]:
+        """See the port."""
+        return [
+            Impairment(provider_id(check.zone, check.instance), check.category, check.since)
+            for check in await self._aws.ec2.describe_instance_status()
+        ]
+
+    def discovered(self, instance_type: str, image: str, memory: int) -> None:
+        """See the port."""
+        self._market.seen.note(instance_type, image, memory)
+
+    def out_of_capacity(self, claim: NodeClaim) -> None:
+        """See the port."""
+        found = claim.metadata.labels
+        pool = tuple(found.get(key, "") for key in (labels.CAPACITY_TYPE, labels.INSTANCE_TYPE, labels.ZONE))
+        self._unavailable.mark([(pool[0], pool[1], pool[2])], self._clock.monotonic())
+
+    def _fresh(self, identifier: str) -> Instance | None:
+        """One that this process launched just now: EC2 may not show it yet."""
+        own = self._launched.get(identifier)
+        return own if own is not None and self._clock.monotonic() < self._appears[identifier] else None
+
+    def _reader(self) -> Reader:
+        def terms(class_name: str, instance_type: str) -> Terms:
+            node_class = self._resolved.node_class(class_name)
+            return Terms(node_class, self._kind(instance_type, node_class), self.volume_price(node_class))
+
+        return Reader(self._aws.region, self._launched, terms)
+
+    def _kind(self, name: str, node_class: EC2NodeClass | None) -> InstanceType | None:
+        return self._market.named(self.instance_types(node_class)).get(name)
+
+    def _not_launched(self, claim: NodeClaim, reason: str, message: str) -> None:
+        self._log.record("instance.launchFailed", claim=claim.metadata.name, reason=reason, message=message)
+
+    def _failed(self, error: AwsError) -> None:
+        self._log.record("reconcile.failed", controller="aws", key=error.action, message=str(error))
