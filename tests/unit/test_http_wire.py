@@ -95,7 +95,7 @@ def test_answers_that_are_no_status() -> None:
 def test_a_page_is_read_into_views() -> None:
     node = {"metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}
     body = {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [node]}
-    page = wire.reader(Node).page(json.dumps(body).encode())
+    (page,) = wire.reader(Node).slices(json.dumps(body).encode())
     assert (page.metadata.resource_version, page.metadata.continues) == ("7", "more")
     assert page.items[0].status.capacity["memory"] == parse_quantity("8Gi")
 
@@ -105,8 +105,8 @@ def test_nulls_of_older_servers_are_absent_fields() -> None:
     document = {"metadata": {"name": "db", "labels": None}, "spec": {"volumeClaimTemplates": [claim]}}
     found = wire.reader(StatefulSet).one(json.dumps(document).encode())
     assert found.spec.volume_claim_templates[0].metadata.name == "data"
-    page = wire.reader(StatefulSet).page(json.dumps({"metadata": {}, "items": [document]}).encode())
-    assert page.items == (found,)
+    pages = wire.reader(StatefulSet).slices(json.dumps({"metadata": {}, "items": [document]}).encode())
+    assert [item for page in pages for item in page.items] == [found]
     assert decode(document, StatefulSet) == found
 
 

@@ -47,10 +47,10 @@ BAD: list[tuple[type[Object], bytes]] = [
 @pytest.mark.parametrize(("kind", "bad"), BAD)
 def test_an_object_that_cannot_be_read_costs_itself(kind: type[Object], bad: bytes) -> None:
     body = b'{"metadata":{"resourceVersion":"9"},"items":[%s,%s]}' % (bad, json.dumps(GOOD).encode())
-    page = wire.reader(kind).page(body)
-    assert [item.metadata.name for item in page.items] == ["good"]
-    assert [(item.key, item.version) for item in page.unreadable] == [("bad", "7")]
-    assert page.metadata.resource_version == "9"
+    pages = list(wire.reader(kind).slices(body))
+    assert [item.metadata.name for page in pages for item in page.items] == ["good"]
+    assert [(item.key, item.version) for page in pages for item in page.unreadable] == [("bad", "7")]
+    assert {page.metadata.resource_version for page in pages} == {"9"}
     change = wire.change(b'{"type":"MODIFIED","object":%s}' % bad)
     found = wire.reader(kind).any(change.object)
     assert isinstance(found, Unreadable) and found.salvaged.metadata.uid == "u1" and found.cause

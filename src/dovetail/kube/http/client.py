@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -45,7 +46,10 @@ class HttpClient:
     async def list(
         self, kind: type[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        """See Client. Asked for page by page, so that neither side holds a large list as text at once."""
+        """See Client. Asked for page by page, so that neither side holds a large list as text at once.
+
+        Other tasks have their turn while a page is read.
+        """
         query = _selectors(labels, fields)
         path, reader = wire.path(kind, namespace), wire.reader(kind)
         items: list[T] = []
@@ -54,16 +58,18 @@ class HttpClient:
         while True:
             limits = {"limit": str(self._page), **({"continue": more} if more else {})}
             try:
-                page = reader.page(await self.transport.ask(Request("GET", path, query | limits)))
+                body = await self.transport.ask(Request("GET", path, query | limits))
             except Expired:
                 if not more:
                     raise
                 # The version that the pages began with is gone meanwhile. One answer holds all there is.
                 items, unreadable = [], []
-                page = reader.page(await self.transport.ask(Request("GET", path, query)))
-            items += page.items
-            unreadable += page.unreadable
-            more = page.metadata.continues
+                body = await self.transport.ask(Request("GET", path, query))
+            for page in reader.slices(body):
+                items += page.items
+                unreadable += page.unreadable
+                more = page.metadata.continues
+                await asyncio.sleep(0)
             if not more:
                 items.sort(key=lambda item: (item.metadata.namespace, item.metadata.name))
                 return Listing(tuple(items), page.metadata.resource_version, tuple(unreadable))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -99,6 +100,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 _PARTS = msgspec.json.Decoder(_Parts)
+_AT_ONCE = 1 << 18  # bytes of a list that are read in one go
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -134,26 +136,43 @@ class Reader(Generic[K]):
         except UNREADABLE as error:
             return self._leniently(self._document(body, error), error)
 
-    def page(self, body: bytes) -> Page[K]:
-        """A part of a list: its objects one by one if any cannot be read. Raises ApiError."""
-        try:
-            return self._page.decode(body)
-        except UNREADABLE as error:
-            parts = self._parts(body, error)
+    def slices(self, body: bytes) -> Iterator[Page[K]]:
+        """A part of a list, one slice at a time: whoever reads it lets others have their turn between two.
+
+        A slice ends after 256 KiB, which take 20 ms at most, and after each object that cannot be read.
+        Raises ApiError.
+        """
+        if len(body) <= _AT_ONCE:
+            try:
+                whole = self._page.decode(body)
+            except UNREADABLE:
+                pass
+            else:
+                yield whole
+                return
+        parts = self._parts(body)
         try:
             meta = decode(parts.metadata, ListMeta)
         except UNREADABLE as error:
             raise self._error(error) from None
-        found = [self.any(item) for item in parts.items or ()]
-        items = tuple(item for item in found if not isinstance(item, Unreadable))
-        return Page(meta, items, tuple(item for item in found if isinstance(item, Unreadable)))
+        items: list[K] = []
+        size = 0
+        for item in parts.items or ():
+            found = self.any(item)
+            size += len(item)
+            if not isinstance(found, Unreadable):
+                items.append(found)
+            if size > _AT_ONCE or isinstance(found, Unreadable):
+                yield Page(meta, tuple(items), (found,) if isinstance(found, Unreadable) else ())
+                items, size = [], 0
+        yield Page(meta, tuple(items))
 
-    def _parts(self, body: bytes, why: Exception) -> _Parts:
+    def _parts(self, body: bytes) -> _Parts:
         """Raises ApiError for what is no list."""
         try:
             return _PARTS.decode(body)
-        except UNREADABLE:
-            pass
+        except UNREADABLE as error:
+            why = error
         try:
             return _PARTS.decode(plain(body))
         except UNREADABLE:
