@@ -15,7 +15,7 @@ from dovetail.controllers.provisioning.turns import (
     ROUND,
     Candidate,
     Ledger,
-    candidates,
+    WaitingList,
     settled,
     take_turn,
 )
@@ -127,7 +127,17 @@ def test_others_have_their_turn_between_suspects_and_a_failing_pod_waits_ever_lo
 def test_costs_follow_what_pods_ask_for() -> None:
     every = [problems.pod(name, "web", (100, 64), rule) for name, rule in problems.rules("web", "db").items()]
     pods = [decode(item, Pod) for item in every]
-    costs = {item.pod: item.cost for item in candidates(pods)}
+    costs = {item.pod: item.cost for item in WaitingList().candidates(pods)}
     assert costs["default/plain"] == 1 < costs["default/rather in zone-c"] < costs["default/one per host"]
-    same = candidates(pods[:1] * 2)
-    assert same[0].kind == same[1].kind
+
+
+def test_pods_that_wait_are_read_once_and_again_when_they_changed() -> None:
+    documents = [problems.pod(name, "web", (100, 64), {}) for name in ("a", "b", "c")]
+    pods, waiting = [decode(item, Pod) for item in documents], WaitingList()
+    first = waiting.candidates(pods[:2])
+    assert first[0].kind == first[1].kind
+    changed = decode(problems.pod("b", "web", (200, 64), {}), Pod)
+    a, b, c = waiting.candidates([pods[0], changed, pods[2]])
+    assert a is first[0] and b.kind != first[1].kind and c.kind == a.kind
+    assert waiting.candidates(pods[1:2])[0].kind == first[1].kind
+    assert waiting.candidates(pods)[0] is not a, "one that waited no more is forgotten"

@@ -26,7 +26,7 @@ from dovetail.controllers.provisioning.realised import Realised
 from dovetail.controllers.provisioning.remarks import Remarks
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.tell import failed, nominate
-from dovetail.controllers.provisioning.turns import Ledger, Turn, candidates, settled, take_turn
+from dovetail.controllers.provisioning.turns import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.vain import Vain
 from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.model.problem import Options, Pool, Problem
@@ -65,6 +65,7 @@ class Provisioner:
         self._realised = Realised(context)
         self._buyer = Buyer(context, self._metrics)
         self._vain = Vain(context)
+        self._waiting = WaitingList()
         self._ledger = Ledger()
 
     async def run(self) -> None:
@@ -88,7 +89,8 @@ class Provisioner:
         self._faults.clear()
         places = self._intake.places()
         waiting, ignored, resting = await self._pending(places)
-        turn, self._ledger = take_turn(candidates(waiting), self._ledger, self._context.clock.now())
+        candidates = self._waiting.candidates(waiting)
+        turn, self._ledger = take_turn(candidates, self._ledger, self._context.clock.now())
         self._metrics.set_aside(later=len(turn.later), failed=len(turn.aside), resting=resting)
         await self._tell_aside(turn)
         if not turn.pods:

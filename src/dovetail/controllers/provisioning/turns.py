@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from dovetail.api.core import Pod
 from dovetail.base.clock import MINUTE, SECOND
@@ -87,17 +88,28 @@ def cost_of(pod: Pod) -> int:
     return units
 
 
-def candidates(pods: Iterable[Pod]) -> list[Candidate]:
-    """The pods as turns see them. One that cannot be read is a kind of its own."""
-    reader = Reader()
-    found = []
-    for pod in pods:
-        try:
-            kind, cost = reader.read(pod).fingerprint, cost_of(pod)
-        except Exception:  # whatever it is, the plan for it fails as well, and tells
-            kind, cost = pod.key.encode(), 1
-        found.append(Candidate(pod.key, pod.metadata.namespace, kind, cost))
-    return found
+class WaitingList:
+    """The pods that wait, as turns see them. One that waited before and did not change is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Pod, Candidate]] = {}  # of the round before, by key
+
+    def candidates(self, pods: Iterable[Pod]) -> list[Candidate]:
+        """One that cannot be read is a kind of its own."""
+        reader, before, now = Reader(), self._known, dict[str, tuple[Pod, Candidate]]()
+        for pod in pods:
+            known = before.get(pod.key)
+            now[pod.key] = known if known and known[0] is pod else (pod, _candidate(pod, reader))
+        self._known = now
+        return [candidate for _, candidate in now.values()]
+
+
+def _candidate(pod: Pod, reader: Reader) -> Candidate:
+    try:
+        kind, cost = sha256(reader.read(pod).fingerprint).digest(), cost_of(pod)
+    except Exception:  # whatever it is, the plan for it fails as well, and tells
+        kind, cost = pod.key.encode(), 1
+    return Candidate(pod.key, pod.metadata.namespace, kind, cost)
 
 
 def take_turn(waiting: Sequence[Candidate], ledger: Ledger, now: int) -> tuple[Turn, Ledger]:
