@@ -28,6 +28,7 @@ _COMMANDS = {
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
     "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
     "run": "Run the controller on a real cluster.",
+    "convert": "Write manifests of older generations of the API in today's.",
     "check": "Find out what is missing in an AWS account, or whether user data is valid.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
 }

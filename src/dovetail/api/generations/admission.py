@@ -8,7 +8,7 @@ from typing import Any
 
 from dovetail.api.core_schema import object_meta
 from dovetail.api.generations import alpha_schema, beta_schema
-from dovetail.api.generations.alpha_webhook import faults
+from dovetail.api.generations.alpha_webhook import Fault, faults
 from dovetail.api.schema import Schema, validate, with_defaults
 from dovetail.base.errors import Cause
 
@@ -39,11 +39,15 @@ def broken_rules(schema: Schema, document: Document) -> tuple[Cause, ...]:
     causes = validate(schema, with_defaults(schema, document))
     if causes:
         return causes
-    return tuple(
-        Cause(_path(document, path), f"{fault.message}{'; ' + fault.details if fault.details else ''}")
-        for fault in faults(document)
-        for path in fault.paths
-    )
+    return tuple(cause for fault in faults(document) for cause in _causes(document, fault))
+
+
+def _causes(document: Document, fault: Fault) -> list[Cause]:
+    text = f"{fault.message}; {fault.details}" if fault.details else fault.message
+    paths = [_path(document, path) for path in fault.paths]
+    if fault.message.startswith("expected exactly one"):
+        return [Cause(paths[0], f"{text}: {', '.join(paths)}")]
+    return [Cause(path, text) for path in paths]
 
 
 def _path(document: Document, path: str) -> str:

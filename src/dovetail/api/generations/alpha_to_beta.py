@@ -51,8 +51,8 @@ def _metadata(edit: Editor) -> None:
 
 
 def _renamed(edit: Editor, kind: tuple[str, str]) -> None:
-    edit.set(("apiVersion",), kind[0], "the next generation")
-    edit.set(("kind",), kind[1], f"{edit.get('kind')} is called so since v1beta1")
+    edit.set(("apiVersion",), kind[0], "no longer served")
+    edit.set(("kind",), kind[1], f"{edit.get('kind')}s are called so since v1beta1")
 
 
 def _provisioner(edit: Editor, defaults: bool) -> tuple[Editor, ...]:
@@ -113,13 +113,7 @@ def _default_requirements(edit: Editor) -> None:
         edit.set(("spec", "requirements"), default_requirements(given), why)
         return
     for item in default_requirements(given):
-        _append(edit, ("spec", "requirements"), item, why)
-
-
-def _append(edit: Editor, path: Path, item: Any, why: str) -> None:
-    items = edit.get(*path)
-    items.append(None)
-    edit.set((*path, len(items) - 1), item, why)
+        edit.set(("spec", "requirements", len(edit.get("spec", "requirements"))), item, why)
 
 
 def _disruption(edit: Editor) -> None:

@@ -70,7 +70,7 @@ def _pool(edit: Editor) -> None:
 
 def pool_fields(edit: Editor) -> None:
     """What of a NodePool has a field in v1."""
-    edit.set(("apiVersion",), "karpenter.sh/v1", "the generation that is served today")
+    edit.set(("apiVersion",), "karpenter.sh/v1", "no longer served")
     policy = edit.get("spec", "disruption", "consolidationPolicy")
     where: Path = ("spec", "disruption", "consolidateAfter")
     if policy == "WhenUnderutilized":
@@ -98,7 +98,7 @@ def _claim(edit: Editor, pools: Mapping[str, Document]) -> None:
 
 def claim_fields(edit: Editor, pools: Mapping[str, Document]) -> None:
     """What of a NodeClaim has a field in v1."""
-    edit.set(("apiVersion",), "karpenter.sh/v1", "the generation that is served today")
+    edit.set(("apiVersion",), "karpenter.sh/v1", "no longer served")
     pool = pools.get(str(edit.get("metadata", "labels", NODE_POOL_LABEL, default="")), {})
     template = pool.get("spec", {}).get("template", {}).get("spec", {})
     told = template.get("expireAfter", "Never")
@@ -164,7 +164,7 @@ def _compact(value: dict[str, Any], order: tuple[str, ...]) -> str:
 
 def class_fields(edit: Editor) -> None:
     """An EC2NodeClass: images without terms become an alias, Ubuntu a family of its own no more."""
-    edit.set(("apiVersion",), "karpenter.k8s.aws/v1", "the generation that is served today")
+    edit.set(("apiVersion",), "karpenter.k8s.aws/v1", "no longer served")
     family, terms = edit.get("spec", "amiFamily"), edit.get("spec", "amiSelectorTerms")
     version = edit.get("metadata", "annotations", ALIAS_VERSION, default="latest")
     edit.drop(("metadata", "annotations", ALIAS_VERSION), "it is in the alias now")

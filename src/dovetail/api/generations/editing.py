@@ -56,7 +56,7 @@ class Editor:
         return self.get(*path, default=ABSENT) is not ABSENT
 
     def set(self, path: Path, value: Any, why: str) -> None:
-        """Write a value; parents are made. Nothing is recorded where it is there already."""
+        """Write a value, or append one to a list; parents are made. What is there already is not recorded."""
         was = self.get(*path, default=ABSENT)
         if was is not ABSENT and was == value and type(was) is type(value):
             return
@@ -151,6 +151,9 @@ class Editor:
                 words = change.why if why in change.why else f"{change.why}; {why}" if change.why else why
                 self._changes[index] = replace(change, new=new, why=words)
                 return
+            inside = change.new is not None and new[: len(change.new)] == change.new
+            if old is None and inside and change.old is None:
+                return  # a part of what is new itself
         self._changes.append(Change(old, new, copied(was), ABSENT, why))
 
     def _put(self, path: Path, value: Any) -> None:
@@ -160,7 +163,10 @@ class Editor:
                 parent = parent.setdefault(step, {})
             else:
                 parent = parent[step]
-        parent[path[-1]] = value
+        if isinstance(parent, list) and path[-1] == len(parent):
+            parent.append(value)
+        else:
+            parent[path[-1]] = value
 
     def _take(self, path: Path) -> None:
         parent = self.get(*path[:-1])
@@ -168,24 +174,15 @@ class Editor:
 
 
 def copied(value: Any) -> Any:
-    """A deep copy in which mappings and lists keep their class: those of a YAML writer hold its style."""
+    """A deep copy in which mappings and lists keep their class: it tells how they are written."""
+    made: Any = value
     if isinstance(value, dict):
-        made = _empty(value)
+        made = type(value)()
         for key, item in value.items():
             made[key] = copied(item)
-        return made
-    if isinstance(value, list):
-        made = _empty(value)
+    elif isinstance(value, list):
+        made = type(value)()
         made.extend(copied(item) for item in value)
-        return made
-    return value
-
-
-def _empty(value: Any) -> Any:
-    made = type(value)()
-    style = getattr(value, "_yaml_format", None)
-    if style is not None:
-        made.fa.set_flow_style() if style.flow_style() else made.fa.set_block_style()
     return made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dovetail.api.admission import SCHEMAS
@@ -54,6 +54,7 @@ class Upgraded:
     troubles: list[Trouble] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what changes without any field changing
     made: str = ""  # why the object is new, where it is
+    inside: Path = ()  # where in the input the spec of a new object was
 
     @property
     def document(self) -> Document:
@@ -61,8 +62,25 @@ class Upgraded:
         return self.editor.document
 
     def changes(self) -> tuple[Change, ...]:
-        """What changed of its input."""
-        return self.editor.changes()
+        """What changed, with the paths of the input; a new object's are those of what it was made of."""
+        changes = self.editor.changes()
+        if not self.made:
+            return changes
+        return tuple(
+            replace(change, old=self._inside(change.old))
+            for change in changes
+            if change.new is None or self.inside
+        )
+
+    def origin(self, path: Path) -> Path | None:
+        """Where the value at a path is in the input; None if it is new."""
+        found = self.editor.origin(path)
+        return self._inside(found) if self.made else found
+
+    def _inside(self, path: Path | None) -> Path | None:
+        if path is None or len(path) < 2 or path[0] != "spec" or not self.inside:
+            return None
+        return (*self.inside, *path[1:])
 
 
 def upgrade(documents: Sequence[Document], *, role: str = "") -> tuple[Upgraded, ...]:
@@ -121,9 +139,13 @@ def _one(index: int, document: Document, role: str) -> list[Upgraded]:
         result = Upgraded(index, editor)
         if editor is not editors[0]:
             result.made = f"the inline provider of {document['kind']} {document['metadata'].get('name', '')}"
+            result.inside = ("spec", "provider")
         fatal = _to_v1(result, document, role)
         if fatal is not None:
             return [_left(index, document, fatal.path, fatal.text, fatal.remedy)]
+        if result.made:
+            for index_, trouble in enumerate(result.troubles):
+                result.troubles[index_] = replace(trouble, path=result._inside(trouble.path) or result.inside)
         found.append(result)
     return found
 
@@ -149,7 +171,7 @@ def _to_v1(result: Upgraded, document: Document, role: str) -> Trouble | None:
     if _key(edit.document) == beta_schema.NODE_POOL:
         _pool(result, alpha)
     elif _key(edit.document) == beta_schema.NODE_CLAIM:
-        edit.set(("apiVersion",), _POOL[0], "the generation that is served today")
+        edit.set(("apiVersion",), _POOL[0], "no longer served")
         beta_to_v1.reference_fields(edit, ("spec",))
         edit.set(("spec", "expireAfter"), "Never", "v1beta1 kept it in the NodePool only")
     else:
@@ -159,7 +181,7 @@ def _to_v1(result: Upgraded, document: Document, role: str) -> Trouble | None:
 
 def _pool(result: Upgraded, alpha: bool) -> None:
     edit = result.editor
-    edit.set(("apiVersion",), _POOL[0], "the generation that is served today")
+    edit.set(("apiVersion",), _POOL[0], "no longer served")
     policy: Path = ("spec", "disruption", "consolidationPolicy")
     if edit.get(*policy) == "WhenUnderutilized":
         why = "WhenUnderutilized always removed empty nodes too, and is called so in v1"
@@ -186,12 +208,12 @@ def _class(result: Upgraded, alpha: bool, role: str) -> Trouble | None:
     beta_to_v1.class_fields(edit)
     edit.drop(("metadata", "annotations", beta_to_v1.UBUNTU), "")
     edit.tidy("metadata", "annotations")
+    told_tokens = not edit.has("spec", "metadataOptions") or edit.has("spec", "metadataOptions", "httpTokens")
     hop: Path = ("spec", "metadataOptions", "httpPutResponseHopLimit")
     if not edit.has(*hop):
         limit = beta_schema.WRITTEN_FOR.hop_limit
         edit.set(hop, limit, "the old default; v1's is 1, which pods behind a bridge do not reach through")
-    options = edit.origin(("spec", "metadataOptions")) if edit.has("spec", "metadataOptions") else None
-    if alpha and options is not None and not edit.has("spec", "metadataOptions", "httpTokens"):
+    if alpha and not told_tokens:
         result.notes.append("httpTokens was optional where v1alpha1 did not say it, and is required now")
     if edit.get("spec", "role") == alpha_to_beta.ROLE_PLACEHOLDER:
         if role:

@@ -44,7 +44,7 @@ def forgotten(document: Document) -> Iterator[Path]:
     """Where an object asks for a label that no node has any more and that nothing replaces."""
     for _, spec in _pods(document):
         pod = Editor(document).get(*spec)
-        if isinstance(pod, dict) and PODS_LABEL in (pod.get("nodeSelector") or {}):
+        if isinstance(pod, dict) and Editor(pod).has("nodeSelector", PODS_LABEL):
             yield (*spec, "nodeSelector", PODS_LABEL)
         for path, item in _expressions(Editor(document), spec):
             if item.get("key") == PODS_LABEL:

@@ -1,0 +1,75 @@
+"""The files that `dovetail convert` reads, as text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dovetail.base.errors import InputError
+from dovetail.base.guess import nearest
+
+_SUFFIXES = (".yaml", ".yml", ".json", ".tf")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A text with the name that it is told by, and where it goes below an output folder."""
+
+    name: str
+    text: str
+    relative: Path
+
+
+def read_files(names: Sequence[str]) -> tuple[File, ...]:
+    """Files, folders (with those below them) and "-" for standard input; raises InputError."""
+    found = tuple(item for name in names for item in _files(name))
+    seen: dict[Path, str] = {}
+    for item in found:
+        if item.relative in seen:
+            remedy = f"name the folder above {seen[item.relative]} and {item.name}"
+            raise InputError("two files have the same name", source=item.name, remedy=remedy)
+        seen[item.relative] = item.name
+    return found
+
+
+def _files(name: str) -> Iterator[File]:
+    if name == "-":
+        yield File("stdin", sys.stdin.read(), Path("stdin.yaml"))
+        return
+    path = Path(name)
+    if path.is_file():
+        yield File(str(path), _text(path), Path(path.name))
+        return
+    if not path.is_dir():
+        around = sorted(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else []
+        near = nearest(path.name, around)
+        remedy = (
+            f"did you mean {path.parent / near[0]}?" if near else "name a file or a folder with manifests"
+        )
+        raise InputError("no such file or folder", source=name, remedy=remedy)
+    children = sorted(
+        child
+        for child in path.rglob("*")
+        if child.suffix in _SUFFIXES and child.is_file() and not _hidden(child.relative_to(path))
+    )
+    if not children:
+        kinds = ", ".join(f"*{suffix}" for suffix in _SUFFIXES)
+        raise InputError(f"the folder holds no files to convert ({kinds})", source=name)
+    for child in children:
+        yield File(str(child), _text(child), child.relative_to(path))
+
+
+def _hidden(path: Path) -> bool:
+    """Such as the copies of modules below .terraform."""
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text: byte {error.start} is invalid", source=str(path)) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=str(path)) from None

@@ -1,0 +1,254 @@
+"""Texts of manifests -> texts of today's generation: what to write where, and a line for each change."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import yaml
+
+from dovetail.api.admission import SCHEMAS, schema_of
+from dovetail.api.generations import helm_values
+from dovetail.api.generations.admission import broken_rules, old_schema
+from dovetail.api.generations.editing import ABSENT, Change, Document, Editor, shown
+from dovetail.api.generations.upgrade import Trouble, Upgraded, downgrade, upgrade
+from dovetail.api.generations.written import Layout, layout, styled, write
+from dovetail.api.jsontext import read_json
+from dovetail.api.manifest import broken_rules as refusal
+from dovetail.api.manifest import unknown_field
+from dovetail.api.schema import unknown_fields
+from dovetail.api.yamltext import Located, compose, read_documents
+from dovetail.base.errors import InputError
+
+_LONGEST = 60  # characters of a value in a line
+_HEREDOC = re.compile(r"<<(-?)(\w+)[ \t]*\n(.*?\n)([ \t]*)\2[ \t]*(?=\n|$)", re.DOTALL)
+_SEPARATOR = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What becomes of one file."""
+
+    text: str
+    documents: tuple[Document, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of all files: the files in their order, a line for each change, what needs a person."""
+
+    files: tuple[Converted, ...]
+    lines: tuple[str, ...]
+    troubles: tuple[str, ...]
+    changed: int  # objects
+
+
+@dataclass(slots=True)
+class _Part:
+    """A document, and the piece of a file's text that it is written in."""
+
+    source: str
+    located: Located
+    value: Document
+    text: str
+    results: list[Upgraded] = field(default_factory=list)
+    listed: bool = False  # one of several in its piece of text
+
+
+def convert_texts(
+    files: Sequence[tuple[str, str]],
+    *,
+    to: Literal["v1", "v1beta1"] = "v1",
+    role: str = "",
+    comments: bool = True,
+) -> Outcome:
+    """Convert the objects of (name, text) pairs together; names that end in .tf are Terraform, .json JSON.
+
+    Raises InputError for what cannot be read, and for objects that their own generation would have refused.
+    """
+    pieces = [list(_pieces(name, text)) for name, text in files]
+    parts = [part for listed in pieces for _, _, found in listed for part in found]
+    if not parts:
+        raise InputError(
+            "there is no object to convert",
+            source=", ".join(name for name, _ in files),
+            remedy="name files with manifests, Terraform files with yaml_body, or values of a chart",
+        )
+    for part in parts:
+        _admit(part, both=to == "v1beta1")
+    documents = [part.value for part in parts]
+    made = upgrade(documents, role=role) if to == "v1" else downgrade(documents)
+    for result in made:
+        parts[result.index].results.append(result)
+    for part in parts:
+        if helm_values.is_values(part.value) and to == "v1":
+            part.results = [helm_values.convert(part.value)]
+    lines, troubles = [], []
+    for part in parts:
+        lines += [line for result in part.results for line in _lines(part, result)]
+        told = [line for result in part.results for line in _told(part, result.troubles)]
+        lines += told
+        troubles += told
+    return Outcome(
+        tuple(
+            _file(name, text, listed, comments) for (name, text), listed in zip(files, pieces, strict=True)
+        ),
+        tuple(lines),
+        tuple(troubles),
+        sum(1 for part in parts for result in part.results if result.made or result.changes()),
+    )
+
+
+def plain(value: Any) -> Any:
+    """The value without what is known of its style."""
+    return json.loads(json.dumps(value))
+
+
+def _pieces(name: str, text: str) -> Iterator[tuple[int, int, list[_Part]]]:
+    """(start, end) of the pieces of a text that hold objects, with the objects."""
+    if name.endswith(".tf"):
+        for match in _HEREDOC.finditer(text):
+            if re.search(r"^\s*apiVersion:", match[3], re.MULTILINE):
+                yield from _yaml_pieces(name, text, match.start(3), match.end(3))
+    elif name.endswith(".json") or text.lstrip()[:1] in ("{", "["):
+        found = [_part(name, text, item) for item in read_json(text, name)]
+        for part in found:
+            part.listed = len(found) > 1
+        yield 0, len(text), [item for part in found for item in _taken_apart(part)]
+    else:
+        yield from _yaml_pieces(name, text, 0, len(text))
+
+
+def _yaml_pieces(name: str, text: str, start: int, end: int) -> Iterator[tuple[int, int, list[_Part]]]:
+    """The documents of a stream of YAML, each with the comments around it."""
+    starts = [start, *(match.end() for match in _SEPARATOR.finditer(text, start, end))]
+    ends = [*(match.start() for match in _SEPARATOR.finditer(text, start, end)), end]
+    for first, last in zip(starts, ends, strict=True):
+        piece = text[first:last]
+        # Blank lines keep the numbers of lines; a heredoc's indentation is part of its text.
+        padded = "\n" * text.count("\n", 0, first) + piece
+        found = [
+            item
+            for located in read_documents(padded, name)
+            for item in _taken_apart(_part(name, piece, located))
+        ]
+        if found:
+            yield first, last, found
+
+
+def _part(name: str, text: str, located: Located) -> _Part:
+    value = styled(located.value, located.tree())
+    if not isinstance(value, dict):
+        given = "a list" if isinstance(value, list) else "no mapping"
+        raise InputError(
+            f"expected an object with apiVersion and kind, got {given}",
+            source=name,
+            line=located.line,
+        )
+    return _Part(name, located, value, text)
+
+
+def _taken_apart(part: _Part) -> Iterator[_Part]:
+    if not (str(part.value.get("kind", "")).endswith("List") and isinstance(part.value.get("items"), list)):
+        yield part
+        return
+    for item in part.located.items():
+        if isinstance(item.value, dict):
+            yield _Part(part.source, item, styled(item.value, item.tree()), part.text, listed=True)
+
+
+def _admit(part: _Part, *, both: bool) -> None:
+    """Refuse what the object's own generation would have refused, in its words; `both`: of today's too."""
+    key = (str(part.value.get("apiVersion")), str(part.value.get("kind")))
+    schema = old_schema(part.value) or (schema_of(part.value) if both and key in SCHEMAS else None)
+    if schema is None:
+        return
+    unknown = next(unknown_fields(schema, part.value), None)
+    if unknown is not None:
+        raise unknown_field(schema, unknown, part.located, part.source)
+    causes = broken_rules(schema, part.value)
+    if causes:
+        raise refusal(causes, part.located, part.source)
+
+
+def _file(name: str, text: str, pieces: list[tuple[int, int, list[_Part]]], comments: bool) -> Converted:
+    """The text of a file with its converted objects in their places; what did not change stays as it is."""
+    out, at, documents = "", 0, []
+    for start, end, parts in pieces:
+        results = [result for part in parts for result in part.results]
+        documents += [result.document for result in results]
+        if all(not result.made and not result.changes() for result in results):
+            continue
+        whole = "---\n".join(_written(part, result, comments) for part in parts for result in part.results)
+        old = text[start:end]
+        if name.endswith(".tf"):
+            indent = min(
+                (len(line) - len(line.lstrip()) for line in old.splitlines() if line.strip()), default=0
+            )
+            whole = "".join(
+                f"{' ' * indent}{line}" if line.strip() else line for line in whole.splitlines(True)
+            )
+        lead = "\n" if old.startswith("\n") else ""
+        out += text[at:start] + lead + whole
+        at = end
+    return Converted(out + text[at:], tuple(documents))
+
+
+def _written(part: _Part, result: Upgraded, comments: bool) -> str:
+    tree = compose(part.text) if not part.listed else part.located.tree()
+    old = layout(part.text, tree) if not part.listed else Layout()
+    if not comments:
+        old = Layout(indented=old.indented)
+    elif result.made:
+        old = Layout(dict(old.comments) if result.inside else {}, indented=old.indented)
+    text = write(result.document, old, result.origin)
+    if yaml.load(text, yaml.CSafeLoader) != plain(result.document):
+        raise AssertionError("a converted document is not what was written")
+    return text
+
+
+def _lines(part: _Part, result: Upgraded) -> Iterator[str]:
+    document = result.document
+    name = f"{document.get('kind', 'values')}/{Editor(document).get('metadata', 'name', default='')}".rstrip(
+        "/"
+    )
+    if result.made:
+        yield f"{part.source}:{part.located.line} {name}: new, {result.made}"
+    told = []
+    for change in result.changes():
+        if not (result.made and change.new == ("apiVersion",)):
+            # What is new has the line of what is nearest to it in the file.
+            line = part.located.line_of(shown(change.old or change.new or ()))
+            told.append((line, f"{part.source}:{line} {_change(change)} ({change.why})"))
+    yield from (text for _, text in sorted(told, key=lambda pair: pair[0]))
+    for note in result.notes:
+        yield f"{part.source}:{part.located.line} {name}: note: {note}"
+
+
+def _change(change: Change) -> str:
+    if change.old is None:
+        return f"{shown(change.new or ())}: (not set) -> {_value(change.now)}"
+    if change.new is None:
+        return f"{shown(change.old)}: {_value(change.was)} -> (gone)"
+    if change.old == change.new:
+        return f"{shown(change.old)}: {_value(change.was)} -> {_value(change.now)}"
+    now = "" if change.now == change.was else f": {_value(change.now)}"
+    return f"{shown(change.old)}: {_value(change.was)} -> {shown(change.new)}{now}"
+
+
+def _value(value: Any) -> str:
+    if value is ABSENT:
+        return "(gone)"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = str(text).replace("\n", "\\n")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _told(part: _Part, troubles: Sequence[Trouble]) -> Iterator[str]:
+    for trouble in troubles:
+        line = part.located.line_of(shown(trouble.path))
+        left = "; the object is left as it is" if trouble.whole else ""
+        yield f"{part.source}:{line} {shown(trouble.path)}: {trouble.text}{left}\n  {trouble.remedy}"
