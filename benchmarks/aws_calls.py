@@ -31,11 +31,11 @@ from dovetail.cloud.aws.instance.instances import provider_id
 from dovetail.cloud.aws.launchtemplate.template import image_on
 from dovetail.kube.memory import MemoryServer
 from dovetail.model import labels
-from dovetail.simulate.aws import CloudOnAws
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.analysis.log import JsonlLog
 from dovetail.simulate.cluster import Cluster
-from dovetail.simulate.log import JsonlLog
-from dovetail.simulate.scenario import Scenario, load
+from dovetail.simulate.environment.aws import CloudOnAws
+from dovetail.simulate.scenario.scenario import Scenario, load
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class
 
 REGION, TYPE, POOL = "ap-northeast-2", "m5.xlarge", "general"

@@ -36,7 +36,7 @@ from dovetail.disrupt.consolidation.search import QUICK, search
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Budget, Problem
 from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 from dovetail.solve.solver import solve
 from dovetail.solve.work import Work
 

@@ -23,12 +23,12 @@ from typing import Any
 from benchmarks.machine import facts
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.collector import collect_seldom
+from dovetail.simulate.analysis.waiting import Wait, waits
 from dovetail.simulate.faults.kinds import HOSTILE_TENANT
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import Scenario, load
-from dovetail.simulate.waiting import Wait, waits
+from dovetail.simulate.scenario.scenario import Scenario, load
 
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "hostile"
 _ORDINARY = ("default", "reports")

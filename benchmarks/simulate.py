@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.machine import peak_mib
 from dovetail.base.pipe import readers_may_leave
 from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario import Scenario, load
+from dovetail.simulate.scenario.scenario import Scenario, load
 from dovetail.testing.manifests import node_class
 
 EVENING_RUSH = Path(__file__).parent.parent / "examples" / "evening-rush"

@@ -16,7 +16,7 @@ from dovetail.kube.http.kubeconfig import Kubeconfig
 from dovetail.simulate.live.compare import compare
 from dovetail.simulate.live.play import play_live
 from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 from tests.cluster.controlplane.build import build
 from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.start import ControlPlane

@@ -15,7 +15,7 @@ from dovetail.base.clock import MINUTE
 from dovetail.kube.http.kubeconfig import Kubeconfig
 from dovetail.simulate.live.play import play_live
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 from tests.cluster.controlplane.build import build
 from tests.cluster.controlplane.definitions import define
 from tests.cluster.controlplane.start import ControlPlane

@@ -13,7 +13,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.collector import collect_seldom
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 
 Record = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail.base.streams import stream
 from dovetail.model.resources import CPU, MEMORY
-from dovetail.simulate.trace import GPU
+from dovetail.simulate.scenario.trace import GPU
 
 Requests = tuple[tuple[str, int], ...]  # resource -> amount, by name
 _GPUS = (0, 1, 2, 4, 8)

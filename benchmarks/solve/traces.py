@@ -23,7 +23,7 @@ from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.problem import Problem
 from dovetail.model.resources import quantities
-from dovetail.simulate.trace import GPU, read_trace
+from dovetail.simulate.scenario.trace import GPU, read_trace
 
 Pods = Callable[[], Sequence[Requests]]
 _SHAPES = 600  # of the jittered traces

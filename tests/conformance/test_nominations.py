@@ -12,8 +12,8 @@ from dovetail.api.admission import admit
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.kube.memory.server import MemoryServer
-from dovetail.simulate.clock import VirtualClock, run_virtual
 from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from tests.conformance import nomination_cases as cases
 from tests.conformance.nomination_cases import CASES, Step
 

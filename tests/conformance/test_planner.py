@@ -14,7 +14,7 @@ from dovetail.controllers.planner import Planner
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.planning.process import ProcessPlanner
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import read_scenarios
 from dovetail.verify import verify

@@ -15,7 +15,7 @@ from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.provider import Options as ProviderOptions
 from dovetail.cloud.aws.quota.quotas import Quotas
 from dovetail.cloud.twin import Limit
-from dovetail.simulate.aws import CloudOnAws
+from dovetail.simulate.environment.aws import CloudOnAws
 
 REGION = "ap-northeast-2"
 CLUSTER, VERSION = "demo", "1.33"

@@ -22,15 +22,15 @@ from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import Settings
-from dovetail.simulate.aws import CloudOnAws
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.analysis.log import JsonlLog, Record
+from dovetail.simulate.analysis.observer import Observer
+from dovetail.simulate.environment.aws import CloudOnAws
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
 from dovetail.simulate.kubelet.node import NodeOptions
-from dovetail.simulate.latency import Distribution
-from dovetail.simulate.log import JsonlLog, Record
-from dovetail.simulate.observer import Observer
+from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.verify import verify
 

@@ -25,7 +25,7 @@ from dovetail.kube.memory.client import MemoryClient
 from dovetail.kube.recorder import Recorder
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.requirement import Requirements
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class
 
 Create = Callable[[MemoryClient, Object], Awaitable[Object]]

@@ -10,14 +10,14 @@ from dovetail.api.core import Node, Pod, Taint
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model import labels
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.analysis.log import JsonlLog, Record
+from dovetail.simulate.analysis.observer import Observer
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import Machine
 from dovetail.simulate.kubelet.node import NodeOptions
-from dovetail.simulate.latency import Distribution
-from dovetail.simulate.log import JsonlLog, Record
-from dovetail.simulate.observer import Observer
+from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scheduler.scheduler import Scheduler
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 GIBIBYTE = 1024**3
 LATENCIES = {

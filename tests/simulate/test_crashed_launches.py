@@ -14,14 +14,14 @@ from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cloud.aws import api
-from dovetail.simulate.aws import CloudOnAws
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.analysis.log import JsonlLog
 from dovetail.simulate.cluster import Cluster
+from dovetail.simulate.environment.aws import CloudOnAws
 from dovetail.simulate.faults import processes
 from dovetail.simulate.faults.epoch import Epoch
 from dovetail.simulate.faults.plan import Faults
-from dovetail.simulate.log import JsonlLog
-from dovetail.simulate.scenario import Scenario, load
+from dovetail.simulate.scenario.scenario import Scenario, load
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 BEGIN = 2 * MINUTE
 POOLS = {"steady": ("on-demand", 3), "cheap": ("spot", 2)}

@@ -10,9 +10,9 @@ import pytest
 
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.base.errors import InputError
-from dovetail.simulate.disruptions import ended_nodes
+from dovetail.simulate.analysis.disruptions import ended_nodes
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,8 +12,8 @@ from dovetail.simulate.faults.kinds import HOSTILE_TENANT, KINDS, LAUNCH_CRASH
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import Scenario
-from dovetail.simulate.scenario import load as load_scenario
+from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.simulate.scenario.scenario import load as load_scenario
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "faults"
 HEAD = "apiVersion: simulation.dovetail.dev/v1alpha1\nkind: Faults\nfaults:\n"

@@ -13,7 +13,7 @@ from operated import REGION, START
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.fake import Account, MemoryAws
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.analysis.log import JsonlLog
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.account import AccountFaults
 from dovetail.simulate.faults.aws import FaultyAws
@@ -21,10 +21,10 @@ from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch
 from dovetail.simulate.faults.plan import Fault, Faults
 from dovetail.simulate.faults.plan import load as load_faults
-from dovetail.simulate.log import JsonlLog
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import Scenario
-from dovetail.simulate.scenario import load as load_scenario
+from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.simulate.scenario.scenario import load as load_scenario
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "faults-aws"
 TEMPLATE = {

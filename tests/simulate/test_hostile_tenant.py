@@ -9,16 +9,16 @@ import pytest
 
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.kube.memory import MemoryServer
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.analysis.log import JsonlLog
+from dovetail.simulate.analysis.waiting import Wait, waits
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.kinds import HOSTILE_TENANT
 from dovetail.simulate.faults.plan import Fault, Faults
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.faults.tenant import NAMESPACE, HostileTenant
-from dovetail.simulate.log import JsonlLog
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import Scenario, load
-from dovetail.simulate.waiting import Wait, waits
+from dovetail.simulate.scenario.scenario import Scenario, load
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hostile"
 # One batching window: a pod of the tenant may keep the window open until its greatest length.

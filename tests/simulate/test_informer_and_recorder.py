@@ -16,7 +16,7 @@ from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.store import Change
 from dovetail.kube.recorder import Recorder
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 Script = Callable[[MemoryServer, VirtualClock], Coroutine[Any, Any, None]]
 

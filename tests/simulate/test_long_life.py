@@ -23,7 +23,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.api.workloads import CSINode, DaemonSet, PodDisruptionBudget, StorageClass
 from dovetail.base.clock import HOUR
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.census import Find, census, leftovers, words
 from dovetail.testing.life import START, Course, Life
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.base.clock import HOUR, SECOND
-from dovetail.simulate.clock import VirtualClock, run_virtual
-from dovetail.simulate.log import JsonlLog
-from dovetail.simulate.loop import Deadlock, VirtualLoop
+from dovetail.simulate.analysis.log import JsonlLog
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.loop import Deadlock, VirtualLoop
 
 START = 1_790_000_000 * SECOND
 
@@ -218,8 +218,8 @@ def test_the_log_hashes_what_it_writes(tmp_path: Path) -> None:
 _TOY = """
 import asyncio
 from dovetail.base.streams import stream
-from dovetail.simulate.clock import run_virtual
-from dovetail.simulate.log import JsonlLog
+from dovetail.simulate.time.clock import run_virtual
+from dovetail.simulate.analysis.log import JsonlLog
 
 async def worker(name, clock, log):
     draws = stream(7, name, "naps")

@@ -18,7 +18,7 @@ from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Problem
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.planning.inline import InlinePlanner
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class
 
 

@@ -20,7 +20,7 @@ from dovetail.cli.main import run
 from dovetail.controllers.provisioning.realised import COST, NODES, PODS
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
-from dovetail.simulate.plans import plan_figures
+from dovetail.simulate.analysis.summary import plan_figures
 from dovetail.testing.manifests import node_class
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.simulate.summary import Run, summarize
+from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.views.report.page import Period, render
 from dovetail.views.report.series import chart_series
 from dovetail.views.report.timeline import blocker_rows, event_rows, node_rows

@@ -18,7 +18,7 @@ from dovetail.kube.client import Listing, WatchEvent
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.store import Key, Record
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class
 
 Documents = dict[type[Object], dict[Key, dict[str, Any]]]

@@ -8,8 +8,8 @@ import pytest
 
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
-from dovetail.simulate.latency import Distribution, Latency
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.latency import Distribution, Latency
+from dovetail.simulate.scenario.scenario import load
 
 GOOD = """\
 apiVersion: simulation.dovetail.dev/v1alpha1

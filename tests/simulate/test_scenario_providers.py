@@ -11,7 +11,7 @@ import pytest
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
 from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 
 RUSH = Path(__file__).parents[2] / "examples" / "evening-rush"
 

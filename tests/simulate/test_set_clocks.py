@@ -15,7 +15,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.controllers.reconciler import Reconciler
 from dovetail.runtime.operator import Ports
 from dovetail.runtime.process.clock import ServerClock
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class
 
 YEAR = 8766 * HOUR

@@ -13,9 +13,9 @@ import pytest
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
 from dovetail.cli.main import run
-from dovetail.simulate.progress import Progress
+from dovetail.simulate.analysis.progress import Progress
 from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 
 RUSH = Path(__file__).parents[2] / "examples" / "evening-rush"
 

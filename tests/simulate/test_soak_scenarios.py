@@ -11,7 +11,7 @@ from dovetail.base.errors import InputError
 from dovetail.simulate.faults.kinds import KINDS
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 from dovetail.testing.soak import complaints, play
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -23,7 +23,7 @@ from dovetail.cloud.aws.api import CapacityReservation, Instance
 from dovetail.cloud.aws.fake.gate import GateOptions
 from dovetail.model import labels
 from dovetail.model.resources import amounts
-from dovetail.simulate.summary import Run, summarize
+from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.views.report.page import Period, report_data
 from tests.unit.node_config import NODE_CONFIG
 

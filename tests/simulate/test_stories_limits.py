@@ -21,8 +21,8 @@ from dovetail.cloud.aws.fake.gate import GateOptions
 from dovetail.cloud.aws.quota.quotas import Quotas
 from dovetail.cloud.twin import Limit
 from dovetail.model import labels
-from dovetail.simulate.aws import CloudOnAws
-from dovetail.simulate.clock import VirtualClock
+from dovetail.simulate.environment.aws import CloudOnAws
+from dovetail.simulate.time.clock import VirtualClock
 from dovetail.testing.manifests import node_class
 
 USUAL = account(REGION)

@@ -8,7 +8,7 @@ import pytest
 from stories import TRAVEL, price, sold
 
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 
 SCENARIO = """\
 apiVersion: simulation.dovetail.dev/v1alpha1

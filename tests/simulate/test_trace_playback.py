@@ -10,8 +10,8 @@ from dovetail.base.clock import SECOND
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.store import Change
 from dovetail.model.resources import pod_requests
-from dovetail.simulate.clock import VirtualClock, run_virtual
-from dovetail.simulate.trace import GPU, Row, Visit, play
+from dovetail.simulate.scenario.trace import GPU, Row, Visit, play
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 START = 1_000_000 * SECOND
 

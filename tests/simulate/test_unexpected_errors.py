@@ -17,7 +17,7 @@ from dovetail.controllers.nodeclaim.collect import ClaimCollection
 from dovetail.controllers.panics import PANICS
 from dovetail.controllers.provisioning.trigger import PodTrigger
 from dovetail.runtime.operator import Ports
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class
 
 

@@ -12,7 +12,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Object
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.kube.informer import Informer
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class
 
 

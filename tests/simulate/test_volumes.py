@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario import load
+from dovetail.simulate.scenario.scenario import load
 
 SCENARIO = """\
 apiVersion: simulation.dovetail.dev/v1alpha1

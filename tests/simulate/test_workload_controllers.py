@@ -16,13 +16,13 @@ from dovetail.base.errors import Conflict, NotFound
 from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.analysis.log import JsonlLog
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import Machine
 from dovetail.simulate.kubelet.node import NodeOptions
-from dovetail.simulate.latency import Distribution
-from dovetail.simulate.log import JsonlLog
-from dovetail.simulate.traffic import Burst, Curve, ServiceTraffic, curve
+from dovetail.simulate.scenario.latency import Distribution
+from dovetail.simulate.scenario.traffic import Burst, Curve, ServiceTraffic, curve
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.simulate.workloads.pods import ready
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.units.timestamp import parse_rfc3339

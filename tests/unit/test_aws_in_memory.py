@@ -22,7 +22,7 @@ from dovetail.cloud.eventbridge import parse
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.twin import Limit, Uniform
 from dovetail.model import labels
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 REGION = "us-east-1"
 ACCOUNT = Account.usual(REGION, "demo")

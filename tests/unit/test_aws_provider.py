@@ -32,7 +32,7 @@ from dovetail.cloud.provider import Instance
 from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.runtime.metrics.memory import MemoryMetrics
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from tests.unit.karpenters_policy import BEYOND
 
 REGION, CLUSTER = "us-east-1", "demo"

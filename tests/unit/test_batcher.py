@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.base.clock import SECOND
 from dovetail.controllers.provisioning.batcher import Batcher
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 MS = SECOND // 1000
 

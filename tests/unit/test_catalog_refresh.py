@@ -24,7 +24,7 @@ from dovetail.cloud.aws.instancetype.refresh import ask
 from dovetail.cloud.aws.pricing import latest
 from dovetail.cloud.catalog import live, store
 from dovetail.cloud.catalog.live import LiveRegion
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 REGION = "ap-northeast-2"
 START = 1_772_409_600 * SECOND

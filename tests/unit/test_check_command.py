@@ -23,7 +23,7 @@ from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, QUOTAS, SHIFTS
 from dovetail.cloud.aws.preflight.account import Wanted, preflight
 from dovetail.cloud.aws.preflight.finding import Finding, Verdict, failed
 from dovetail.cloud.aws.quota.quotas import read as read_quotas
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from tests.unit.karpenters_policy import BEYOND
 
 REGION, CLUSTER = "ap-northeast-2", "demo"

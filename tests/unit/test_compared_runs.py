@@ -10,11 +10,11 @@ import pytest
 from dovetail.base.clock import HOUR
 from dovetail.base.errors import InputError
 from dovetail.cli.main import run
+from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.simulate.live.compare import Row, compare, node_hours
-from dovetail.simulate.live.refuse import check_scenario
+from dovetail.simulate.live.play import check_scenario
 from dovetail.simulate.run import Result
-from dovetail.simulate.scenario import load
-from dovetail.simulate.summary import Run, summarize
+from dovetail.simulate.scenario.scenario import load
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.simulate.disruptions import disruption_figures, ended_nodes
+from dovetail.simulate.analysis.disruptions import disruption_figures, ended_nodes
 
 
 def command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dovetail.simulate.efficiency import efficiency_figures
+from dovetail.simulate.analysis.summary import efficiency_figures
 
 
 def look(at: int, bound: int, cost: int) -> dict[str, Any]:

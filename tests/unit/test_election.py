@@ -14,7 +14,7 @@ from dovetail.base.errors import AlreadyExists, Conflict, Unavailable
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.runtime.process.election import Candidate, Election, Fence, LeadershipLost
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 HOUR = 3600 * SECOND
 PLACE = ("karpenter-leader-election", "kube-system")

@@ -19,7 +19,7 @@ from dovetail.controllers.node.evict import EVICTIONS, PODS, EvictionQueue
 from dovetail.controllers.panics import Panics
 from dovetail.kube.memory import MemoryServer
 from dovetail.runtime.metrics.memory import MemoryMetrics
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.life import Quiet
 
 SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."

@@ -29,7 +29,7 @@ from dovetail.base.errors import (
 )
 from dovetail.kube.http import wire
 from dovetail.kube.http.rate import RateLimit
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.units.quantity import parse_quantity
 
 

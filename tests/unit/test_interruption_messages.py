@@ -10,7 +10,7 @@ from dovetail.base.clock import SECOND
 from dovetail.cloud.eventbridge import parse, write
 from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Interruption, InterruptionKind
 from dovetail.cloud.twin import MemoryQueue
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 NOON = 1_772_452_800 * SECOND
 TIME = "2026-03-02T12:00:00Z"

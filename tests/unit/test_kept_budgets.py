@@ -15,7 +15,7 @@ from dovetail.base.errors import ApiError, TooManyRequests
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.disruption import budget_status, is_ready
 from dovetail.kube.memory.eviction import check_eviction
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 Document = dict[str, Any]
 KINDS = {Deployment: "Deployment", ReplicaSet: "ReplicaSet", StatefulSet: "StatefulSet"}

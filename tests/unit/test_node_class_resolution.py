@@ -34,7 +34,7 @@ from dovetail.cloud.provider import NodeClassResolution
 from dovetail.controllers.conditions import Stamp
 from dovetail.controllers.nodeclass.judge import judge, status
 from dovetail.model import labels
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 REGION, CLUSTER = "ap-northeast-2", "demo"
 ROLE = f"KarpenterNodeRole-{CLUSTER}"

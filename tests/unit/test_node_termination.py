@@ -22,7 +22,7 @@ from dovetail.controllers.nodeclaim.status import status_of
 from dovetail.controllers.panics import Panics
 from dovetail.kube.memory import MemoryServer
 from dovetail.runtime.metrics.memory import MemoryMetrics
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.life import Quiet
 from dovetail.units.timestamp import to_rfc3339
 

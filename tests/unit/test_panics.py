@@ -15,8 +15,8 @@ from dovetail.controllers.panics import LONGEST_PAUSE, PANICS, Panics
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.recorder import Recorder
 from dovetail.runtime.metrics.memory import MemoryMetrics
-from dovetail.simulate.clock import VirtualClock, run_virtual
-from dovetail.simulate.log import JsonlLog
+from dovetail.simulate.analysis.log import JsonlLog
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 NODE = Node(metadata=Meta(name="a", uid="u"))
 

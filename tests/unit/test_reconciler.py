@@ -11,7 +11,7 @@ import pytest
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import Conflict
 from dovetail.controllers.reconciler import Reconciler
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 
 def raising(_: str, error: Exception) -> None:

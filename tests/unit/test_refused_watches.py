@@ -11,7 +11,7 @@ from dovetail.base.errors import ApiError, Forbidden, Unauthorized, Unavailable
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.client import MemoryClient
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 
 class Guarded(MemoryClient):

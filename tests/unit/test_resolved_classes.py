@@ -6,7 +6,7 @@ from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.cloud.aws.nodeclass.resolver import RECENT, Resolved
 from dovetail.cloud.provider import NodeClassResolution
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 
 def _class() -> EC2NodeClass:

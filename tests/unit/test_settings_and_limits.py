@@ -15,7 +15,7 @@ from dovetail.cluster.state import EXPECTATION, State
 from dovetail.cluster.usage import exceeded
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.runtime.settings import Settings
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 

@@ -19,7 +19,7 @@ from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 T = TypeVar("T")
 REGION = "ap-northeast-2"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dovetail.base.clock import MINUTE
+from dovetail.simulate.analysis.log import Record
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.plan import Fault, Faults
-from dovetail.simulate.log import Record
 from dovetail.testing.soak import kept_waiting, missing
 
 FAULTS = Faults("", (Fault(0, kinds.API_ERROR, 20 * MINUTE, 30 * MINUTE, rate=0.1, lasts=5 * MINUTE),))

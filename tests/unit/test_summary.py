@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from dovetail.base.clock import HOUR, SECOND
-from dovetail.simulate.summary import Run, quantiles, summarize, to_json
-from dovetail.simulate.summary_table import summary_table
+from dovetail.simulate.analysis.summary import Run, quantiles, summarize, to_json
+from dovetail.simulate.analysis.summary_table import summary_table
 
 DOLLAR = 1_000_000_000
 RUN = Run("small", 7, 0, HOUR, "f" * 64, 1.234, ("prices of spot instances are estimates",))

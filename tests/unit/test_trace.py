@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
-from dovetail.simulate.trace import GPU, Row, Trace, read_trace, visits
+from dovetail.simulate.scenario.trace import GPU, Row, Trace, read_trace, visits
 
 HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time"
 GOOD = f"""{HEADER}

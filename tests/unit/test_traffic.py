@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
-from dovetail.simulate.traffic import (
+from dovetail.simulate.scenario.traffic import (
     Burst,
     Curve,
     Peak,

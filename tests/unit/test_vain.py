@@ -13,7 +13,7 @@ from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.controllers.provisioning.vain import Vain
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 
 def pod(name: str = "a", node: str = "") -> Pod:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.base.clock import SECOND
-from dovetail.simulate.waiting import PARTS, Spell, Wait, at_maximum, explain, split, waits
+from dovetail.simulate.analysis.waiting import PARTS, Spell, Wait, at_maximum, explain, split, waits
 
 END = 1000
 Record = dict[str, Any]

@@ -11,7 +11,7 @@ from test_violations import MINUTE, START, Document, Story, claim, cluster, inst
 
 from dovetail.api.core import Node, Pod
 from dovetail.kube.memory import MemoryServer
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.simulate.violations import Violation, Watchdog
 from dovetail.simulate.violations.audit import AuditedClient, AuditedLog
 from dovetail.simulate.violations.mirror import Change

@@ -14,7 +14,7 @@ from dovetail.kube.memory import MemoryServer
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.watches import FAILING, Watches
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 
 class Flaky(MemoryClient):

@@ -48,7 +48,7 @@ from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.census import leftovers
 from dovetail.testing.life import Quiet
 from dovetail.testing.manifests import node_class

@@ -11,12 +11,12 @@ from rich.console import Console
 
 from dovetail.base.errors import InputError
 from dovetail.cli.simulate_live import live_view
+from dovetail.simulate.analysis.summary import to_json
+from dovetail.simulate.analysis.summary_table import summary_table
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import Result
 from dovetail.simulate.run import simulate as run_simulation
-from dovetail.simulate.scenario import Scenario, load
-from dovetail.simulate.summary import to_json
-from dovetail.simulate.summary_table import summary_table
+from dovetail.simulate.scenario.scenario import Scenario, load
 from dovetail.units.duration import parse_duration
 from dovetail.views.report.write import write_report
 

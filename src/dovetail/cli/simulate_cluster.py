@@ -14,11 +14,11 @@ from dovetail.base.errors import DovetailError
 from dovetail.cli.run import first
 from dovetail.cli.simulate_live import live_view
 from dovetail.kube.http.locate import locate
+from dovetail.simulate.analysis.summary import to_json
 from dovetail.simulate.live.compare import TOLERANCE, Row, compare
 from dovetail.simulate.live.play import play_live
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import Scenario
-from dovetail.simulate.summary import to_json
+from dovetail.simulate.scenario.scenario import Scenario
 
 
 def on_cluster(plan: Scenario, kubeconfig: Path, context: str, events: Path | None) -> tuple[Result, Result]:

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.simulate.progress import Progress as Moment
+from dovetail.simulate.analysis.progress import Progress as Moment
 from dovetail.simulate.run import Listener
-from dovetail.simulate.scenario import Scenario
+from dovetail.simulate.scenario.scenario import Scenario
 
 _REFRESH = 0.1  # seconds of real time between updates of the terminal
 

@@ -18,25 +18,24 @@ from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
-from dovetail.simulate.apply import apply
-from dovetail.simulate.changes import make_changes
+from dovetail.simulate.analysis.observer import Observer
+from dovetail.simulate.environment.cloud import cloud_of, interruptions
+from dovetail.simulate.environment.interruptions import interrupt
+from dovetail.simulate.environment.nodegroup import groups, start
+from dovetail.simulate.environment.volumes import Volumes
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.trouble import Trouble, joins, limits
-from dovetail.simulate.interruptions import interrupt
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
 from dovetail.simulate.kubelet.node import NodeOptions
-from dovetail.simulate.nodegroup import groups, start
-from dovetail.simulate.observer import Observer
-from dovetail.simulate.scenario import Scenario
+from dovetail.simulate.scenario.manifests import apply, make_changes
+from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.simulate.scenario.settings import operator_settings
+from dovetail.simulate.scenario.trace import play
 from dovetail.simulate.scheduler.scheduler import Scheduler
-from dovetail.simulate.settings import operator_settings
-from dovetail.simulate.surroundings import cloud_of, interruptions
-from dovetail.simulate.trace import play
 from dovetail.simulate.violations import Violation, Watchdog
 from dovetail.simulate.violations.audit import AuditedClient, AuditedLog
-from dovetail.simulate.volumes import Volumes
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.units.duration import parse_duration
 from dovetail.verify import verify

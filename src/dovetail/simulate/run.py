@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from dovetail.base.clock import SECOND
-from dovetail.simulate.clock import VirtualClock, run_virtual
+from dovetail.simulate.analysis.figures import Summary
+from dovetail.simulate.analysis.log import JsonlLog, Record
+from dovetail.simulate.analysis.progress import Meter, Progress
+from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.simulate.cluster import Cluster
 from dovetail.simulate.faults.plan import Faults
-from dovetail.simulate.figures import Summary
-from dovetail.simulate.log import JsonlLog, Record
-from dovetail.simulate.progress import Meter, Progress
-from dovetail.simulate.scenario import Scenario
-from dovetail.simulate.summary import Run, summarize
+from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 # How often progress is told, in virtual time. It is the same whether anybody listens or not.
 _STEP = 5 * SECOND

@@ -30,14 +30,14 @@ from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.runtime.settings import Settings
-from dovetail.simulate.aws import CloudOnAws
-from dovetail.simulate.clock import VirtualClock
+from dovetail.simulate.environment.aws import CloudOnAws
+from dovetail.simulate.environment.volumes import Volumes
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
 from dovetail.simulate.kubelet.node import NodeOptions
-from dovetail.simulate.latency import Distribution
+from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scheduler.scheduler import Scheduler
-from dovetail.simulate.volumes import Volumes
+from dovetail.simulate.time.clock import VirtualClock
 from dovetail.simulate.workloads.runner import Workloads
 from dovetail.testing.census import memoised, words
 from dovetail.testing.guests import BATCH, KINDS, RUN, agent, guest, pool, wave, website

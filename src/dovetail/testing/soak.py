@@ -26,15 +26,15 @@ from typing import Literal
 from dovetail.base.clock import MINUTE
 from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import InputError
+from dovetail.simulate.analysis.log import Record
+from dovetail.simulate.analysis.waiting import waits
 from dovetail.simulate.faults.kinds import KINDS
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.faults.tenant import NAMESPACE
-from dovetail.simulate.log import Record
 from dovetail.simulate.run import Result, simulate
-from dovetail.simulate.scenario import FAULTS_NAME
-from dovetail.simulate.scenario import load as load_scenario
-from dovetail.simulate.waiting import waits
+from dovetail.simulate.scenario.scenario import FAULTS_NAME
+from dovetail.simulate.scenario.scenario import load as load_scenario
 
 EXAMPLE = Path("examples/faults")
 PATIENCE = 5 * MINUTE

@@ -1,8 +1,7 @@
 """What goes wrong in a simulation, as a file says and a seed decides.
 
-schema     the fields of a faults file
 kinds      every kind of fault: how it fires and what may be said about it
-plan       a file that was read and found sound, with the instants that its seed drew
+plan       the file, field by field, read and found sound, with the instants that its seed drew
 dice       whether a fault happens now; counts and logs those that did
 epoch      one process of the controllers: after its crash every call of it comes to nothing
 client     the API server's port, with faults

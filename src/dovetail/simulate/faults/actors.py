@@ -17,7 +17,7 @@ from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.runtime.operator import Ports
-from dovetail.simulate.clouds import Cloud
+from dovetail.simulate.environment.port import Cloud
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Skew

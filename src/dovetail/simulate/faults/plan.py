@@ -1,4 +1,7 @@
-"""A faults file that was read and found sound."""
+"""The faults file, field by field (simulation.dovetail.dev/v1alpha1, kind Faults), read and found sound.
+
+docs/reference/faults.md explains every field and kind to users; keep the two together.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
-from dovetail.simulate.document import Document, suggest
 from dovetail.simulate.faults.kinds import KINDS, Kind
-from dovetail.simulate.faults.schema import KIND, FaultSection, FaultsFile
-from dovetail.simulate.scenario import Scenario
-from dovetail.simulate.schema import API_VERSION
+from dovetail.simulate.scenario.document import Document, suggest
+from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.simulate.scenario.schema import API_VERSION
+from dovetail.simulate.scenario.traffic import Section
 from dovetail.units.duration import parse_duration
+
+KIND = "Faults"
+
+
+class FaultSection(Section, frozen=True, kw_only=True):
+    """One kind of fault over one stretch of time; which fields it takes is in `kinds`."""
+
+    kind: str
+    from_: str = msgspec.field(name="from", default="0s")  # since the start of the scenario
+    until: str = ""  # likewise; the end of the scenario
+    rate: float | None = None  # the share of calls that it happens to, 0 to 1
+    times: int | None = None  # how often it happens
+    lasts: str = ""
+    share: float | None = None  # of the machines that it may happen to, 0 to 1
+    count: int | None = None  # of attacks each time
+    zones: tuple[str, ...] = ()
+
+
+class FaultsFile(Section, frozen=True, kw_only=True):
+    """A faults file."""
+
+    api_version: str
+    kind: str
+    faults: tuple[FaultSection, ...]
+    description: str = ""
+    least_nodes: int = 0  # so many nodes there must have been at once for a soak to mean anything
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dovetail.cloud.provider import Instance
 from dovetail.cloud.twin import Limit
 from dovetail.kube.memory import MemoryServer
 from dovetail.runtime.operator import Operator, Ports
-from dovetail.simulate.aws import CloudOnAws
-from dovetail.simulate.clouds import Cloud, Connection
+from dovetail.simulate.environment.aws import CloudOnAws
+from dovetail.simulate.environment.port import Cloud, Connection
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.account import AccountFaults
 from dovetail.simulate.faults.actors import Actors, shortages

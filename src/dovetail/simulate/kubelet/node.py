@@ -16,7 +16,7 @@ from dovetail.base.errors import Conflict, NotFound
 from dovetail.kube.client import Client
 from dovetail.model.resources import Resources, quantities
 from dovetail.simulate.kubelet.machine import NOT_READY, UNREACHABLE, Machine
-from dovetail.simulate.latency import Distribution
+from dovetail.simulate.scenario.latency import Distribution
 from dovetail.units.timestamp import to_rfc3339
 
 # Without a heartbeat for this long a node's Ready condition becomes Unknown.

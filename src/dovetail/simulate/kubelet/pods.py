@@ -13,7 +13,7 @@ from dovetail.api.meta import Condition
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import Conflict, NotFound
 from dovetail.kube.client import Client
-from dovetail.simulate.latency import Distribution
+from dovetail.simulate.scenario.latency import Distribution
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import to_rfc3339
 

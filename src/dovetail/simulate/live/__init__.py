@@ -3,11 +3,9 @@
 Real: API server, scheduler, workload controllers, and the Dovetail that runs in production. Played: the
 cloud, which launches after the scenario's latencies, and the machines, whose Node objects kwok plays.
 
-refuse    what cannot be played there, and clusters that are not empty
 machines  instances of the simulated cloud as Node objects
-watching  from watches to the event log
 objects   the scenario's manifests: applied, changed, and taken away again
-play      all of it together
+play      all of it together; what cannot be played there is refused first
 compare   the figures of both runs, side by side
 
 Also what a cluster with a controller of its own is watched with:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dovetail.base.clock import HOUR
-from dovetail.simulate.log import Record
+from dovetail.simulate.analysis.log import Record
 from dovetail.simulate.run import Result
 
 TOLERANCE = 0.1

@@ -16,7 +16,7 @@ from dovetail.cloud.provider import Instance
 from dovetail.kube.client import Client
 from dovetail.model.resources import quantities
 from dovetail.simulate.kubelet.machine import Machine, NodeNames, from_claim
-from dovetail.simulate.latency import Distribution
+from dovetail.simulate.scenario.latency import Distribution
 
 _COMING = Taint(key="node.cloudprovider.kubernetes.io/uninitialized", value="true", effect="NoSchedule")
 

@@ -15,8 +15,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.kube.http import wire
 from dovetail.kube.http.client import HttpClient
 from dovetail.kube.http.transport import Request
-from dovetail.simulate.apply import in_order
-from dovetail.simulate.changes import Change
+from dovetail.simulate.scenario.manifests import Change, in_order
 
 _ROUNDS = 120  # in which everything is taken away; each takes half a second
 _MERGE = "application/merge-patch+json"

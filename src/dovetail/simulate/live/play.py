@@ -1,4 +1,7 @@
-"""Playing a scenario on a real cluster from its start to its end."""
+"""Playing a scenario on a real cluster from its start to its end.
+
+What cannot be played there is refused before anything is done to it.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dovetail.api.codec import encode
+from dovetail.api.core import Event, Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND
+from dovetail.base.errors import InputError
 from dovetail.cloud.aws.provider import AwsCloud
+from dovetail.kube.client import Client, EventType
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
+from dovetail.kube.informer import Informer
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime.metrics.memory import MemoryMetrics
@@ -20,21 +31,83 @@ from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.runtime.process.clock import WallClock
 from dovetail.runtime.process.greet import greet
+from dovetail.simulate.analysis.log import JsonlLog
+from dovetail.simulate.analysis.observer import Observer
+from dovetail.simulate.analysis.progress import Meter
+from dovetail.simulate.analysis.summary import Run, summarize
+from dovetail.simulate.environment.cloud import cloud_of
+from dovetail.simulate.environment.nodegroup import groups, start
 from dovetail.simulate.kubelet.machine import NodeNames
 from dovetail.simulate.live.machines import Machines
 from dovetail.simulate.live.objects import Objects
-from dovetail.simulate.live.refuse import check_cluster, check_scenario
-from dovetail.simulate.live.watching import Watching
-from dovetail.simulate.log import JsonlLog
-from dovetail.simulate.nodegroup import groups, start
-from dovetail.simulate.observer import Observer
-from dovetail.simulate.progress import Meter
 from dovetail.simulate.run import Listener, Result
-from dovetail.simulate.scenario import Scenario
-from dovetail.simulate.settings import operator_settings
-from dovetail.simulate.summary import Run, summarize
-from dovetail.simulate.surroundings import cloud_of
+from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.simulate.scenario.settings import operator_settings
 from dovetail.verify import verify
+
+_PLAYED_KINDS: tuple[type[Object], ...] = (Node, NodePool, NodeClaim)
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Raises InputError for a section that only virtual time can play."""
+    file = scenario.file
+    for name, given in (
+        ("traffic", file.traffic),
+        ("trace", file.trace),
+        ("shortages", file.shortages),
+        ("interruptions", file.interruptions),
+        ("startupTaints", file.startup_taints),
+    ):
+        if given:
+            raise InputError(
+                "a real cluster cannot play this section",
+                source=scenario.source,
+                path=name,
+                remedy="leave --kubeconfig out, or take a scenario of manifests and changes alone",
+            )
+
+
+async def check_cluster(client: HttpClient) -> None:
+    """Raises InputError for a cluster that somebody uses: its nodes and pools would be played with."""
+    for kind in _PLAYED_KINDS:
+        found = (await client.list(kind)).items
+        if found:
+            raise InputError(
+                f"the cluster has {kind.PLURAL} already, such as {found[0].metadata.name}",
+                source=client.transport.access.server,
+                remedy="give an empty cluster, such as the one that `make control-plane` starts",
+            )
+
+
+# Claims before nodes: a Node names its claim in no other way than by its instance.
+_WATCHED_KINDS: tuple[type[Object], ...] = (NodeClaim, Node, Pod, Event)
+
+
+class Watching:
+    """Informers that tell an Observer. What is there at the start is told as well: the cluster is empty."""
+
+    def __init__(self, client: Client, observer: Observer) -> None:
+        self._observer = observer
+        self._known: dict[tuple[type[Object], str], Any] = {}
+        self._informers = [Informer(client, kind, self._take) for kind in _WATCHED_KINDS]
+
+    def parts(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """One for each kind, for ever."""
+        for kind, informer in zip(_WATCHED_KINDS, self._informers, strict=True):
+            yield f"log {kind.PLURAL}", informer.run()
+
+    async def synced(self) -> None:
+        """Return once all first lists were taken in."""
+        for informer in self._informers:
+            await informer.wait_synced()
+
+    def _take(self, change: EventType, obj: Object) -> None:
+        key, document = (type(obj), obj.key), encode(obj)
+        old = self._known.pop(key, None)
+        if change != "DELETED":
+            self._known[key] = document
+        self._observer.observe(change, document, old)
+
 
 _STEP = SECOND  # between two looks at how things stand
 

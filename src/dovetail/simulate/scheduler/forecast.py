@@ -25,7 +25,7 @@ from dovetail.model.filters import NodeView, Placement
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.resources import pod_requests, subtract, total
-from dovetail.simulate.latency import Distribution, Latencies
+from dovetail.simulate.scenario.latency import Distribution, Latencies
 from dovetail.simulate.scheduler.cluster import Cluster
 from dovetail.simulate.scheduler.feasible import Feasibility
 from dovetail.simulate.scheduler.nominations import Nominations

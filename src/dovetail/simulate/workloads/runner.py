@@ -13,7 +13,7 @@ from dovetail.base.errors import ApiError
 from dovetail.base.eventlog import EventLog
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
-from dovetail.simulate.traffic import Curve
+from dovetail.simulate.scenario.traffic import Curve
 from dovetail.simulate.workloads.autoscaler import HorizontalPodAutoscalers
 from dovetail.simulate.workloads.base import Controller, Means
 from dovetail.simulate.workloads.cronjob import CronJobs

@@ -9,7 +9,7 @@ from dovetail.api.core import PodSpec
 from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
 from dovetail.base.clock import SECOND
 from dovetail.model.resources import CPU
-from dovetail.simulate.traffic import Curve, load, share
+from dovetail.simulate.scenario.traffic import Curve, load, share
 from dovetail.simulate.workloads.base import Means
 from dovetail.simulate.workloads.pods import Standing
 from dovetail.simulate.workloads.view import View

@@ -12,9 +12,9 @@ from typing import Any
 
 from dovetail import __version__
 from dovetail.base.clock import SECOND
-from dovetail.simulate.disruptions import ended_nodes
-from dovetail.simulate.figures import PodWait, Summary
-from dovetail.simulate.waiting import PARTS
+from dovetail.simulate.analysis.disruptions import ended_nodes
+from dovetail.simulate.analysis.figures import PodWait, Summary
+from dovetail.simulate.analysis.waiting import PARTS
 from dovetail.views.report.series import Record, chart_series, traffic_series
 from dovetail.views.report.timeline import blocker_rows, event_rows, node_rows
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from dovetail.simulate.loop import VirtualLoop
+from dovetail.simulate.time.loop import VirtualLoop
 
 T = TypeVar("T")
 

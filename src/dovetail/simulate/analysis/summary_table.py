@@ -10,8 +10,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dovetail.simulate.figures import DisruptionFigures, EfficiencyFigures, PlanFigures, Quantiles, Summary
-from dovetail.simulate.waiting import PARTS
+from dovetail.simulate.analysis.figures import (
+    DisruptionFigures,
+    EfficiencyFigures,
+    PlanFigures,
+    Quantiles,
+    Summary,
+)
+from dovetail.simulate.analysis.waiting import PARTS
 
 _OWNERS = 8
 _SMALLEST = 0.05  # seconds

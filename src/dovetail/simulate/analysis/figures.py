@@ -9,6 +9,13 @@ from typing import Any
 
 import msgspec
 
+from dovetail.model.offering import NANO_DOLLARS
+
+
+def dollars(nanos: int) -> float:
+    """Nano-dollars as dollars, to a hundredth of a cent."""
+    return round(nanos / NANO_DOLLARS, 4)
+
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Written as JSON with camelCase keys. Seconds are virtual ones unless the name says wall."""

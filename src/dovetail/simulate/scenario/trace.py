@@ -24,7 +24,7 @@ from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import Conflict, InputError, NotFound
 from dovetail.kube.client import Client
 from dovetail.model.resources import CPU, MEMORY, quantities
-from dovetail.simulate.traffic import Section
+from dovetail.simulate.scenario.traffic import Section
 from dovetail.units.duration import parse_duration
 
 GPU = "nvidia.com/gpu"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dovetail.simulate.log import Record
+from dovetail.simulate.analysis.log import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from dovetail.base.clock import HOUR, SECOND
-from dovetail.model.offering import NANO_DOLLARS
-from dovetail.simulate.disruptions import disruption_figures
-from dovetail.simulate.efficiency import efficiency_figures
-from dovetail.simulate.figures import (
+from dovetail.simulate.analysis.disruptions import disruption_figures
+from dovetail.simulate.analysis.figures import (
     CostFigures,
+    EfficiencyFigures,
     MaximumFigures,
     NodeFigures,
     OwnerWait,
+    PlanFigures,
     PodFigures,
     PodWait,
     Quantiles,
@@ -25,9 +26,48 @@ from dovetail.simulate.figures import (
     TrafficFigures,
     Violation,
     WaitingFigures,
+    dollars,
 )
-from dovetail.simulate.plans import plan_figures
-from dovetail.simulate.waiting import PARTS, Record, Spell, Wait, at_maximum, explain, waits
+from dovetail.simulate.analysis.waiting import PARTS, Record, Spell, Wait, at_maximum, explain, waits
+
+_DIGITS = 4
+
+
+def efficiency_figures(records: Iterable[Mapping[str, Any]], end: int) -> EfficiencyFigures:
+    """From the looks that the controller took; the mean weighs each by what was paid until the next one."""
+    looks = [record for record in records if record["kind"] == "efficiency"]
+    if not looks:
+        return EfficiencyFigures(start=None, end=None, mean=None)
+    spans = [later - earlier for earlier, later in pairwise([*(look["t"] for look in looks), end])]
+    paid = sum(look["cost"] * span for look, span in zip(looks, spans, strict=True))
+    needed = sum(look["lowerBound"] * span for look, span in zip(looks, spans, strict=True))
+    ratios = [look["lowerBound"] / look["cost"] for look in looks]
+    return EfficiencyFigures(
+        start=round(ratios[0], _DIGITS),
+        end=round(ratios[-1], _DIGITS),
+        mean=round(needed / paid if paid else ratios[-1], _DIGITS),
+    )
+
+
+def plan_figures(records: Iterable[Mapping[str, Any]]) -> PlanFigures:
+    """Over all plans that bought something and are settled: their nodes joined or failed, their pods went."""
+    settled = [record for record in records if record["kind"] == "plan.realised"]
+
+    def total(of: str, outcome: str) -> int:
+        return sum(record[of][outcome] for record in settled)
+
+    return PlanFigures(
+        settled=len(settled),
+        planned_hourly=dollars(sum(record["planned"] for record in settled)),
+        realised_hourly=dollars(sum(record["realised"] for record in settled)),
+        nodes_joined=total("nodes", "joined"),
+        nodes_failed=total("nodes", "failed"),
+        pods_here=total("pods", "here"),
+        pods_elsewhere=total("pods", "elsewhere"),
+        pods_replanned=total("pods", "replanned"),
+        pods_gone=total("pods", "gone"),
+    )
+
 
 _WORST = 5
 NO_OWNER = "(no controller)"
@@ -164,18 +204,14 @@ def _cost(records: Iterable[Record], end: int) -> CostFigures:
     for start in running.values():
         charge(start, end)
     return CostFigures(
-        total=_dollars(spent["base"] + spent["on-demand"] + spent["spot"]),
-        peak_hourly=_dollars(peak),
-        base=_dollars(spent["base"]),
-        on_demand=_dollars(spent["on-demand"]),
-        spot=_dollars(spent["spot"]),
-        volumes=_dollars(spent["volumes"]),
-        estimated=_dollars(spent["estimated"]),
+        total=dollars(spent["base"] + spent["on-demand"] + spent["spot"]),
+        peak_hourly=dollars(peak),
+        base=dollars(spent["base"]),
+        on_demand=dollars(spent["on-demand"]),
+        spot=dollars(spent["spot"]),
+        volumes=dollars(spent["volumes"]),
+        estimated=dollars(spent["estimated"]),
     )
-
-
-def _dollars(nanos: int) -> float:
-    return round(nanos / NANO_DOLLARS, 4)
 
 
 def _waiting(found: Sequence[Wait]) -> WaitingFigures:

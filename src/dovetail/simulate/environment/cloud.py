@@ -16,13 +16,12 @@ from dovetail.cloud.aws.fake.market import MarketOptions
 from dovetail.cloud.catalog import store
 from dovetail.cloud.simulated import Account, Delays, SecurityGroup, SimulatedCloud, Subnet
 from dovetail.cloud.twin import Limit
-from dovetail.simulate.aws import CloudOnAws
-from dovetail.simulate.aws_account import aws_account
-from dovetail.simulate.document import suggest
-from dovetail.simulate.interruptions import PlannedInterruption
-from dovetail.simulate.scenario import Scenario
-from dovetail.simulate.schema import Shortage
-from dovetail.simulate.traffic import DAY, midnight_before, next_time, second_of_day
+from dovetail.simulate.environment.aws import CloudOnAws, aws_account
+from dovetail.simulate.environment.interruptions import PlannedInterruption
+from dovetail.simulate.scenario.document import suggest
+from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.simulate.scenario.schema import Shortage
+from dovetail.simulate.scenario.traffic import DAY, midnight_before, next_time, second_of_day
 
 
 def cloud_of(

@@ -8,10 +8,10 @@ from dovetail.controllers.brakes.rate import Rate
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.disrupt.pause import PAUSES
 from dovetail.model.offering import parse_dollars
-from dovetail.simulate.document import Document, suggest
-from dovetail.simulate.interruptions import KINDS
-from dovetail.simulate.schema import ScenarioFile, Settings
-from dovetail.simulate.traffic import second_of_day
+from dovetail.simulate.environment.interruptions import KINDS
+from dovetail.simulate.scenario.document import Document, suggest
+from dovetail.simulate.scenario.schema import ScenarioFile, Settings
+from dovetail.simulate.scenario.traffic import second_of_day
 from dovetail.units.duration import parse_duration
 
 _CAPACITY_TYPES = ("on-demand", "spot", "reserved")

@@ -6,8 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dovetail.base.clock import SECOND
-from dovetail.model.offering import NANO_DOLLARS
-from dovetail.simulate.figures import BudgetFigures, DisruptionFigures, EndedNode, ReasonFigures
+from dovetail.simulate.analysis.figures import (
+    BudgetFigures,
+    DisruptionFigures,
+    EndedNode,
+    ReasonFigures,
+    dollars,
+)
 
 Record = Mapping[str, Any]
 
@@ -73,7 +78,7 @@ def ended_nodes(records: Iterable[Record]) -> list[EndedNode]:
                     reason=record["reason"],
                     mode=record["mode"],
                     pods=record["pods"],
-                    saved_hourly=_dollars(saved.get(claim, 0)),
+                    saved_hourly=dollars(saved.get(claim, 0)),
                     replacements=made.get(claim, []),
                 )
             )
@@ -102,9 +107,5 @@ def _sums(commands: Sequence[Record], ended: Sequence[Record]) -> dict[str, Any]
         "commands": len(commands),
         "nodes": len(ended),
         "pods_moved": sum(item["pods"] for item in ended),
-        "saved_hourly": _dollars(sum(item["savings"] for item in commands)),
+        "saved_hourly": dollars(sum(item["savings"] for item in commands)),
     }
-
-
-def _dollars(nanos: int) -> float:
-    return round(nanos / NANO_DOLLARS, 4)

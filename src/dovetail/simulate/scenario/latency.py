@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dovetail.base.streams import stream
-from dovetail.simulate.traffic import Section
+from dovetail.simulate.scenario.traffic import Section
 from dovetail.units.duration import parse_duration
 
 _MILLISECOND = 1_000_000

@@ -11,7 +11,7 @@ from dovetail.model.offering import parse_dollars
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.runtime import settings as runtime
-from dovetail.simulate.schema import Settings
+from dovetail.simulate.scenario.schema import Settings
 from dovetail.units.duration import parse_duration
 
 

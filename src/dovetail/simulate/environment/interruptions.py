@@ -9,7 +9,7 @@ from dovetail.base.clock import Clock
 from dovetail.base.streams import stream
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
-from dovetail.simulate.clouds import Cloud
+from dovetail.simulate.environment.port import Cloud
 
 IMPAIRMENTS = ("instance_status", "system_status", "event_status")
 KINDS = (*(str(kind) for kind in InterruptionKind if kind is not InterruptionKind.NOTHING), *IMPAIRMENTS)

@@ -17,13 +17,13 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.model.labels import INSTANCE_TYPE
-from dovetail.simulate.changes import Change
-from dovetail.simulate.document import Document, suggest
-from dovetail.simulate.latency import Distribution
-from dovetail.simulate.rules import check
-from dovetail.simulate.schema import API_VERSION, KIND, ScenarioFile
-from dovetail.simulate.trace import Visit, read_trace, visits
-from dovetail.simulate.traffic import Curve, curve, next_time, second_of_day
+from dovetail.simulate.scenario.document import Document, suggest
+from dovetail.simulate.scenario.latency import Distribution
+from dovetail.simulate.scenario.manifests import Change
+from dovetail.simulate.scenario.rules import check
+from dovetail.simulate.scenario.schema import API_VERSION, KIND, ScenarioFile
+from dovetail.simulate.scenario.trace import Visit, read_trace, visits
+from dovetail.simulate.scenario.traffic import Curve, curve, next_time, second_of_day
 from dovetail.simulate.workloads.keda import not_played
 from dovetail.units.duration import parse_duration
 

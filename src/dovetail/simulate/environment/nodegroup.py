@@ -12,10 +12,10 @@ from dovetail.base.streams import stream
 from dovetail.cloud.provider import Provider
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
-from dovetail.simulate.document import suggest
 from dovetail.simulate.kubelet.machine import Machine, NodeNames
-from dovetail.simulate.scenario import Scenario
-from dovetail.simulate.schema import NodeGroup
+from dovetail.simulate.scenario.document import suggest
+from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.simulate.scenario.schema import NodeGroup
 
 _GROUP = "eks.amazonaws.com/nodegroup"
 _GROUP_CAPACITY = "eks.amazonaws.com/capacityType"

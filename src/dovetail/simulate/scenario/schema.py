@@ -10,9 +10,9 @@ from typing import Literal
 import msgspec
 
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, WORK_PER_SECOND
-from dovetail.simulate.latency import Latencies
-from dovetail.simulate.trace import Trace
-from dovetail.simulate.traffic import Section, ServiceTraffic
+from dovetail.simulate.scenario.latency import Latencies
+from dovetail.simulate.scenario.trace import Trace
+from dovetail.simulate.scenario.traffic import Section, ServiceTraffic
 
 API_VERSION = "simulation.dovetail.dev/v1alpha1"
 KIND = "Scenario"
