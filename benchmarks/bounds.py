@@ -26,9 +26,9 @@ from dovetail.explain.pod import nearest_misses
 from dovetail.kube.http.wire import Reader
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
+from dovetail.solve.budget import Deadline, Work
+from dovetail.solve.instance.instance import World
 from dovetail.solve.solver import solve
-from dovetail.solve.supply.world import World
-from dovetail.solve.work import Deadline, Work
 from dovetail.verify import verify
 
 ORDINARY = 20

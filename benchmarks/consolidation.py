@@ -37,8 +37,8 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Budget, Problem
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
+from dovetail.solve.budget import Work
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Work
 
 _TURN = 3_000_000  # units of work, as in the controller
 _ROUNDS = 200

@@ -26,9 +26,9 @@ from dovetail.base.pipe import readers_may_leave
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.process import ProcessPlanner
-from dovetail.solve.desk import Desk
+from dovetail.solve.budget import Deadline, Work
+from dovetail.solve.context import Desk
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Deadline, Work
 from dovetail.testing.crowds import crowd
 from dovetail.verify import verify
 

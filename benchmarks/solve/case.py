@@ -13,8 +13,8 @@ from typing import Protocol
 from benchmarks.solve.check import checked
 from dovetail.model.plan import Plan
 from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
+from dovetail.solve.budget import Deadline
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Deadline
 
 FIRST = 0.0  # the budget that asks for the first plan only
 _ONCE = 5.0  # seconds; longer budgets are run once, since they take what they are given

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dovetail.base.clock import SECOND
+from dovetail.solve.budget import Deadline, Stop, never
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Deadline, Stop, never
 from dovetail.testing.scenarios import read_scenarios
 
 FOLDER = Path(__file__).parent.parent / "conformance" / "vectors" / "scheduling"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dovetail.model.problem import Budget, Problem
+from dovetail.solve.budget import Work
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Work
 from dovetail.testing.crowds import crowd
 from dovetail.verify import verify
 

@@ -13,10 +13,9 @@ from dovetail.explain.node import node_story
 from dovetail.explain.pod import UNEXPLAINED, nearest_misses, pod_story
 from dovetail.model.label_values import Requirement, integer
 from dovetail.model.requirement import Requirements
-from dovetail.solve.demand.relax_preferences import levels
-from dovetail.solve.demand.rules import rules_of
-from dovetail.solve.demand.shapes import Interner
-from dovetail.solve.demand.topology import Topology
+from dovetail.solve.instance.pod_classes import Interner
+from dovetail.solve.instance.pod_rules import levels, rules_of
+from dovetail.solve.instance.topology import Topology
 from dovetail.solve.solver import solve
 
 

@@ -11,15 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
-from dovetail.solve.bounds.prove import highest_ratio
-from dovetail.solve.packing.compact import whole_nodes
-from dovetail.solve.packing.completion import Completions
-from dovetail.solve.packing.exchange import Exchange
-from dovetail.solve.packing.generate import Generator
-from dovetail.solve.packing.knapsack import Knapsacks
-from dovetail.solve.packing.market import Market, market
-from dovetail.solve.packing.master import Master
-from dovetail.solve.work import Work
+from dovetail.solve.bound.provers import highest_ratio
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.compact_mip import whole_nodes
+from dovetail.solve.colgen.exchange_pricing import Exchange
+from dovetail.solve.colgen.generation import Generator, Master
+from dovetail.solve.colgen.knapsack_pricing import Completions, Knapsacks
+from dovetail.solve.colgen.pricing_instance import Market, market
 
 
 @st.composite

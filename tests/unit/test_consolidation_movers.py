@@ -29,7 +29,7 @@ from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.work import Work
+from dovetail.solve.budget import Work
 
 NONE = Budgets(())
 OFFER = {labels.INSTANCE_TYPE: "m5.large", labels.ZONE: "a", labels.CAPACITY_TYPE: "on-demand"}

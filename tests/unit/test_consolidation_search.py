@@ -25,7 +25,7 @@ from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, QUICK, UNPLANNED, search
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
-from dovetail.solve.work import Work
+from dovetail.solve.budget import Work
 
 PLENTY = 1_000_000
 LEAST = 10  # nano-dollars per hour that replacing a node must save

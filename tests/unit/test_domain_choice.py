@@ -8,11 +8,11 @@ import pytest
 
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.desk import Desk
-from dovetail.solve.placing.policy import Policy
+from dovetail.solve.assign.strategies import Policy
+from dovetail.solve.budget import Work
+from dovetail.solve.context import Desk
 from dovetail.solve.search import Search
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Work
 from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify
 

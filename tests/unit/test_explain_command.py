@@ -11,7 +11,7 @@ import yaml
 
 from dovetail.cli import question
 from dovetail.cli.main import run
-from dovetail.solve.work import never
+from dovetail.solve.budget import never
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
 BASE = ["-f", str(EXAMPLE), "--region", "ap-northeast-2", "--deadline", "50ms"]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from benchmarks.solve import mix, rules
 from dovetail.model.problem import Budget
-from dovetail.solve.packing.cells import Cells
-from dovetail.solve.packing.patterns import topped_up
+from dovetail.solve.colgen.patterns import topped_up
+from dovetail.solve.pack.aggregation import Cells
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 

@@ -21,11 +21,11 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.cli.main import run
 from dovetail.cloud.catalog.file import parse_instance_types
 from dovetail.cluster.problem import ClusterObjects, build, well_known_keys
+from dovetail.explain.spot_diversity import diversity_cost
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, Options, Problem
-from dovetail.solve.diversity import diversity_cost
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.model.ports import HostPort
-from dovetail.solve.demand.match import port_clashes, ports_conflict
+from dovetail.solve.instance.matching import port_clashes, ports_conflict
 
 PORTS = st.builds(
     HostPort,

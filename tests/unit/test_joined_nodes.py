@@ -9,7 +9,7 @@ import pytest
 from benchmarks.solve import inputs, rules
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.packing import choose
+from dovetail.solve.pack import choose
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from dovetail.solve.bounds.kinds import kinds_of
-from dovetail.solve.bounds.relaxation import relax
+from dovetail.solve.bound.relaxation import kinds_of, relax
 
 ROOM = np.array([[4_000 * size, 8_000 * size] for size in (1, 2, 4, 8, 16)], dtype=np.int64)
 PRICE = np.array([int(1e8 * size * (1 + 0.02 * index)) for index, size in enumerate((1, 2, 4, 8, 16))])

@@ -17,8 +17,8 @@ from dovetail.model import labels
 from dovetail.model.plan import OUT_OF_TIME
 from dovetail.model.problem import Budget, Pool, Problem
 from dovetail.model.requirement import Requirements
+from dovetail.solve.budget import Deadline
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Deadline
 from dovetail.testing.crowds import crowd
 from dovetail.units.quantity import parse_quantity
 from dovetail.verify import verify

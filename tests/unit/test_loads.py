@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
-from dovetail.solve.packing.loads import Loads
-from dovetail.solve.packing.market import Market, market
-from dovetail.solve.work import Work
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.pattern_mip import Loads
+from dovetail.solve.colgen.pricing_instance import Market, market
 
 
 @st.composite

@@ -8,15 +8,12 @@ import pytest
 
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.bounds.between.loads import Enumeration, Loads, joined
-from dovetail.solve.bounds.between.master import Master
-from dovetail.solve.bounds.between.pricing import Pricing
-from dovetail.solve.bounds.between.program import program
-from dovetail.solve.bounds.between.rows import Rows
-from dovetail.solve.bounds.between.terrain import terrain_of
-from dovetail.solve.supply.columns import Columns
-from dovetail.solve.supply.world import World
-from dovetail.solve.work import Work
+from dovetail.solve.bound.topology_colgen import Enumeration, Loads, Master, Pricing, joined
+from dovetail.solve.bound.topology_mip import program
+from dovetail.solve.bound.topology_model import Rows, terrain_of
+from dovetail.solve.budget import Work
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.offerings import Columns
 from dovetail.testing.problems import Document, both, instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
 
@@ -71,7 +68,7 @@ CASES: dict[str, tuple[list[Document], list[Document], list[Document]]] = {
 def rows_of(problem: Problem) -> tuple[World, Rows]:
     """The program of a plan that promises each pod the first tier that has a node for it."""
     world = World(problem, Work(Budget()))
-    columns = Columns(world)
+    columns = Columns(world.tables, len(world.axis.names))
     kinds = {}
     for shape in world.shapes:
         tiers = [

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.solve.packing.fractions import shares
+from dovetail.solve.colgen.dual_feasible import shares
 
 sizes = st.lists(st.lists(st.integers(0, 12), min_size=2, max_size=2), min_size=1, max_size=4)
 

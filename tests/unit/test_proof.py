@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from dovetail.model.plan import DEAREST_POD, NOTHING, Proof
 from dovetail.model.problem import Budget
-from dovetail.solve.bounds.absorb import absorbed
-from dovetail.solve.bounds.early import Early
-from dovetail.solve.bounds.prove import Prover, prove
-from dovetail.solve.bounds.relaxation import relax
-from dovetail.solve.bounds.scope import Scope
-from dovetail.solve.packing.market import copies_in
-from dovetail.solve.work import Work
+from dovetail.solve.bound.provers import Prover, absorbed, prove
+from dovetail.solve.bound.relaxation import Early, relax
+from dovetail.solve.bound.scope import Scope
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.pricing_instance import copies_in
 
 
 def scope(
@@ -138,7 +136,7 @@ def test_prices_of_another_relaxation_prove_something_when_it_is_late(asked: Sco
     prices = relax(every, *offers, other.demand[kinds])
     early = Early(lambda: prices, every.sum(axis=1), len(other.price), -1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dovetail.solve.bounds.prove._LARGE", 0)
+        patch.setattr("dovetail.solve.bound.provers._LARGE", 0)
         late = Prover(asked, Work(Budget(), lambda: 1.0), early)
     proof = late.relaxation()
     assert proof.bound <= optimum(asked)

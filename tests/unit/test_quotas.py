@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.solve.placing.shares import Domain, Skew, quotas
+from dovetail.solve.assign.spread_quotas import Domain, Skew, quotas
 
 
 @st.composite

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.placing.rations import Rations
+from dovetail.solve.assign.assigner import Rations
+from dovetail.solve.budget import Work
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.limits import Limits
+from dovetail.solve.instance.offerings import Columns
 from dovetail.solve.solver import solve
-from dovetail.solve.supply.columns import Columns
-from dovetail.solve.supply.limits import Limits
-from dovetail.solve.supply.world import World
-from dovetail.solve.work import Work
 from dovetail.testing.problems import Document, instance_types, pod, pool, scenario
 from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify
@@ -56,7 +56,7 @@ def test_limits_of_what_no_type_has_are_counted_only_once_exceeded() -> None:
     better = replace(asked.pools[0], usage={"example.com/none-7": 8})
     problem = replace(asked, pools=(better, *asked.pools[1:]))
     world = World(problem, Work(Budget(0)))
-    limits = Limits(world, Columns(world))
+    limits = Limits(world, Columns(world.tables, len(world.axis.names)))
     assert sorted(limits.remaining[0]) == ["cpu", "example.com/none-7", "nodes"]
     assert not limits.types(0).any()  # what is exceeded refuses all types, whatever they have of it
     assert {claim.pool for claim in solve(problem, Budget()).claims} == {"general"}

@@ -11,8 +11,8 @@ import pytest
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.model.resources import pod_requests
-from dovetail.solve.packing import choose
-from dovetail.solve.packing.refine import Refined
+from dovetail.solve.pack import choose
+from dovetail.solve.pack.destroy_repair import Refined
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import read_scenarios
 from dovetail.verify import verify

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.solve.bounds import relaxation
-from dovetail.solve.bounds.rates import best_rates
-from dovetail.solve.bounds.relaxation import Duals, most_held, relax
-from dovetail.solve.supply.encode import Amounts, Mask
+from dovetail.solve.bound import relaxation
+from dovetail.solve.bound.relaxation import Duals, best_rates, most_held, relax
+from dovetail.solve.instance.arrays import Amounts, Mask
 
 
 def test_sizes_of_one_family_are_one_column() -> None:

@@ -24,7 +24,7 @@ from dovetail.model.volumes import (
     volume_alternatives,
     volume_limit_error,
 )
-from dovetail.solve.demand.rules import rules_of
+from dovetail.solve.instance.pod_rules import rules_of
 
 ZONE = "topology.kubernetes.io/zone"
 

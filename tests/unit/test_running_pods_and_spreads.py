@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.desk import Desk
+from dovetail.solve.budget import Work
+from dovetail.solve.context import Desk
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Work
 from dovetail.testing.problems import instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dovetail.model.problem import Budget
-from dovetail.solve.packing.bins import Bin
-from dovetail.solve.placing.assign import Assigner
-from dovetail.solve.placing.even import surplus
-from dovetail.solve.placing.policy import Policy
-from dovetail.solve.purchase import Purchase, seats_of
-from dovetail.solve.supply.world import World
-from dovetail.solve.work import Work
+from dovetail.solve.assign.assigner import Assigner
+from dovetail.solve.assign.spread_quotas import surplus
+from dovetail.solve.assign.strategies import Policy
+from dovetail.solve.budget import Work
+from dovetail.solve.build.plan_state import Purchase
+from dovetail.solve.instance.instance import World
+from dovetail.solve.pack.node_candidate import Bin
+from dovetail.solve.search import seats_of
 from dovetail.testing.problems import instance_types, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
 

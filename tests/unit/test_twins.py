@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.solve.packing.twins import Twins
+from dovetail.solve.pack.aggregation import Twins
 
 
 @settings(deadline=None, max_examples=50)

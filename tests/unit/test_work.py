@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.base.clock import SECOND
 from dovetail.model.problem import WORK_PER_SECOND, Budget
-from dovetail.solve.work import Deadline, Work
+from dovetail.solve.budget import Deadline, Work
 
 
 def test_counted_work_ends_a_solve() -> None:

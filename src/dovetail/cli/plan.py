@@ -6,8 +6,8 @@ from dovetail.cli import plan_output
 from dovetail.cli.question import Output, Question, answered, explaining, show
 from dovetail.cli.run_environment import Bool
 from dovetail.explain.pod import nearest_misses
+from dovetail.explain.spot_diversity import diversity_cost
 from dovetail.simulate.scheduler.forecast import forecast
-from dovetail.solve.diversity import diversity_cost
 
 
 def plan(*, question: Question, nominate_pods: Bool = "true", output: Output = "table") -> None:

@@ -20,8 +20,8 @@ from dovetail.cli.unpriced import warn_of_unpriced
 from dovetail.model.offering import parse_dollars
 from dovetail.model.plan import Plan
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Budget, Options, Problem
+from dovetail.solve.budget import Deadline
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Deadline
 from dovetail.units.duration import parse_duration
 from dovetail.verify import verify
 

@@ -12,8 +12,8 @@ from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import add
-from dovetail.solve.supply.encode import STAMPED
-from dovetail.solve.supply.limits import NODES
+from dovetail.solve.instance.limits import NODES
+from dovetail.solve.instance.pool_table import STAMPED
 
 
 def aftermath(problem: Problem, plan: Plan, pending: tuple[Pod, ...]) -> Problem:

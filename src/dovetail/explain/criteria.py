@@ -17,12 +17,11 @@ from dovetail.model.label_values import Requirement
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
-from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.supply.columns import Floats
-from dovetail.solve.supply.daemons import Daemon, reserve
-from dovetail.solve.supply.encode import Amounts, Mask, PoolTable
-from dovetail.solve.supply.limits import ENDLESS, NODES
-from dovetail.solve.supply.world import World
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.limits import ENDLESS, NODES
+from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
 
 _TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
 # A pool's own requirements are what its owner meant: the nearest miss is looked for within them first.

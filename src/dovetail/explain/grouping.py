@@ -5,8 +5,8 @@ from __future__ import annotations
 from dovetail.explain import words
 from dovetail.explain.miss import Change, Miss
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.demand.match import Matcher
-from dovetail.solve.demand.topology import AFFINITY, SPREAD, Group
+from dovetail.solve.instance.matching import Matcher
+from dovetail.solve.instance.topology import AFFINITY, SPREAD, Group
 
 Roles = tuple[bool, bool]  # is the pod's own rule, counts the pod
 

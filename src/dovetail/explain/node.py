@@ -19,10 +19,10 @@ from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, pod_requests, subtract, total
-from dovetail.solve.supply.encode import Amounts
-from dovetail.solve.supply.limits import NODES
-from dovetail.solve.supply.world import World
-from dovetail.solve.work import Work
+from dovetail.solve.budget import Work
+from dovetail.solve.instance.arrays import Amounts
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.limits import NODES
 
 _CHEAPER = 5  # types that would be cheaper, but do not do
 

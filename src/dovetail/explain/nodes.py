@@ -13,9 +13,9 @@ from dovetail.explain.wanted import Wanted, alternatives
 from dovetail.model.problem import ExistingNode
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
-from dovetail.solve.demand.match import ports_conflict
-from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.supply.world import World
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.matching import ports_conflict
+from dovetail.solve.instance.pod_classes import Shape
 
 _KINDS = {
     "taint": "a taint is not tolerated",

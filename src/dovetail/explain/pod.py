@@ -16,9 +16,9 @@ from dovetail.explain.preferences import told
 from dovetail.model.left_out import left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.model.problem import Budget, Problem
+from dovetail.solve.budget import Work
+from dovetail.solve.instance.instance import World
 from dovetail.solve.solver import solve
-from dovetail.solve.supply.world import World
-from dovetail.solve.work import Work
 
 Over = Callable[[], bool]  # whether the time for the explanation is over
 

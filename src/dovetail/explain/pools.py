@@ -11,10 +11,9 @@ from dovetail.explain import words
 from dovetail.explain.criteria import Criterion, PoolView, distances
 from dovetail.explain.miss import Change, Miss, Offer, PoolVerdict
 from dovetail.explain.wanted import Wanted, alternatives
-from dovetail.solve.demand.shapes import Shape
-from dovetail.solve.supply.columns import Floats
-from dovetail.solve.supply.encode import Mask
-from dovetail.solve.supply.world import World
+from dovetail.solve.instance.arrays import Floats, Mask
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.pod_classes import Shape
 
 _ALTERNATIVES = 32  # of a required node affinity that are looked at: each takes about a millisecond
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dovetail.api.core import Pod, PodAffinityTerm
 from dovetail.explain import words
 from dovetail.model.selector import Selector
-from dovetail.solve.demand.relax_preferences import levels
-from dovetail.solve.demand.rules import Rules, rules_of
+from dovetail.solve.instance.pod_rules import Rules, levels, rules_of
 
 
 def told(pod: Pod, given_up: tuple[str, ...]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from dovetail.model.problem import Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, pod_requests
 from dovetail.model.volumes import volume_alternatives
-from dovetail.solve.demand.rules import rules_of as demands_of
+from dovetail.solve.instance.pod_rules import rules_of as demands_of
 
 
 @dataclass(frozen=True, slots=True)

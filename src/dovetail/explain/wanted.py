@@ -10,7 +10,7 @@ from dovetail.explain.miss import Change
 from dovetail.model.label_values import Requirement
 from dovetail.model.requirement import Requirements
 from dovetail.model.volumes import VolumeIndex, volume_alternatives
-from dovetail.solve.demand.rules import rules_of
+from dovetail.solve.instance.pod_rules import rules_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,16 @@
-"""Problem in, Plan out: the solver (docs/concepts/solver.md tells how it works).
+"""Problem in, Plan out: the solver. docs/concepts/solver.md tells how it works, with a picture and figures.
 
-solver    the door; what is asked stands in model/problem, the answer in model/plan
-demand    what pods ask for           supply    what there is to put them on
-placing   existing nodes and domains  packing   which nodes to buy
-bounds    what it must cost           assemble  plans as the outside sees them
-diversity what many types for spot cost
-reasons   why pods are left over
+The rooms, bottom first; imports only go down:
+
+budget      how much may still be done: counted work, and a clock in production
+instance    the problem as arrays: pod classes, offerings, existing nodes, topology counters
+assign      domains before nodes: existing nodes filled, spreads turned into quotas, colocation
+colgen      pricing, restricted master, column generation, integer programs over patterns
+pack        which nodes to buy: aggregation, greedy, local search
+bound       what it must cost: relaxation, provers, the bound that knows rules between pods
+build       a plan as it grows: insertion, guided construction, opened domains, reasons, writing
+context     the encoded problem that all phases share
+search_state, search, neighbourhood   answers with their proofs, one pass, moves between answers
+solver      the door, and the phases in their order
+dual_values what pods are worth, for those who look for cheaper nodes
 """

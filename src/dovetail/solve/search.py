@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 from dovetail.model.plan import Proof
-from dovetail.solve.bounds.between.program import small
-from dovetail.solve.bounds.scope import Placement
-from dovetail.solve.case import Answer, Case
-from dovetail.solve.desk import Desk
-from dovetail.solve.latecomers import Latecomers
-from dovetail.solve.move import Move, Moved, Mover, berths_of
-from dovetail.solve.openings import Openings, merged
-from dovetail.solve.packing.choose import choose
-from dovetail.solve.packing.generate import Told
-from dovetail.solve.packing.pack import Packing
-from dovetail.solve.packing.refine import MANY_NODES
-from dovetail.solve.placing.assign import Assigner
-from dovetail.solve.placing.even import surplus
-from dovetail.solve.placing.items import Assignment, Item, Unit
-from dovetail.solve.placing.policy import Policy, turns
-from dovetail.solve.placing.rations import Rations
-from dovetail.solve.placing.seen import Opened, restart
-from dovetail.solve.purchase import Part, Purchase, seats_of
-from dovetail.solve.standing import Standing
-from dovetail.solve.supply.limits import Limits
-from dovetail.solve.write import Reasons, claims_of, written
+from dovetail.solve.assign.assigner import Assigner, Rations
+from dovetail.solve.assign.items import Assignment, Item, Unit
+from dovetail.solve.assign.spread_quotas import Seat, binding, surplus
+from dovetail.solve.assign.strategies import Policy, turns
+from dovetail.solve.assign.topology_rules import Opened, restart
+from dovetail.solve.bound.scope import Placement
+from dovetail.solve.bound.topology_mip import small
+from dovetail.solve.build.builder import Latecomers, Move, Mover, berths_of
+from dovetail.solve.build.opened_domains import Openings, merged
+from dovetail.solve.build.plan_state import Part, Purchase, Standing
+from dovetail.solve.build.write import Reasons, claims_of, written
+from dovetail.solve.colgen.generation import Told
+from dovetail.solve.context import Desk
+from dovetail.solve.instance.instance import lookup
+from dovetail.solve.instance.limits import Limits
+from dovetail.solve.pack.choose import choose
+from dovetail.solve.pack.destroy_repair import MANY_NODES
+from dovetail.solve.pack.greedy import Packing
+from dovetail.solve.search_state import Answer, Case
 
 _ROUNDS = 8  # further chances for pods that limits left over
 _FEW = 64  # items; with more, a search for a proof in whole numbers has no chance
@@ -37,6 +37,14 @@ _OTHER = 0.5  # of the time left, kept for plans that place more pods
 _PROOF = 0.4  # of the work left, kept for it
 _PROOF_TIED = 0.65  # the same where rules tie pods together: their domains matter more than their nodes
 _FORESEEN = 3  # times that pods get their domains anew because others will open some
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What comes of a move: pods left over, preferences given up, nano-dollars per hour, nodes."""
+
+    rank: tuple[int, int, int, int]
+    written: Callable[[], Answer]
 
 
 class Search:
@@ -276,3 +284,30 @@ class Search:
             same=not self.grown and len(self.worth) == len(self.items),
             tied=self._tied or len(self.bought) > MANY_NODES,
         )
+
+
+def seats_of(
+    assigner: Assigner, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]
+) -> list[Seat]:
+    """The places of all pods that a rule might take back, on nodes that exist first."""
+    groups, shapes = assigner.world.topology.groups, assigner.world.shapes
+    tied = {
+        (shape.index, level)
+        for shape in shapes
+        for level in range(len(shape.levels))
+        if binding(groups, shape, level)
+    }
+    seats = [
+        assigner.seat(row, unit)
+        for row, units in existing.items()
+        for unit in units
+        if (unit.shape, unit.level) in tied
+    ]
+    for item, bundles in chain.from_iterable(purchase.parts for purchase in bought):
+        if tied.isdisjoint(item.kinds):
+            continue
+        domain_of = lookup(item.place)
+        for unit in chain.from_iterable(map(item.units, bundles)):
+            forget = partial(assigner.forget, item, (unit.shape, unit.level), 1)
+            seats.append(Seat(unit, domain_of, forget))
+    return seats

@@ -8,16 +8,16 @@ from dataclasses import replace
 from dovetail.model.left_out import left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.case import Answer
-from dovetail.solve.desk import Desk
-from dovetail.solve.openings import merged
-from dovetail.solve.placing.items import Item
-from dovetail.solve.placing.policy import Policy, fuller, others
-from dovetail.solve.rearrange import followed, rearranged
+from dovetail.solve.assign.items import Item
+from dovetail.solve.assign.strategies import Policy, fuller, others
+from dovetail.solve.budget import Stop, Work, never
+from dovetail.solve.build.opened_domains import merged
+from dovetail.solve.build.write import by_pod
+from dovetail.solve.context import Desk
+from dovetail.solve.instance.shared_quotas import overdrawn
+from dovetail.solve.neighbourhood import followed, rearranged
 from dovetail.solve.search import Search
-from dovetail.solve.supply.commons import overdrawn
-from dovetail.solve.work import Stop, Work, never
-from dovetail.solve.write import by_pod
+from dovetail.solve.search_state import Answer
 
 _NEAR = 0.001  # gap that is not worth another way to pick domains
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried

@@ -28,7 +28,7 @@ from dovetail.disrupt.consolidation.search import QUICK, Asking, search
 from dovetail.disrupt.pods import budgets_among
 from dovetail.model.plan import Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.work import Work
+from dovetail.solve.budget import Work
 
 _TURN = Budget.within(3 * SECOND)
 _IDLE = MINUTE  # budgets begin and end, and pods may be moved again, without anything else that changes

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.disrupt.consolidation.question import Mover, Question
-from dovetail.solve.appraise import Appraisal
-from dovetail.solve.work import Work
+from dovetail.solve.budget import Work
+from dovetail.solve.dual_values import Appraisal
 
 _ROWS_PER_UNIT = 200  # nodes looked at in one unit of work
 

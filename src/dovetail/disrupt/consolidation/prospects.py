@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.disrupt.consolidation.question import Mover, Question
-from dovetail.solve.appraise import Appraisal, appraise
-from dovetail.solve.work import Work
+from dovetail.solve.budget import Work
+from dovetail.solve.dual_values import Appraisal, appraise
 
 
 class Prospects:

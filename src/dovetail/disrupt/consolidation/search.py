@@ -13,7 +13,7 @@ from dovetail.disrupt.consolidation.prospects import Prospects
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question, Refusal
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.work import Work
+from dovetail.solve.budget import Work
 
 QUICK = SECOND // 100  # for what-ifs: their first plan tells enough
 MOVED_ENOUGH = (

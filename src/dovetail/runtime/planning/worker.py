@@ -21,8 +21,8 @@ from dovetail.base.collector import collect_if_due, collect_seldom
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning import wire
 from dovetail.runtime.planning.memory import bound_memory
+from dovetail.solve.budget import Deadline
 from dovetail.solve.solver import solve
-from dovetail.solve.work import Deadline
 
 LENGTH = 8
 NO_MEMORY = 12  # exit code where there was no memory even for the question; ENOMEM

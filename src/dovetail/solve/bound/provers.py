@@ -1,0 +1,426 @@
+"""The proof of what pods must cost: dual values of which no offering can hold more than its price.
+
+Then in whole nodes within a scope, and such a plan if one is come upon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from dovetail.model.plan import (
+    BETWEEN_PODS,
+    COLUMNS,
+    DEAREST_POD,
+    RELAXATION,
+    WHOLE_NUMBERS,
+    NodeRule,
+    Proof,
+    Worth,
+)
+from dovetail.solve.bound.relaxation import Duals, Early, most_held, relax
+from dovetail.solve.bound.scope import Scope
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.compact_mip import Free, whole_nodes
+from dovetail.solve.colgen.generation import Generator, Purchase, Told
+from dovetail.solve.colgen.knapsack_pricing import Knapsacks
+from dovetail.solve.colgen.pattern_mip import Load, Loads, whole
+from dovetail.solve.colgen.pricing_instance import Market, cliques, copies_in
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+
+# (partial loads that are followed, times the price), until it is told what a node holds at most.
+# What is a little too much is easier to rule out than what is just too much.
+_WIDEST, _ENDLESS = 20_000, 1 << 62
+_SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), (_WIDEST, 1.003))
+_SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
+_NEAR = 0.97  # the same where column generation has been tried in another way
+_CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
+_TOLD = 1.0002  # a multiple that is not worth a search for a lower one
+_FEW = 64  # kinds; with more there are too many patterns to try them all
+_LARGE = 80_000  # kinds times offerings; a relaxation of more is not solved when it is late
+
+
+class Prover:
+    """Proofs for one scope. No tolerance of a linear program can make a bound too high: worths are scaled
+    until no offering can hold more than its price, and rounded down to nano-dollars."""
+
+    def __init__(
+        self, scope: Scope, work: Work, early: Early | None = None, told: Told | None = None
+    ) -> None:
+        """`early`: the relaxation of all pods, if there is one. It is used where it cannot be told from the
+        scope's own, and where that would take long and the time is over. `told` counts if it is about the
+        very same market."""
+        self._scope = scope
+        self._work = work
+        # Of a plan for less, if one was come upon: by columns of the scope, and what it costs.
+        self.better: tuple[Load, ...] = ()
+        self.price = _ENDLESS
+        self._bought: list[Purchase] = []  # by a column generation of its own
+        self.hurried = early is not None and scope.feasible.size > _LARGE and work.late
+        known = early.duals(scope) if early and (self.hurried or early.same(scope)) else None
+        self._stock = scope.unthinned() if known else self.goods
+        extra = self._stock.vectors.shape[1] - scope.vectors.shape[1]
+        # A rule on how many pods share a node holds on free nodes too.
+        ones = np.ones((len(scope.free), extra), dtype=np.int64)
+        self.free = np.concatenate([scope.free, ones], axis=1)
+        self._copies = copies_in(self.free, self._stock.vectors, scope.demand, scope.allowed)
+        self.duals = known or self._relaxed()
+        self._told = told if told and told.goods.alike(self.goods) else None
+
+    def quick(self) -> Proof:
+        """The best that takes next to no time."""
+        return max(self.relaxation(), self.dearest(), key=_bound)
+
+    @property
+    def small(self) -> bool:
+        """True iff there are so few kinds that another column generation takes no time."""
+        return len(self._scope.pods) <= _FEW
+
+    @cached_property
+    def goods(self) -> Market:
+        """What is for sale, with as few offerings as will do."""
+        return self._scope.market()
+
+    @cached_property
+    def _rooms(self) -> Free:
+        return grouped(self._copies > 0, self.free)
+
+    def _relaxed(self) -> Duals:
+        goods = self.goods
+        self._work.spend(goods.feasible.size)
+        return relax(
+            goods.feasible.T, goods.room, goods.price, goods.vectors, self._scope.demand, free=self._rooms
+        )
+
+    def relaxation(self) -> Proof:
+        """By what pods and nodes have of each resource."""
+        goods, duals = self._stock, self.duals
+        most = most_held(duals, goods.feasible.T, goods.room)
+        if np.any((goods.price <= 0) & (most > 0)):
+            return Proof()
+        ratio = float(np.max(most / np.maximum(goods.price, 1), initial=1.0))
+        return self._proof(RELAXATION, duals.worth, ratio)
+
+    def columns(self, worth: Floats, known: int) -> Proof:
+        """By what whole nodes hold at any worths (S,); nothing if that cannot exceed what is known."""
+        total, goods = float(self._scope.demand @ worth), self.goods
+        if self._told and np.array_equal(worth, self._told.worth) and len(self._told.most):
+            enough = float(np.max(self._told.most / np.maximum(goods.price, 1), initial=1.0))
+            if enough <= _TOLD or not self._work.left:
+                return self._proof(COLUMNS, worth, enough) if np.isfinite(enough) else Proof()
+        ratio = highest_ratio(goods, worth, lambda highest: total <= known * highest, self._work)
+        return Proof() if ratio is None else self._proof(COLUMNS, worth, ratio)
+
+    def searched(self, known: int) -> Proof:
+        """By what whole nodes hold, at worths from a column generation of its own, if there was none."""
+        if not len(self.goods.price) or not self._work.left or self._told:
+            return Proof()
+        generator = Generator(self.goods, self._work)
+        none = np.zeros((0, len(self._scope.pods)), dtype=np.int64)
+        if self.small:
+            self._bought = generator.run(none)
+        else:
+            generator.search(none)
+        return self.columns(generator.worth, known)
+
+    def whole(self, linear: Proof, hourly: int) -> Proof:
+        """What a plan of whole nodes costs at least, from a proof by worths; that one where it is no more."""
+        search = self._search(hourly)
+        worth = np.zeros(len(self._scope.pods))
+        kind = {pods[0]: index for index, pods in enumerate(self._scope.pods)}
+        for item in linear.worth:
+            worth[kind[item.pods[0]]] = item.each
+        search.offer(self._bought)
+        bound = search.run(worth, self._taken(worth), linear.bound)
+        self._found(search)
+        return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
+
+    def rooms(self, linear: Proof, hourly: int) -> Proof:
+        """What a plan of whole nodes costs at least if pods need not be whole; or as above."""
+        if self._told and self._told.rooms and not len(self.free):
+            bound = self._told.rooms
+        else:
+            search = self._search(hourly)
+            bound = search.by_rooms(pods=False)
+            self._found(search)
+        return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
+
+    def _search(self, hourly: int) -> WholeNumbers:
+        price = min(hourly, self.price)
+        return WholeNumbers(self._scope, self.goods, (self.free, self._copies), price, self._work)
+
+    def _found(self, search: WholeNumbers) -> None:
+        if search.better:
+            self.better, self.price = search.better, search.price
+
+    def dearest(self) -> Proof:
+        """One pod that no free room holds by itself has to be on a node that is bought.
+
+        Sharper than a relaxation where a plan buys one or two nodes.
+        """
+        scope = self._scope
+        bought = ~(self._copies > 0).any(axis=1)
+        if not bought.any():
+            return Proof()
+        order = np.argsort(scope.price, kind="stable")
+        cheapest = order[np.take(scope.feasible, order, axis=1).argmax(axis=1)]  # every kind has an offering
+        least = np.where(bought, scope.price[cheapest], 0)
+        if not least.any():
+            return Proof()
+        kind = int(least.argmax())
+        bound = int(least[kind])
+        return Proof(bound, bound, DEAREST_POD, (Worth(scope.pods[kind][:1], bound, scope.pools[kind]),))
+
+    def _taken(self, worth: Floats) -> Amounts:
+        """The most worth that each free room can take, (N,)."""
+        taken = absorbed(worth, self._stock.vectors, self._copies, self.free, self.duals.resources)
+        result: Amounts = np.ceil(taken).astype(np.int64)
+        return result
+
+    def _proof(self, method: str, values: Floats, ratio: float) -> Proof:
+        """All pods together are worth that much, less what free room takes."""
+        scope = self._scope
+        worth = np.floor(np.maximum(values, 0.0) / ratio * (1 - _SLACK)).astype(np.int64)
+        names: dict[str, int] = {}
+        for name, amount in zip(
+            scope.free_names, self._taken(worth.astype(np.float64)).tolist(), strict=True
+        ):
+            if amount:
+                names[name] = names.get(name, 0) + amount
+        total = int(worth @ scope.demand) - sum(names.values())
+        if total <= 0:
+            return Proof()
+        listed = np.flatnonzero(worth)
+        worths = tuple(
+            Worth(scope.pods[kind], int(worth[kind]), scope.pools[kind]) for kind in listed.tolist()
+        )
+        # Prices that know of no rule between pods prove what they do without it.
+        rules, apart = ((), ()) if self.hurried else _rules(scope, listed, self.duals.charged)
+        return Proof(total, total, method, worths, names, rules, apart)
+
+
+def prove(
+    prover: Prover,
+    found: Floats | None,
+    hourly: int,
+    *,
+    same: bool,
+    tied: bool = False,
+    ruled: Callable[[], int] | None = None,
+) -> Proof:
+    """The best proof for a plan of that price.
+
+    `found` (S,) are worths from column generation, if there was any; `same` is True iff it was about the
+    scope's kinds and not about pods whose domains had been decided. `tied` is True iff whole nodes with parts
+    of pods prove little, as where there are rules between pods; `ruled` tells a bound that knows those.
+    """
+    dearest, best = prover.dearest(), prover.relaxation()
+    if prover.hurried:
+        return max(best, dearest, key=_bound)
+    rooms = Proof()
+    if not tied and max(dearest.bound, best.bound) < hourly * _CLOSE:
+        rooms = prover.rooms(best, hourly)
+        if rooms.bound >= hourly * _CLOSE:
+            return rooms
+        hourly = min(hourly, prover.price)
+    if found is not None and max(dearest.bound, best.bound) < hourly:
+        best = max(best, prover.columns(found, best.bound), key=_bound)
+    between = ruled() if ruled and max(dearest.bound, best.bound) < hourly * _CLOSE else 0
+    if not between:
+        # Worths of pods that had to decide how they would run may be of no use where that is left open.
+        useless = best.method == RELAXATION and prover.small and best.bound < hourly * _NEAR
+        if (useless or not same) and max(dearest.bound, best.bound) < hourly * _CLOSE:
+            best = max(best, prover.searched(best.bound), key=_bound)
+        if max(dearest.bound, best.bound) < hourly * _CLOSE:
+            best = prover.whole(best, hourly)
+    if between > max(dearest.bound, best.bound, rooms.bound):
+        return replace(best, bound=between, method=BETWEEN_PODS)
+    return max(best, dearest, rooms, key=_bound)
+
+
+def highest_ratio(
+    goods: Market, worth: Floats, hopeless: Callable[[float], bool], work: Work
+) -> float | None:
+    """No node can hold more worth (S,) than this multiple, at least 1, of its price.
+
+    None if that cannot be told within the work, or once the multiple is `hopeless`.
+    """
+    knapsacks = Knapsacks(goods, work)
+    loads = Loads(goods, worth, work) if len(worth) <= _FEW else None
+    highest = 1.0
+    for column, price in enumerate(goods.price.tolist()):
+        if price <= 0 or hopeless(highest):
+            return None
+        if loads is not None and work.left:
+            found = loads.of(column, price * highest, _WIDEST)
+            if found.others <= price * highest:
+                best = float(np.max(found.counts @ worth, initial=0.0)) * (1 + _SLACK)
+                highest = max(highest, best / price)
+                continue
+        most = float("inf")
+        for width, much in _SEARCHES:
+            if not work.left:
+                return None
+            above = price * max(highest, much)
+            told = knapsacks.run(column, worth, above, width)
+            most = min(most, told.most)
+            if told.others <= above * (1 + _SLACK):
+                break
+        highest = max(highest, most / price)
+    return highest
+
+
+def _rules(
+    scope: Scope, listed: Amounts, charged: Floats
+) -> tuple[tuple[NodeRule, ...], tuple[tuple[int, int], ...]]:
+    """The rules among the kinds that are listed, and the pairs that none of them covers."""
+    position = {kind: index for index, kind in enumerate(listed.tolist())}
+    first = scope.vectors.shape[1] - len(scope.rules)
+    groups = [
+        (name, int(scope.most[row]), np.flatnonzero(scope.vectors[:, first + row]).tolist())
+        for row, name in enumerate(scope.rules)
+    ]
+    groups += [("one of these at most", 1, group) for group in cliques(scope.conflict)]
+    rules = []
+    open_pairs = np.triu(scope.conflict, 1) if scope.conflict.any() else scope.conflict
+    for row, (name, most, kinds) in enumerate(groups):
+        mine = tuple(position[kind] for kind in kinds if kind in position)
+        paid = int(charged[first + row]) if first + row < len(charged) else 0
+        if mine:
+            rules.append(NodeRule(name, most, mine, paid))
+        if most == 1:
+            open_pairs[np.ix_(kinds, kinds)] = False
+    pairs = np.argwhere(open_pairs).tolist() if open_pairs.any() else []
+    apart = tuple((position[a], position[b]) for a, b in pairs if a in position and b in position)
+    return tuple(rules), apart
+
+
+def _bound(proof: Proof) -> int:
+    return proof.bound
+
+
+_BLOCK = 2_000_000  # cells of (price lists, kinds, rooms) that are worked on at once
+
+
+def absorbed(worth: Floats, vectors: Amounts, copies: Amounts, free: Amounts, prices: Floats) -> Floats:
+    """Per free room (N,) a worth that no load of it exceeds, whatever the prices are.
+
+    `worth` (S,), `vectors` (S, R), `copies` (S, N) that a room can hold of a kind alone, `free` (N, R).
+    `prices` (P, R) are opinions of what a unit of a resource is worth. For any of them a load is worth at
+    most what the room is, plus what its pods are worth beyond what they take: the least such sum counts.
+    """
+    some = np.flatnonzero(worth > 0)
+    worth, vectors, copies = worth[some], vectors[some], copies[some]
+    prices = np.concatenate([np.zeros((1, vectors.shape[1])), prices])
+    beyond = np.maximum(worth[None, :] - prices @ vectors.T, 0.0)
+    least = np.full(len(free), np.inf)
+    step = max(1, _BLOCK // max(1, beyond.size))
+    for start in range(0, len(free), step):
+        part = slice(start, start + step)
+        most = beyond @ copies[:, part] + prices @ free[part].T
+        least[part] = most.min(axis=0)
+    result: Floats = least * (1 + _SLACK)
+    return result
+
+
+_OFFERED = 2  # offerings per kind; where there are more, there are few loads of each
+_GROUPS = 24  # of free rooms that are told apart
+
+
+class WholeNumbers:
+    """One search. `better` are the loads of a plan for less, by columns of the scope or by its free rooms."""
+
+    def __init__(
+        self, scope: Scope, goods: Market, rooms: tuple[Amounts, Amounts], price: int, work: Work
+    ) -> None:
+        """`rooms`: the free rooms (N, R), and how many of a kind each holds (S, N). `price`: of a plan."""
+        self._scope, self._goods, self._work = scope, goods, work
+        self._free, copies = rooms
+        self._usable: Mask = copies > 0
+        self._open = np.flatnonzero(self._usable.any(axis=0))
+        self.price = price
+        self.better: tuple[Load, ...] = ()
+
+    def run(self, worth: Floats, taken: Amounts, known: int) -> int:
+        """A bound in nano-dollars per hour.
+
+        `known` by worths (S,), less what each of the free rooms (N,) can take.
+        """
+        ways: list[Callable[[], int]] = [
+            lambda: self.by_rooms(pods=True),
+            lambda: self._by_loads(worth, taken, known),
+        ]
+        if len(self._scope.pods) * _OFFERED < len(self._goods.price):
+            ways.reverse()
+        bound = 0
+        for way in ways:
+            if bound < self.price * _CLOSE:
+                bound = max(bound, way())
+        return bound
+
+    def offer(self, bought: Sequence[Purchase]) -> None:
+        """Keep a plan by column generation if it is complete and costs less."""
+        goods = self._goods
+        held = sum((item.counts * item.number for item in bought), np.zeros_like(goods.demand))
+        taken = sum((goods.takes[item.column] * item.number for item in bought), np.zeros_like(goods.most))
+        if (held >= goods.demand).all() and (taken <= goods.most).all():
+            self._keep(tuple(Load(item.counts, item.column, item.number, free=False) for item in bought))
+
+    def _small(self) -> bool:
+        kinds = len(self._scope.pods)
+        return kinds <= _FEW and len(self._open) <= _GROUPS and self._work.left
+
+    def by_rooms(self, *, pods: bool) -> int:
+        """By what the nodes of one offering hold as one large node; in whole pods too if `pods`."""
+        if len(self._open) > _GROUPS:
+            free = grouped(self._usable, self._free)
+            return whole_nodes(self._goods, self._work, free, pods=pods, limit=self.price).bound
+        free = Free(self._usable[:, self._open], self._free[self._open])
+        found = whole_nodes(self._goods, self._work, free, pods=pods, limit=self.price)
+        self._keep(found.plan)
+        return found.bound
+
+    def _keep(self, loads: tuple[Load, ...]) -> None:
+        """Remember a plan by columns of the scope, if it is one and the cheapest so far."""
+        price = sum(0 if load.free else load.number * int(self._goods.price[load.column]) for load in loads)
+        if loads and price < self.price:
+            columns = self._goods.column
+            self.price = price
+            self.better = tuple(
+                replace(load, column=int((self._open if load.free else columns)[load.column]))
+                for load in loads
+            )
+
+    def _by_loads(self, worth: Floats, taken: Amounts, known: int) -> int:
+        """By all patterns that a cheaper plan could use; such a plan is kept as well."""
+        if not worth.any() or not self._small():
+            return 0
+        scope, rooms = self._scope, self._open
+        free = replace(
+            self._goods,
+            column=rooms,
+            room=self._free[rooms],
+            price=taken[rooms],
+            feasible=scope.allowed[:, rooms].T,
+            own=scope.allowed[:, rooms].T,
+        )
+        found = whole(self._goods, worth, (known, self.price), self._work, free=free)
+        self._keep(found.plan)
+        return found.bound
+
+
+def grouped(usable: Mask, free: Amounts) -> Free:
+    """Rooms that the same kinds can use as one large room, which holds whatever they do together."""
+    groups: dict[bytes, list[int]] = {}
+    for index in np.flatnonzero(usable.any(axis=0)).tolist():
+        groups.setdefault(np.packbits(usable[:, index]).tobytes(), []).append(index)
+    members = sorted(groups.values(), key=lambda group: (-len(group), group))
+    if len(members) > _GROUPS:
+        rest = [index for group in members[_GROUPS:] for index in group]
+        members = [*members[:_GROUPS], rest]
+    feasible = np.array([usable[:, group].any(axis=1) for group in members], dtype=np.bool_)
+    room = np.array([free[group].sum(axis=0) for group in members], dtype=np.int64)
+    return Free(feasible.reshape(len(members), len(usable)).T, room.reshape(len(members), free.shape[1]))

@@ -1,0 +1,456 @@
+"""The same pods over patterns: every set of pods that one node can hold is a variable of its own.
+
+Where patterns are few, or only those count that pay, it proves much more: no fraction of a node can be
+bought, and what a pod must have beside it on its node is decided pattern by pattern. Where there are too many
+to list, those of negative reduced cost join, until there are none. After Dantzig and Wolfe; what is proven on
+the way is Farley's bound: dual values divided by the largest multiple of its price that a pattern is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import highspy
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.bound.topology_model import ENDLESS, Rows, Terrain
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.highs import quiet_solver
+from dovetail.solve.colgen.knapsack_pricing import Knapsacks
+from dovetail.solve.colgen.pricing_instance import Market, market
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.topology import AFFINITY
+
+_MASTER_ROUNDS = 40  # of linear programs
+_AT_ONCE = 400  # loads that one round adds
+_PAYS = 1e-9  # dollars per hour that a load must save to be added
+_ROOMY = 1e-6  # share of the price, for the tolerances of linear programs
+_MODEL, _ITERATION = 10, 10  # units of work per row of a linear program, and per iteration
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An optimum in fractions of loads."""
+
+    least: float  # dollars per hour
+    duals: Floats  # per row
+
+
+class Master:
+    """The program over loads, of the rows of one over pods and nodes per site."""
+
+    def __init__(self, world: World, rows: Rows, loads: Loads) -> None:
+        self._world, self._rows = world, rows
+        self._whole = rows.model()
+        self._owners = rows.owners()
+        gone = (self._owners[:, 0] >= 0) & (self._owners[:, 0] < rows.terrain.bought)
+        self._kept = np.flatnonzero(~gone)  # of the variables, those that remain
+        self._lasting = rows.lasting()
+        self._factors = rows.factors()
+        self._take(loads)
+
+    def add(self, loads: Loads) -> None:
+        """More of them."""
+        self._take(joined((self.loads, loads), len(self._rows.pods)))
+
+    @property
+    def every(self) -> Mask:
+        """All loads, (N,)."""
+        return np.ones(len(self.loads), dtype=np.bool_)
+
+    def _take(self, loads: Loads) -> None:
+        starts = _starts(self._world, self._rows.terrain, loads)
+        self._starts = starts.needed[:, starts.fine]
+        self.loads = loads.some(starts.fine)
+        self.price: Floats = self._rows.terrain.price[self.loads.site] / NANO_DOLLARS
+
+    def useful(self, most: float, work: Work) -> tuple[float, Floats, Mask]:
+        """What fractions of loads cost at least, the reduced price of each load (N,), and whether a plan for
+        less than `most` can use it.
+
+        In dollars per hour. The bound is 0 where the work does not suffice.
+        """
+        found = self.plain(work)
+        chosen = np.zeros(len(self.loads), dtype=np.bool_)
+        value = self.reduced(found) if found else self.price
+        for _ in range(_MASTER_ROUNDS):
+            rest = np.flatnonzero(~chosen & (value < -_PAYS if chosen.any() and found else True))
+            if not len(rest):
+                break
+            chosen[rest[np.argsort(value[rest], kind="stable")[:_AT_ONCE]]] = True
+            if not work.left:
+                return 0.0, value, np.ones_like(chosen)
+            found = self.linear(chosen, work)
+            value = self.reduced(found) if found else value
+        else:
+            return 0.0, value, np.ones_like(chosen)
+        if not found:
+            return float("inf"), value, ~chosen
+        return found.least, value, value <= (most - found.least) + most * _ROOMY
+
+    def model(self, chosen: Mask) -> highspy.HighsLp:
+        """The program with some of the loads (N,), in dollars: the variables that remain, then loads."""
+        whole, some = self._whole, np.flatnonzero(chosen)
+        row, column, value = self._entries(some)
+        lasting, extra = self._lasting, len(self._starts)
+        # Nobody asks for rows about single nodes: without them, a program is solved much sooner.
+        row = np.searchsorted(np.append(lasting, self._rows.rows + np.arange(extra)), row)
+        order = np.lexsort((column, row))
+        many = len(some)
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(self._kept) + many, len(lasting) + extra
+        model.col_cost_ = np.concatenate([np.array(whole.col_cost_)[self._kept], self.price[some]])
+        terrain = self._rows.terrain
+        most = np.minimum(terrain.most[self.loads.site[some]], terrain.demand.sum())
+        model.col_lower_ = np.concatenate([np.array(whole.col_lower_)[self._kept], np.zeros(many)])
+        model.col_upper_ = np.concatenate([np.array(whole.col_upper_)[self._kept], most])
+        model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
+        lower, upper = np.array(whole.row_lower_)[lasting], np.array(whole.row_upper_)[lasting]
+        model.row_lower_ = np.concatenate([lower, np.full(extra, -highspy.kHighsInf)])
+        model.row_upper_ = np.concatenate([upper, np.ones(extra)])
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = np.searchsorted(row[order], np.arange(model.num_row_ + 1)).astype(np.int32)
+        model.a_matrix_.index_ = column[order].astype(np.int32)
+        model.a_matrix_.value_ = value[order]
+        return model
+
+    def nodes(self, chosen: Mask, answer: Floats) -> Iterator[tuple[int, list[int]]]:
+        """The nodes that an answer buys: the site, and the pods of each kind."""
+        numbers = np.rint(answer[len(self._kept) :]).astype(np.int64)
+        for load, number in zip(np.flatnonzero(chosen).tolist(), numbers.tolist(), strict=True):
+            for _ in range(number):
+                yield int(self.loads.site[load]), self.loads.counts[load].tolist()
+
+    def values(self, chosen: Mask, answer: Floats) -> Floats:
+        """What an answer means for pods and nodes per site."""
+        rows, result = self._rows, np.zeros(self._rows.variables)
+        result[self._kept] = answer[: len(self._kept)]
+        for site, counts in self.nodes(chosen, answer):
+            result[rows.nodes[site]] += 1
+            for kind in np.flatnonzero(counts).tolist():
+                result[rows.pods[kind][site]] += counts[kind]
+        return result
+
+    def plain(self, work: Work) -> Linear | None:
+        """The optimum in fractions of the program without loads; None if there is no solution."""
+        found = _linear(self._whole, work)
+        return found and Linear(found.least, np.concatenate([found.duals, np.zeros(len(self._starts))]))
+
+    def linear(self, chosen: Mask, work: Work) -> Linear | None:
+        """The optimum in fractions of some of the loads (N,); None if there is no solution."""
+        found, rows = _linear(self.model(chosen), work), self._rows.rows
+        if found is None:
+            return None
+        duals = np.zeros(rows + len(self._starts))
+        duals[np.append(self._lasting, rows + np.arange(len(self._starts)))] = found.duals
+        return Linear(found.least, duals)
+
+    def worths(self, linear: Linear) -> Floats:
+        """What the rows pay for a pod of each kind at each site, and for one more node there: (K, S + 1)."""
+        rows, terrain = self._rows, self._rows.terrain
+        row, variable, factor = self._factors
+        worth = np.bincount(variable, linear.duals[row] * factor, minlength=rows.variables)
+        table = np.zeros((len(terrain.price), len(terrain.kinds) + 1))
+        owned = self._owners[:, 0] >= 0
+        table[tuple(self._owners[owned].T)] = worth[owned]
+        return table
+
+    def reduced(self, linear: Linear) -> Floats:
+        """The price of each load less what it is worth to the rows, (N,)."""
+        table, counts, site = self.worths(linear), self.loads.counts, self.loads.site
+        result: Floats = self.price - (table[site, :-1] * counts).sum(axis=1) - table[site, -1]
+        return result - linear.duals[self._rows.rows :] @ self._starts
+
+    def _entries(self, some: Amounts) -> tuple[Amounts, Amounts, Floats]:
+        """(row, column, factor) of all that are not zero."""
+        rows, terrain = self._rows, self._rows.terrain
+        place = np.full(rows.variables, -1, dtype=np.int64)
+        place[self._kept] = np.arange(len(self._kept))
+        row, variable, value = self._factors
+        stays = place[variable] >= 0
+        parts = [(row[stays], place[variable[stays]], value[stays])]
+        row, variable, value = row[~stays], variable[~stays], value[~stays]
+        site_of, kind_of = self._owners[variable].T
+        sites = self.loads.site[some]
+        whole = np.concatenate([self.loads.counts[some], np.ones((len(some), 1), dtype=np.int64)], axis=1)
+        for site in np.unique(sites).tolist():
+            mine, here = np.flatnonzero(site_of == site), np.flatnonzero(sites == site)
+            listed, where = np.unique(row[mine], return_inverse=True)
+            table = np.zeros((len(listed), len(terrain.kinds) + 1))
+            np.add.at(table, (where, kind_of[mine]), value[mine])
+            product = table @ whole[here].T
+            at, load = np.nonzero(product)
+            parts.append((listed[at], len(self._kept) + here[load], product[at, load]))
+        start, load = np.nonzero(self._starts[:, some])
+        parts.append((rows.rows + start, len(self._kept) + load, np.ones(len(start))))
+        one, two, three = zip(*parts, strict=True)
+        return np.concatenate(one), np.concatenate(two), np.concatenate(three)
+
+
+def _linear(model: highspy.HighsLp, work: Work) -> Linear | None:
+    """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over."""
+    model.integrality_ = []
+    solver = quiet_solver(solver="simplex", time_limit=work.seconds)
+    solver.passModel(model)
+    solver.run()
+    info = solver.getInfo()
+    work.spend(_MODEL * model.num_row_ + _ITERATION * max(0, info.simplex_iteration_count))
+    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        return None
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return Linear(0.0, np.zeros(model.num_row_))
+    return Linear(float(info.objective_function_value), np.array(solver.getSolution().row_dual))
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """Loads with a pod that wants others beside it: (N,) possible at all, (G, N) only as the first ones."""
+
+    fine: Mask
+    needed: Mask
+
+
+def _starts(world: World, terrain: Terrain, loads: Loads) -> _Starts:
+    fine = np.ones(len(loads), dtype=np.bool_)
+    needed: list[Mask] = []
+    for index in sorted({index for kind in terrain.kinds for index in kind.owned}):
+        group = world.topology.groups[index]
+        if group.id.kind != AFFINITY or group.id.key != HOSTNAME:
+            continue
+        owners = [number for number, kind in enumerate(terrain.kinds) if index in kind.owned]
+        matched = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+        others = [number for number in matched if number not in owners]
+        bootstrap = not any(world.before[index][0].values())
+        first = np.zeros(len(loads), dtype=np.bool_)
+        for number in owners:
+            own = number in matched
+            mates = loads.counts[:, others if own else matched].any(axis=1)
+            lonely = (loads.counts[:, number] > 0) & ~mates
+            if own and bootstrap:
+                first |= lonely
+            else:
+                fine &= ~lonely
+        if first.any():
+            needed.append(first)
+    return _Starts(fine, np.array(needed, dtype=np.bool_).reshape(len(needed), len(loads)))
+
+
+_CELLS = 50  # loads times sites that are looked at per unit of work
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """N loads of a node that is bought."""
+
+    site: Amounts  # (N,) the cheapest of those that no rule tells apart
+    counts: Amounts  # (N, S)
+
+    def some(self, kept: Mask) -> Loads:
+        """Those where `kept` (N,) is True."""
+        return Loads(self.site[kept], self.counts[kept])
+
+    def __len__(self) -> int:
+        return len(self.site)
+
+
+def joined(parts: Sequence[Loads], kinds: int) -> Loads:
+    """All of them as one list, of so many kinds of pods."""
+    return Loads(
+        np.concatenate([np.zeros(0, dtype=np.int64), *(part.site for part in parts)]),
+        np.concatenate([np.zeros((0, kinds), dtype=np.int64), *(part.counts for part in parts)]),
+    )
+
+
+class Enumeration:
+    """Finds all loads that a plan for less than `price` could use; None where there are too many.
+
+    It looks at so many at most, those that no node holds left out.
+    """
+
+    def __init__(self, rows: Rows, price: int, work: Work, most: int) -> None:
+        self._rows = rows
+        self._terrain = rows.terrain
+        self._open = rows.open()
+        self._price = price
+        self._work = work
+        self._left = most
+
+    def run(self) -> Loads | None:
+        """All loads, site by site of those that rules tell apart."""
+        parts = []
+        for sites in alike(self._terrain):
+            found = self._of(np.array(sorted(sites, key=lambda site: self._terrain.price[site])))
+            if found is None:
+                return None
+            parts.append(found)
+        return joined(parts, len(self._terrain.kinds))
+
+    def _of(self, sites: Amounts) -> Loads | None:
+        terrain = self._terrain
+        counts = np.zeros((1, len(terrain.kinds)), dtype=np.int64)
+        fits = (terrain.price[sites] < self._price)[None, :]
+        if not fits.any():
+            return Loads(np.zeros(0, dtype=np.int64), counts[:0])
+        for kind in range(len(terrain.kinds)):
+            grown = self._grown(kind, sites, counts, fits)
+            if grown is None:
+                return None
+            counts, fits = grown
+        fits &= (counts > 0).astype(np.int64) @ terrain.own[:, sites] > 0
+        kept = fits.any(axis=1)
+        return Loads(sites[fits[kept].argmax(axis=1)], counts[kept])
+
+    def _grown(self, kind: int, sites: Amounts, counts: Amounts, fits: Mask) -> tuple[Amounts, Mask] | None:
+        """The loads with any number of one more kind added, and the sites that hold each."""
+        terrain = self._terrain
+        parts, need = [(counts, fits)], terrain.vectors[kind]
+        asked = np.flatnonzero(need)
+        apart = np.flatnonzero(terrain.conflict[kind])
+        for _ in range(int(terrain.demand[kind])):
+            kept = (counts[:, apart] == 0).all(axis=1)
+            counts, fits = counts[kept].copy(), fits[kept] & self._open[kind, sites]
+            counts[:, kind] += 1
+            used = counts @ terrain.vectors[:, asked]
+            for position, resource in enumerate(asked.tolist()):
+                fits &= used[:, position, None] <= terrain.room[sites, resource]
+            kept = fits.any(axis=1)
+            counts, fits = counts[kept], fits[kept]
+            if not len(counts):
+                break
+            parts.append((counts, fits))
+            self._left -= len(counts)
+            self._work.spend(fits.size // _CELLS)
+            if self._left < 0 or not self._work.left:
+                return None
+        return np.concatenate([one for one, _ in parts]), np.concatenate([one for _, one in parts])
+
+
+def alike(terrain: Terrain) -> Sequence[Sequence[int]]:
+    """Sites where nodes can be bought, those together that no rule between pods tells apart."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    values: Mapping[str, tuple[str, ...]] = terrain.domains
+    for site in range(terrain.bought):
+        key = (
+            *(values[name][site] for name in sorted(values)),
+            *(table[site] for c in terrain.counting.values() for table in (c.surely, c.never, c.foreign)),
+            bool(terrain.unlimited[site]),
+            -1 if terrain.most[site] >= ENDLESS else site,
+        )
+        found.setdefault(key, []).append(site)
+    return list(found.values())
+
+
+_PRICING_ROUNDS = 60
+_WIDTH = 2_000  # partial loads that are followed
+_PER_SITE = 20  # loads that one round adds
+_FIRST = 0.9  # share of its price that a load of the first round is worth, by what fractions of nodes say
+_GAIN = 1e-6  # of the price: less is not worth a load
+_CLOSE = 0.9999  # share of the cost in fractions: a bound that near is not worth another round
+_SHARE = 0.4  # of the work left
+
+
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """Sites that no rule tells apart, as one market."""
+
+    goods: Market  # its columns stand for sites
+    knapsacks: Knapsacks
+
+
+class Pricing:
+    """Adds loads to the program of some rows."""
+
+    def __init__(self, rows: Rows, work: Work) -> None:
+        self._rows, self._work = rows, work
+        open_to = rows.open()
+        self._fleets = [self._fleet(np.array(sorted(sites)), open_to) for sites in alike(rows.terrain)]
+        self._known: set[tuple[int, bytes]] = set()  # sites with what is on a node
+        self.bound = 0.0  # dollars per hour that no plan costs less than
+
+    def run(self, master: Master) -> Linear | None:
+        """Add the loads that matter; the best plan in fractions of them, None if there is none."""
+        part, work = self._work.part(_SHARE), self._work
+        first = master.plain(work)
+        if first is None:
+            return None
+        self.bound = first.least
+        master.add(self._alone())
+        master.add(self._found(master.worths(first), _FIRST)[0])
+        for _ in range(_PRICING_ROUNDS):
+            now = master.linear(master.every, work)
+            if now is None or not part.left:
+                return now
+            found, most = self._found(master.worths(now), 1 + _GAIN)
+            self.bound = max(self.bound, now.least / most)
+            if not len(found) or self.bound >= now.least * _CLOSE:
+                return now
+            master.add(found)
+        return master.linear(master.every, work)
+
+    def _fleet(self, sites: Amounts, open_to: Mask) -> _Fleet:
+        terrain, feasible = self._rows.terrain, open_to[:, sites]
+        what = terrain.room[sites], terrain.price[sites], terrain.vectors, terrain.conflict, terrain.demand
+        goods = market(feasible, *what, own=terrain.own[:, sites] & feasible)
+        goods = replace(goods, column=sites[goods.column])
+        return _Fleet(goods, Knapsacks(goods, self._work))
+
+    def _alone(self) -> Loads:
+        """Each kind on the cheapest node for it, as one pod and as many as fit."""
+        found = []
+        for fleet in self._fleets:
+            copies = fleet.goods.copies().max(axis=0, initial=0)
+            some = np.flatnonzero(copies)
+            single = np.zeros((len(some), len(copies)), dtype=np.int64)
+            single[np.arange(len(some)), some] = 1
+            found.append(self._new(fleet, np.concatenate([single, single * copies[some][:, None]])))
+        return joined(found, len(self._rows.pods))
+
+    def _found(self, worths: Floats, share: float) -> tuple[Loads, float]:
+        """Loads worth more than that share of their price, by worths in dollars per site (K, S + 1), the last
+        one of the node itself; and the largest multiple of its price, at least 1, that a load is worth:
+        infinite where that takes more work than there is."""
+        found: list[Loads] = []
+        highest = 1.0
+        for fleet in self._fleets:
+            for column, price in enumerate(fleet.goods.price.tolist()):
+                if not self._work.left:
+                    return joined(found, len(self._rows.pods)), float("inf")
+                site = int(fleet.goods.column[column])
+                # Negative worths: such pods are left out, as if that cost nothing.
+                worth, extra = worths[site, :-1] * NANO_DOLLARS, float(worths[site, -1]) * NANO_DOLLARS
+                best = fleet.knapsacks.run(column, np.maximum(worth, 0.0), price * share - extra, _WIDTH)
+                counts, most = self._owned(fleet.goods, column, worth, best.counts)
+                highest = max(highest, (max(most, best.others) + extra) / max(price, 1))
+                found.append(self._new(fleet, counts[:_PER_SITE]))
+        return joined(found, len(self._rows.pods)), highest
+
+    def _owned(self, goods: Market, column: int, worth: Floats, counts: Amounts) -> tuple[Amounts, float]:
+        """Those of the loads (N, S), best first, that a node may be bought for, and the most worth of one.
+
+        Pods of no worth may be what lets others in.
+        """
+        own = goods.own[column]
+        idle = np.flatnonzero(own & (worth <= 0))
+        counts = counts.copy()
+        for kind in idle.tolist():
+            lonely = ~counts[:, own].any(axis=1)
+            room = goods.room[column] - counts @ goods.vectors
+            fits = (room >= goods.vectors[kind]).all(axis=1) & ~counts[:, goods.conflict[kind]].any(axis=1)
+            counts[lonely & fits, kind] = 1
+        counts = counts[counts[:, own].any(axis=1)]
+        return counts, float(np.max(counts @ np.maximum(worth, 0.0), initial=0.0))
+
+    def _new(self, fleet: _Fleet, counts: Amounts) -> Loads:
+        """Those of the loads that were not known, each on the cheapest site."""
+        where = fleet.goods.cheapest(counts, owned=True)
+        kept = []
+        for number, column in enumerate(where.tolist()):
+            key = int(fleet.goods.column[column]), counts[number].tobytes()
+            if column >= 0 and key not in self._known:
+                self._known.add(key)
+                kept.append(number)
+        return Loads(fleet.goods.column[where[kept]], counts[kept])

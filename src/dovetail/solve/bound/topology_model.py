@@ -1,0 +1,560 @@
+"""Where pods may go, domain by domain, as an integer program under construction.
+
+Kinds of pods, what is sold in each domain, nodes that exist; pods per kind and site, nodes per site, and what
+rules add. At the end the nodes of an answer one by one, even if it says only how many there are and what they
+hold together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import highspy
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.bound.node_rules import node_rules, owned_by
+from dovetail.solve.bound.scope import Kinds, State, asked_by, reach_of, sites_of
+from dovetail.solve.colgen.dual_feasible import shares
+from dovetail.solve.colgen.pricing_instance import cliques
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.offerings import Columns, undominated
+from dovetail.solve.instance.pool_table import PoolTable
+from dovetail.solve.instance.topology import SPREAD, NodeFilter, Pins
+
+ENDLESS = 1 << 40  # nodes where nothing is reserved
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Pods that no rule can tell apart, at one level of relaxation."""
+
+    shape: int
+    level: int
+    tier: int
+    pods: tuple[str, ...]
+    owned: frozenset[int]  # topology groups whose rules they obey, whatever else they give up
+    matching: frozenset[int]  # groups that count them
+    spread_keys: frozenset[str]  # labels that a node must have to count for their spreads
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What a spread makes of the nodes of each site, all (K,). Open labels may leave all of it open."""
+
+    surely: Mask  # it counts them
+    never: Mask  # it does not count them
+    foreign: Mask  # nor do they show that the domain is there: labels that are known keep them out
+
+    def of(self, some: Amounts) -> Counting:
+        """Of some of the sites."""
+        return Counting(self.surely[some], self.never[some], self.foreign[some])
+
+    def cut(self, some: Amounts, nodes: Counting) -> Counting:
+        """Some of the sites, then nodes."""
+        return Counting(
+            np.concatenate([self.surely[some], nodes.surely]),
+            np.concatenate([self.never[some], nodes.never]),
+            np.concatenate([self.foreign[some], nodes.foreign]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Terrain:
+    """S kinds, K sites: offerings with every label decided that a rule looks at, then nodes that exist.
+
+    Rules that count pods per node are further resources.
+    """
+
+    kinds: tuple[Kind, ...]
+    feasible: Mask  # (S, K)
+    own: Mask  # (S, K): a node may be bought there for the kind's own sake
+    could: Mask  # (S, K): feasible if every preference were given up
+    vectors: Amounts  # (S, R)
+    conflict: Mask  # (S, S): cannot share a node
+    room: Amounts  # (K, R)
+    price: Amounts  # (K,) nano-dollars per hour
+    most: Amounts  # (K,) nodes that there are
+    before: Amounts  # (K,) the alike site of which there is a node before there is one here; -1 for none
+    column: Amounts  # (K,) where an offering stands among all columns; -1 for nodes that exist
+    domains: Mapping[str, tuple[str, ...]]  # per label, hostname apart: the value at each site; '' for none
+    counting: Mapping[int, Counting]  # per spread
+    unlimited: Mask  # (K,): one more node can be bought for certain
+
+    @property
+    def demand(self) -> Amounts:
+        """Pods per kind, (S,)."""
+        return np.array([len(kind.pods) for kind in self.kinds], dtype=np.int64)
+
+    @property
+    def bought(self) -> int:
+        """The first so many sites are offerings."""
+        return int(np.count_nonzero(self.column >= 0))
+
+    def copies(self) -> Amounts:
+        """How many pods of each kind alone a node of each site holds, at most the demand, (S, K)."""
+        result = np.where(self.feasible, self.demand[:, None], 0)
+        for row in range(self.vectors.shape[1]):
+            need = self.vectors[:, row]
+            asked = need > 0
+            result[asked] = np.minimum(result[asked], self.room[:, row][None, :] // need[asked][:, None])
+        return result
+
+    def at(self, key: str) -> dict[str, list[int]]:
+        """Sites by domain, those without one left out."""
+        found: dict[str, list[int]] = {}
+        for site, value in enumerate(self.domains[key]):
+            if value:
+                found.setdefault(value, []).append(site)
+        return found
+
+
+def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> Terrain:
+    """The terrain of a plan: of the pods that it places, by (shape, level, tier).
+
+    `free` (nodes, R) is the room on existing nodes before anything was placed.
+    """
+    kinds = tuple(_kind(world, place, pods) for place, pods in found.items())
+    concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
+    land = _Land(world, columns, found, concerned)
+    reach = reach_of(world, columns, land.sites, found)
+    anywhere, own, nodes = reach.anywhere, reach.own, reach.nodes
+    last = [(kind.shape, len(world.shapes[kind.shape].levels) - 1, kind.tier) for kind in kinds]
+    could = reach if last == list(found) else reach_of(world, columns, land.sites, last)
+    useful = np.flatnonzero(own.any(axis=0))
+    domains = land.domains(useful)
+    # Spreads that count the same nodes are many where one pod has hundreds: each kind is looked at once.
+    filters = {index: world.topology.groups[index].id.node_filter for index in land.spreads}
+    counted = {wanted: land.counting(wanted, useful) for wanted in dict.fromkeys(filters.values())}
+    counting = {index: counted[wanted] for index, wanted in filters.items()}
+    kept = _kept(
+        (anywhere[:, useful], own[:, useful]), domains, counted.values(), land.sites.column[useful], columns
+    )
+    some = useful[kept]
+    column = land.sites.column[some]
+    rules = _node_rules(world, kinds)
+    room = np.maximum(np.concatenate([columns.room[column], free]), 0)
+    left = [columns.left.get(columns.reservation[each], ENDLESS) for each in column.tolist()]
+    none = np.zeros(len(free), dtype=np.int64)
+    return Terrain(
+        kinds=kinds,
+        feasible=np.concatenate([anywhere[:, some], nodes], axis=1),
+        own=np.concatenate([own[:, some], nodes], axis=1),
+        could=np.concatenate([could.anywhere[:, some], could.nodes], axis=1),
+        vectors=rules.vectors,
+        conflict=rules.conflict,
+        room=np.concatenate([room, np.tile(rules.most, (len(room), 1))], axis=1),
+        price=np.concatenate([columns.price[column], none]),
+        most=np.concatenate([np.array(left, dtype=np.int64), none + 1]),
+        before=np.full(len(room), -1),
+        column=np.concatenate([column, none - 1]),
+        domains={
+            key: (*(values[site] for site in kept.tolist()), *land.of_nodes(key))
+            for key, values in domains.items()
+        },
+        counting={key: each.cut(kept, land.counting_nodes(key)) for key, each in counting.items()},
+        unlimited=np.concatenate([_endless(world)[columns.pool[column]], none > 0]),
+    )
+
+
+def _endless(world: World) -> Mask:
+    """Per pool: it has no limits, and nothing that it shares with others comes to an end."""
+    endless = not world.commons.any
+    return np.array([endless and table.pool.limits is None for table in world.tables], dtype=np.bool_)
+
+
+def _table(rows: Sequence[Mask], width: int) -> Mask:
+    return np.array(rows, dtype=np.bool_).reshape(len(rows), width)
+
+
+def _kept(
+    reach: tuple[Mask, Mask],
+    domains: Mapping[str, Sequence[str]],
+    counting: Iterable[Counting],
+    column: Amounts,
+    columns: Columns,
+) -> Amounts:
+    """The sites that no other one replaces for every kind and every rule; `reach` are two tables (S, K)."""
+    marks = [*reach, *(np.stack([each.surely, each.never, each.foreign]) for each in counting)]
+    for values in domains.values():
+        codes = np.unique(values, return_inverse=True)[1]
+        marks.append(codes[None, :] == np.arange(codes.max(initial=-1) + 1)[:, None])
+    return undominated(
+        np.concatenate(marks), columns.room[column], columns.price[column], columns.reserved[column]
+    )
+
+
+def _kind(world: World, place: tuple[int, int, int], pods: list[str]) -> Kind:
+    shape, level, tier = place
+    groups = world.topology.groups
+    mine = owned_by(world, shape, level)
+    keys = frozenset(groups[index].id.key for index in mine if groups[index].id.kind == SPREAD)
+    return Kind(shape, level, tier, tuple(pods), mine, frozenset(world.shapes[shape].matching), keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeRules:
+    """Resources with those that stand for rules on single nodes (S, R), and what a node has of these."""
+
+    vectors: Amounts
+    most: Amounts
+    conflict: Mask
+
+
+def _node_rules(world: World, kinds: Sequence[Kind]) -> _NodeRules:
+    rules = node_rules(world, [(kind.shape, kind.level) for kind in kinds])
+    groups = cliques(rules.conflict)
+    alone = np.zeros((len(kinds), len(groups)), dtype=np.int64)
+    for number, group in enumerate(groups):
+        alone[group, number] = 1
+    vectors = np.array([world.shapes[kind.shape].vector for kind in kinds], dtype=np.int64)
+    return _NodeRules(
+        np.concatenate([vectors.reshape(len(kinds), -1), rules.takes, alone], axis=1),
+        np.concatenate([rules.most, np.ones(len(groups), dtype=np.int64)]),
+        rules.conflict,
+    )
+
+
+class _Land:
+    """What rules see of each site, and of each existing node."""
+
+    def __init__(
+        self,
+        world: World,
+        columns: Columns,
+        kinds: Iterable[tuple[int, int, int]],
+        concerned: Iterable[int],
+    ) -> None:
+        self._world = world
+        self._columns = columns
+        groups = {index: world.topology.groups[index] for index in concerned}
+        self._keys = sorted({group.id.key for group in groups.values()} - {HOSTNAME})
+        self.spreads = [index for index, group in groups.items() if group.id.kind == SPREAD]
+        named = [
+            Requirements.of((item,))
+            for table in world.tables
+            for key in self._keys
+            for item in (table.base.by_key.get(key),)
+            if item is not None and not item.complement
+        ]
+        self.sites = sites_of(world, columns, [*asked_by(world, kinds), *named])
+
+    def domains(self, some: Amounts) -> dict[str, list[str]]:
+        """Per label its value at each of some sites; hostnames and labels that may have any are left out."""
+        found = {key: [self._value(site, key) for site in some.tolist()] for key in self._keys}
+        return {
+            key: [value for value in values if value is not None]
+            for key, values in found.items()
+            if None not in values
+        }
+
+    def of_nodes(self, key: str) -> list[str]:
+        """The same on the existing nodes."""
+        nodes = self._world.nodes
+        return [nodes.domain(row, key) for row in range(len(nodes.nodes))]
+
+    def counting(self, wanted: NodeFilter, some: Amounts) -> Counting:
+        """What a spread that counts such nodes makes of some sites."""
+        answers = []
+        for site in some.tolist():
+            column = int(self._columns.column[self.sites.column[site]])
+            table = self._table(site)
+            labels = table.base
+            if wanted.alternatives:
+                state = [Requirement.new(key, "In", (value,)) for key, value in self._state(site) if value]
+                offering, kind = table.offerings[column], table.types[int(table.column_type[column])]
+                labels = labels.add(*kind.requirements, *offering.requirements, *state)
+            known = all(key in labels.by_key and len(labels.by_key[key]) == 1 for key in wanted.labels())
+            well_known = self._world.well_known
+            foreign = known and not replace(wanted, tolerations=None).accepts(labels, (), well_known)
+            accepted = wanted.accepts(labels, table.pool.taints, well_known)
+            tainted = not replace(wanted, alternatives=()).accepts(labels, table.pool.taints, well_known)
+            answers.append((known and accepted, foreign or tainted, foreign))
+        return Counting(*np.array(answers, dtype=np.bool_).reshape(len(some), 3).T)
+
+    def counting_nodes(self, index: int) -> Counting:
+        """What it makes of the existing nodes. Those with taints show that their domain is there."""
+        world, wanted = self._world, self._world.topology.groups[index].id.node_filter
+        by_labels = replace(wanted, tolerations=None)
+        surely = np.array(world.present.counts(index), dtype=np.bool_)
+        foreign = [not by_labels.accepts(labels, (), frozenset()) for labels in world.nodes.labels]
+        return Counting(surely, ~surely, np.array(foreign, dtype=np.bool_))
+
+    def _value(self, site: int, key: str) -> str | None:
+        table = self._table(site)
+        value = table.domains(key)[int(self._columns.column[self.sites.column[site]])]
+        if value or (key not in table.base.by_key and key not in self._world.well_known):
+            return value
+        known = table.base.by_key.get(key)
+        if known is None or known.complement:
+            return None
+        return dict(self._state(site)).get(key)
+
+    def _table(self, site: int) -> PoolTable:
+        return self._world.tables[int(self._columns.pool[self.sites.column[site]])]
+
+    def _state(self, site: int) -> State:
+        return self.sites.states[self._table(site).index][int(self.sites.state[site])]
+
+
+_INFINITE = highspy.kHighsInf
+# Variable -> factor.
+Terms = Mapping[int, float]
+
+
+class Rows:
+    """Variables are numbers: `nodes[site]`, `pods[kind][site]` where the kind may be, then yes or no."""
+
+    def __init__(self, terrain: Terrain) -> None:
+        self.terrain = terrain
+        self.copies = terrain.copies()
+        self._lower: list[float] = []
+        self._upper: list[float] = []
+        self._price: list[float] = []
+        self._rows: list[tuple[Terms, float, float]] = []
+        self._single: list[int] = []  # rows about what single nodes hold that can be bought
+        self._present: dict[tuple[int, str, str], int] = {}
+        sites = range(len(terrain.price))
+        # No more nodes than pods: a program whose variables have few values is solved much sooner.
+        most = np.minimum(terrain.most, terrain.demand.sum())
+        self.nodes = [
+            self._add(0 if site < terrain.bought else 1, float(most[site]), terrain.price[site])
+            for site in sites
+        ]
+        self.pods: list[dict[int, int]] = [
+            {site: self._add(0, float(most), 0) for site, most in enumerate(row) if most}
+            for row in np.where(self.copies > 0, terrain.demand[:, None], 0).tolist()
+        ]
+        for kind, row in enumerate(self.pods):
+            for site in row:
+                if terrain.most[site] == 1:
+                    self._upper[row[site]] = float(self.copies[kind, site])
+
+    @property
+    def size(self) -> int:
+        """Factors that are not zero."""
+        return sum(len(terms) for terms, _, _ in self._rows)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self._rows)
+
+    @property
+    def variables(self) -> int:
+        """How many there are."""
+        return len(self._price)
+
+    def cost(self, values: Floats) -> float:
+        """What an answer costs, in dollars per hour."""
+        return float(np.dot(self._price, values)) / NANO_DOLLARS
+
+    def open(self) -> Mask:
+        """(S, K): where pods of a kind may be."""
+        result = np.zeros(self.copies.shape, dtype=np.bool_)
+        for kind, row in enumerate(self.pods):
+            for site, variable in row.items():
+                result[kind, site] = self._upper[variable] > 0
+        return result
+
+    def owners(self) -> Amounts:
+        """Of each variable its site, and its kind, S for the nodes themselves; -1 for yes or no, (V, 2)."""
+        result = np.full((len(self._price), 2), -1, dtype=np.int64)
+        for site, node in enumerate(self.nodes):
+            result[node] = site, len(self.pods)
+        for kind, row in enumerate(self.pods):
+            for site, variable in row.items():
+                result[variable] = site, kind
+        return result
+
+    def factors(self) -> tuple[Amounts, Amounts, Floats]:
+        """(row, variable, factor) of the rows that last where whole loads are chosen from."""
+        listed = [
+            (number, variable, factor)
+            for number in self.lasting().tolist()
+            for variable, factor in self._rows[number][0].items()
+        ]
+        row, variable, factor = zip(*listed, strict=True) if listed else ((), (), ())
+        return np.array(row, np.int64), np.array(variable, np.int64), np.array(factor, np.float64)
+
+    def lasting(self) -> Amounts:
+        """The numbers of the rows that are not about what single nodes hold that can be bought."""
+        return np.setdiff1d(np.arange(len(self._rows)), self._single)
+
+    def flag(self) -> int:
+        """A new yes or no."""
+        return self._add(0, 1, 0)
+
+    def at_most(self, terms: Terms, limit: float) -> None:
+        """The terms add up to no more than that."""
+        self._rows.append((terms, -_INFINITE, limit))
+
+    def exactly(self, terms: Terms, value: float) -> None:
+        """The terms add up to that."""
+        self._rows.append((terms, value, value))
+
+    def close(self, kind: int, sites: Iterable[int]) -> None:
+        """None of the kind there."""
+        for site in sites:
+            variable = self.pods[kind].get(site)
+            if variable is not None:
+                self._upper[variable] = 0
+
+    def count(self, kinds: Iterable[int], sites: Iterable[int], factor: float = 1.0) -> dict[int, float]:
+        """Pods of these kinds on these sites."""
+        some = list(sites)
+        return {self.pods[kind][site]: factor for kind in kinds for site in some if site in self.pods[kind]}
+
+    def present(self, kind: int, key: str, domain: str) -> int:
+        """Yes iff, or at least if, there are pods of the kind in the domain."""
+        known = self._present.get((kind, key, domain))
+        if known is None:
+            known = self._present[kind, key, domain] = self.flag()
+            there = self.count((kind,), self.terrain.at(key)[domain])
+            most = sum(self._upper[variable] for variable in there)
+            self.at_most({**there, known: -min(most, float(self.terrain.demand[kind]))}, 0)
+        return known
+
+    def basic(self) -> None:
+        """All pods have a place; what is on the nodes of a site has room there."""
+        terrain = self.terrain
+        for kind, row in enumerate(self.pods):
+            self.exactly(dict.fromkeys(row.values(), 1.0), float(terrain.demand[kind]))
+        scale = np.maximum(terrain.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+        needs, room = terrain.vectors / scale, terrain.room / scale
+        for site, node in enumerate(self.nodes):
+            there = [(kind, row[site]) for kind, row in enumerate(self.pods) if site in row]
+            if not there:
+                continue
+            before = len(self._rows)
+            for resource in range(needs.shape[1]):
+                used = {pods: needs[kind, resource] for kind, pods in there if needs[kind, resource] > 0}
+                if used:
+                    self.at_most({**used, node: -room[site, resource]}, 0)
+            if site < terrain.bought:
+                self._bought(site, there)
+                self._single += range(before, len(self._rows))
+        for site in np.flatnonzero(terrain.before >= 0).tolist():
+            most = min(int(terrain.most[site]), int(terrain.demand.sum()))
+            self.at_most({self.nodes[site]: 1.0, self.nodes[int(terrain.before[site])]: -float(most)}, 0)
+
+    def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
+        """A node holds whole pods, and one at least of those that it may be bought for."""
+        terrain, node = self.terrain, self.nodes[site]
+        for factors in shares(terrain.vectors[[kind for kind, _ in there]], terrain.room[site]).tolist():
+            terms = {pods: share for (_, pods), share in zip(there, factors, strict=True) if share > 0}
+            self.at_most({**terms, node: -1.0}, 0)
+        if not all(terrain.own[kind, site] for kind, _ in there):
+            self.at_most({node: 1.0, **{pods: -1.0 for kind, pods in there if terrain.own[kind, site]}}, 0)
+        for one, pods in there:
+            for other, theirs in there:
+                if one < other and terrain.conflict[one, other]:
+                    mine, others = 1 / self.copies[one, site], 1 / self.copies[other, site]
+                    self.at_most({pods: mine, theirs: others, node: -1.0}, 0)
+
+    def model(self) -> highspy.HighsLp:
+        """The program, in dollars."""
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(self._price), len(self._rows)
+        model.col_cost_ = np.array(self._price) / NANO_DOLLARS
+        model.col_lower_ = np.array(self._lower)
+        model.col_upper_ = np.array(self._upper)
+        model.integrality_ = [highspy.HighsVarType.kInteger] * len(self._price)
+        model.row_lower_ = np.array([low for _, low, _ in self._rows])
+        model.row_upper_ = np.array([high for _, _, high in self._rows])
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        ends = np.cumsum([0, *(len(terms) for terms, _, _ in self._rows)])
+        model.a_matrix_.start_ = ends.astype(np.int32)
+        model.a_matrix_.index_ = np.array(
+            [item for terms, _, _ in self._rows for item in terms], dtype=np.int32
+        )
+        model.a_matrix_.value_ = np.array(
+            [value for terms, _, _ in self._rows for value in terms.values()], dtype=np.float64
+        )
+        return model
+
+    def _add(self, lower: float, upper: float, price: float) -> int:
+        self._lower.append(lower)
+        self._upper.append(upper)
+        self._price.append(price)
+        return len(self._price) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Berth:
+    """One node of an answer: an existing one (`row`), or a new one of a pool with these labels."""
+
+    pods: tuple[tuple[int, int, tuple[str, ...]], ...]  # (shape, level, names)
+    row: int = -1
+    pool: int = -1
+    domains: Pins = ()
+    # Per entry of `pods`, if promised: where a node may be bought for them, the lightest pools first.
+    owned: tuple[tuple[int, ...], ...] = ()
+
+
+def berths_of(
+    world: World, columns: Columns, rows: Rows, nodes: Iterable[tuple[int, Sequence[int]]]
+) -> Iterator[Berth]:
+    """The nodes of an answer, by site and how many pods of each kind (S,), with the pods by name."""
+    terrain = rows.terrain
+    names = [list(kind.pods) for kind in terrain.kinds]
+    lightest = [_pools(world, kind.tier) for kind in terrain.kinds]
+    for site, load in nodes:
+        pods, owned = [], []
+        for kind, rest, pools, count in zip(terrain.kinds, names, lightest, load, strict=True):
+            if count:
+                pods.append((kind.shape, kind.level, tuple(rest[:count])))
+                owned.append(pools)
+                del rest[:count]
+        if site >= terrain.bought and pods:
+            yield Berth(tuple(pods), row=site - terrain.bought)
+        elif pods:
+            domains = tuple((key, some[site]) for key, some in terrain.domains.items() if some[site])
+            pool = int(columns.pool[terrain.column[site]])
+            yield Berth(tuple(pods), pool=pool, domains=domains, owned=tuple(owned))
+
+
+def _pools(world: World, tier: int) -> tuple[int, ...]:
+    """All pools up to the tier, the lightest first; none where it is not known or nothing is promised."""
+    some = world.tiers[: tier + 1] if tier < len(world.tiers) else []
+    return tuple(pool for each in reversed(some) for pool in each)
+
+
+def shared_out(rows: Rows, values: Floats) -> Iterator[tuple[int, list[int]]]:
+    """(site, pods per kind) for each node: large pods first, each where least is left.
+
+    Who fits on no node of its site is left out: together they have room for all, not always one by one.
+    """
+    terrain = rows.terrain
+    share = np.max(terrain.vectors / np.maximum(terrain.room.max(axis=0, initial=1), 1), axis=1, initial=0.0)
+    order = np.argsort(-share, kind="stable").tolist()
+    for site, node in enumerate(rows.nodes):
+        many = round(values[node])
+        wanted = [(kind, round(values[rows.pods[kind][site]])) for kind in order if site in rows.pods[kind]]
+        if many and any(number for _, number in wanted):
+            for counts in _filled(rows, site, many, wanted):
+                if counts.any():
+                    yield site, counts.tolist()
+
+
+def _filled(rows: Rows, site: int, many: int, wanted: list[tuple[int, int]]) -> Amounts:
+    """Pods of each kind on so many nodes of the site, (many, S)."""
+    terrain = rows.terrain
+    counts = np.zeros((many, len(terrain.kinds)), dtype=np.int64)
+    room = np.tile(terrain.room[site], (many, 1))
+    for kind, number in wanted:
+        need, apart = terrain.vectors[kind], terrain.conflict[kind]
+        asked = np.flatnonzero(need)
+        for _ in range(number):
+            fine = (room[:, asked] >= need[asked]).all(axis=1) & ~counts[:, apart].any(axis=1)
+            if not fine.any():
+                break
+            left = (room[:, asked] - need[asked]) / np.maximum(terrain.room[site, asked], 1)
+            best = int(np.where(fine, left.sum(axis=1), np.inf).argmin())
+            counts[best, kind] += 1
+            room[best] -= need
+    return counts

@@ -1,1 +1,0 @@
-"""Lower bounds on cost, by weak duality."""

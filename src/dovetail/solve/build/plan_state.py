@@ -1,0 +1,246 @@
+"""Planned nodes with their pods, and the counters once they stand.
+
+Each pod counts on its own node, and open is what can still be bought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.requirement import Requirements
+from dovetail.solve.assign.items import Item, Unit
+from dovetail.solve.assign.topology_rules import Judge, Opened, restart
+from dovetail.solve.bound.scope import Placement
+from dovetail.solve.instance.arrays import Amounts
+from dovetail.solve.instance.instance import World, expanded, lookup, pinned
+from dovetail.solve.instance.limits import Limits
+from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.topology import SPREAD, DomainOf, Group, NodeFilter, Pins
+from dovetail.solve.pack.node_candidate import Bin
+
+# Some bundles of an item.
+Part = tuple[Item, list[tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A node to buy, and what it was bought for. The bundles count as `parts`, whatever `made` says."""
+
+    made: Bin
+    parts: tuple[Part, ...]
+
+    def pods(self) -> tuple[str, ...]:
+        """All pods on it, sorted."""
+        return tuple(sorted([pod for _, bundles in self.parts for bundle in bundles for pod in bundle]))
+
+    def units(self) -> Iterator[tuple[Item, Unit]]:
+        """Every pod on it, with what it was bought for as."""
+        for item, bundles in self.parts:
+            for bundle in bundles:
+                for unit in item.units(bundle):
+                    yield item, unit
+
+    def placements(self) -> Iterator[Placement]:
+        """The same with pods of one shape and level that were bought for together."""
+        lonely = all(self.made.pool not in item.pools for item, _ in self.parts)
+        for item, bundles in self.parts:
+            # Where nobody is left for whom the pool was right, it has to be for all.
+            pools = (self.made.pool,) if lonely else item.pools
+            for (shape, level), pods in zip(item.kinds, zip(*bundles, strict=True), strict=True):
+                yield Placement(shape, level, pools, pods)
+
+    def without(self, gone: Collection[str], shapes: Sequence[Shape]) -> Purchase | None:
+        """The same node without some pods; None if it is empty then."""
+        units = list(self.units())
+        leaving = [shapes[unit.shape].vector for _, unit in units if unit.pod in gone]
+        if len(leaving) == len(units):
+            return None
+        if not leaving:
+            return self
+        parts: list[Part] = [
+            (replace(item, kinds=((unit.shape, unit.level),)), [(unit.pod,)])
+            for item, unit in units
+            if unit.pod not in gone
+        ]
+        vector = self.made.vector - sum(leaving[1:], leaving[0])
+        return Purchase(replace(self.made, vector=vector), tuple(parts))
+
+
+@dataclass(slots=True)
+class Site:
+    """A node that is bought, by the name that it has until the plan is written."""
+
+    name: str
+    purchase: Purchase
+    pins: Pins
+
+    @property
+    def domain_of(self) -> DomainOf:
+        """Where its pods count: all labels that rules about them look at are pinned."""
+        return lookup((*self.pins, (HOSTNAME, self.name)))
+
+    def wanted(self) -> Requirements:
+        """What its pods demand of it."""
+        different = dict.fromkeys(item.wanted for item, _ in self.purchase.parts)
+        return Requirements.of((*(each for wanted in different for each in wanted), *pinned(self.pins)))
+
+
+class Standing:
+    """Invariant: counters hold all pods that have a place; spreads look at what is there or still open."""
+
+    def __init__(self, world: World, limits: Limits, opened: Opened, *, seen: bool = False) -> None:
+        """`seen`: spreads look at no other domains than those of nodes, and those `opened`."""
+        self.world = world
+        self.seen = seen
+        self._known = opened if seen else None
+        self.limits = limits
+        self.sites: list[Site] = []
+        restart(world, opened, seen=seen)
+        self.judge = Judge(world)
+        self._spreads = [
+            (index, group) for index, group in enumerate(world.topology.groups) if group.id.kind == SPREAD
+        ]
+        # Spreads over the same label that count the same nodes are looked at together.
+        self._alike: dict[str, dict[NodeFilter, list[int]]] = {}
+        for index, group in self._spreads:
+            self._alike.setdefault(group.id.key, {}).setdefault(group.id.node_filter, []).append(index)
+        self._owners = self._by_spread(world.shapes)
+        # Domains of nodes that count, per spread: they are there, whatever may be bought.
+        self._there = {index: dict(world.present.domains(index)) for index, _ in self._spreads}
+        self._allowed: list[bytes] = []  # columns, per pool, at the last look
+
+    def count(self, existing: Mapping[int, Sequence[Unit]], bought: Iterable[Purchase]) -> None:
+        """Count what has a place, and look what may still be bought."""
+        world = self.world
+        for row, units in existing.items():
+            for unit in units:
+                shape = world.shapes[unit.shape]
+                world.nodes.place(row, shape)
+                self.judge.count(shape, unit.level, self.domain_of(row), 1, self.judge.node_ground(row))
+        for purchase in bought:
+            pins = {pin for item, _ in purchase.parts for pin in item.pins}
+            site = self.site(purchase, tuple(sorted(pins)))
+            for item, bundles in purchase.parts:
+                self.add(site, item, len(bundles))
+            self._note(site)
+        self.refresh()
+
+    def domain_of(self, row: int) -> DomainOf:
+        """The domains of a node that exists."""
+        return lambda key: self.world.nodes.domain(row, key)
+
+    def site(self, purchase: Purchase, pins: Pins) -> Site:
+        """One more bought node, whose pods are not counted yet."""
+        site = Site(self.next_name(), purchase, pins)
+        self.sites.append(site)
+        return site
+
+    def next_name(self) -> str:
+        """The host name that the next site will have."""
+        return f"bought-{len(self.sites)}"
+
+    def add(self, site: Site, item: Item, bundles: int) -> None:
+        """Count so many bundles on a bought node."""
+        ground = self.judge.ground((site.purchase.made.pool,), item.wanted, site.pins)
+        domain_of = site.domain_of
+        for shape, level in item.kinds:
+            self.judge.count(self.world.shapes[shape], level, domain_of, bundles, ground)
+
+    def settle(self, site: Site) -> None:
+        """A site is new or became another node: look which domains are there, and which are still open."""
+        self._note(site)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Put the universes right. The judge is a new one: rules over hosts may have closed."""
+        allowed = [self.limits.open(table.index).tobytes() for table in self.world.tables]
+        fresh = allowed != self._allowed
+        self._allowed = allowed
+        for index, group in self._spreads:
+            there = self._there[index]
+            host = group.id.key == HOSTNAME
+            if host:
+                group.universe = dict(there)
+            if fresh:
+                found = self._beyond(index, group)
+                if host:
+                    group.closed = bool(there) and not found
+                else:
+                    group.universe = {**there, **{domain: None for domain in found if domain}}
+            elif not host:
+                group.universe.update(there)
+        self.judge = Judge(self.world)
+
+    def _beyond(self, index: int, group: Group) -> list[str]:
+        """The domains that one more node could open."""
+        if self._known is not None and self._there[index]:
+            return sorted(self._known.get(group.id, ()))
+        key = group.id.key
+        return sorted({domain for shape in self._owners[index] for domain in self._open(shape, key)})
+
+    def opens_too_much(self, pins: Pins, wanted: Requirements, pool: int) -> bool:
+        """True iff a new node would be an empty domain of a spread whose pods stand too far ahead of it."""
+        ground = self.judge.ground((pool,), wanted, pins)
+        domain_of = lookup((*pins, (HOSTNAME, self.next_name())))
+        for index, group in self._spreads:
+            domain = domain_of(group.id.key)
+            if not domain or domain in group.universe or (group.id.key == HOSTNAME and not group.closed):
+                continue
+            # Hosts where none of these pods was added are no matter.
+            before = self.world.before[index][0] if group.id.key == HOSTNAME else {}
+            ours = (count for name, count in group.matched.items() if count != before.get(name))
+            ahead = max(ours, default=0) > group.id.max_skew
+            if ahead and group.id.node_filter.accepts(*ground, self.world.well_known):
+                return True
+        return False
+
+    def _by_spread(self, shapes: Iterable[Shape]) -> dict[int, list[Shape]]:
+        """Whose pods are spread, per spread."""
+        owners: dict[int, list[Shape]] = {index: [] for index, _ in self._spreads}
+        for shape in shapes:
+            for index in dict.fromkeys(index for level in shape.levels for index in level.owned):
+                if index in owners:
+                    owners[index].append(shape)
+        return owners
+
+    def _note(self, site: Site) -> None:
+        """Its domains are there for the spreads that count it, as far as it is certain which these are."""
+        made, world = site.purchase.made, self.world
+        table, domain_of = world.tables[made.pool], site.domain_of
+        columns: Amounts | None = None
+        ground = table.base.add(*made.requirements), table.pool.taints
+        for key, filters in self._alike.items():
+            domain = domain_of(key)
+            if not domain:
+                if columns is None:
+                    mask = world.columns(made.pool, made.requirements, made.vector)
+                    columns = np.flatnonzero(mask & np.isin(table.column_type, made.types))
+                codes, values = table.combinations((key,))
+                held = codes[columns]
+                domain = values[int(held[0])][0] if len(held) and (held == held[0]).all() else ""
+            for node_filter, spreads in filters.items() if domain else ():
+                counts = node_filter.accepts(*ground, world.well_known)
+                for index in spreads:
+                    if counts:
+                        self._there[index].setdefault(domain)
+                    elif key == HOSTNAME:
+                        # A site that may be anywhere counts until it turns out to be where it does not.
+                        self._there[index].pop(domain, None)
+
+    def _open(self, shape: Shape, key: str) -> Iterator[str]:
+        """Domains that the limits still allow a node in for such a pod; '' where the value is not known."""
+        world = self.world
+        for table in world.tables if shape.levels else ():
+            still = self.limits.open(table.index)
+            for wanted in shape.required if still.any() else ():
+                if not world.suits(table.index, wanted, shape.levels[-1].rules):
+                    continue
+                mask = world.columns(table.index, wanted, shape.vector) & still
+                codes, values = table.combinations((key,))
+                both = table.base.add(*wanted)
+                for code in np.unique(codes[mask]).tolist():
+                    yield from (pins[0][1] for pins in expanded(((key, values[code][0]),), both))

@@ -1,0 +1,201 @@
+"""Why a pod is left over: per pool the first rule that fails, in the words that users know."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from dovetail.model.offering import affordable
+from dovetail.model.plan import Unschedulable
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import quantities
+from dovetail.model.taints import taint_text
+from dovetail.solve.instance.arrays import Mask
+from dovetail.solve.instance.instance import World, lookup
+from dovetail.solve.instance.limits import NODES, Limits
+from dovetail.solve.instance.matching import untolerated
+from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.topology import SPREAD, Group
+
+_TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
+
+
+class Explainer:
+    """Answers for one world after its plan is made. Pods of one shape get one answer."""
+
+    def __init__(self, world: World, limits: Limits) -> None:
+        self._world = world
+        self._limits = limits
+        self._known: dict[int, tuple[str, dict[str, str]]] = {}
+        self._offered: dict[tuple[int, Requirements], Mask] = {}
+        self._open: dict[int, bool] = {}  # per pool with limits
+
+    def explain(self, shape: Shape, pod: str) -> Unschedulable:
+        """The pod's reasons."""
+        known = self._known.get(shape.index)
+        if known is None:
+            pools = {table.pool.name: self._pool(shape, table.index) for table in self._world.tables}
+            reason = "; ".join(dict.fromkeys(pools.values())) or "no nodepools found"
+            known = (reason, pools)
+            self._known[shape.index] = known
+        return Unschedulable(pod, *known)
+
+    def _pool(self, shape: Shape, pool: int) -> str:
+        world = self._world
+        table = world.tables[pool]
+        if not shape.levels:
+            return "incompatible requirements, the required node affinity has no term that a node can meet"
+        remaining = self._limits.remaining.get(pool)
+        named = f"(NodePool={table.pool.name})"
+        if remaining is not None and remaining.get(NODES, 1) < 1:
+            return f"node limits have been exhausted for nodepool {named}"
+        if remaining is not None and not self._within(pool):
+            return f"all available instance types exceed limits for nodepool {named}"
+        if not table.own.any() and (short := self._short(pool, table.base, None)):
+            return short
+        if not table.own.any():
+            return "nodepool requirements filtered out all available instance types"
+        level = shape.levels[-1]
+        taint = untolerated(table.pool.taints, level.rules.tolerations, soft=level.rules.soft_taints)
+        if taint is not None:
+            return f"did not tolerate taint (taint={taint_text(taint)})"
+        wanted = level.alternatives[0]
+        if error := table.base.compatible(wanted, world.well_known):
+            return f"incompatible requirements, {error}"
+        if not world.free_of_ports(pool, shape.ports):
+            return "checking host port usage, pod hostport conflicts with existing hostport configuration"
+        if refusal := self._topology(shape, pool, wanted):
+            return refusal
+        return self._types(shape, pool, wanted)
+
+    def _within(self, pool: int) -> bool:
+        """True iff the pool's limits allow one more node of some type."""
+        if pool not in self._open:
+            self._open[pool] = bool(self._limits.types(pool).any())
+        return self._open[pool]
+
+    def _topology(self, shape: Shape, pool: int, wanted: Requirements) -> str:
+        """The topology rule that refuses every domain the pool can offer; '' when one would do."""
+        world, level = self._world, shape.levels[-1]
+        keys = sorted({world.topology.groups[index].id.key for index in (*shape.matching, *level.owned)})
+        first: Group | None = None
+        for place in world.places((pool,), wanted, shape.vector, tuple(keys)):
+            first = world.topology.first_refusal(
+                level.owned, shape.matching, lookup(place.pins), skip_hosts=False
+            )
+            if first is None:
+                return ""
+        return _refusal(first) if first else ""
+
+    def _types(self, shape: Shape, pool: int, wanted: Requirements) -> str:
+        world = self._world
+        table = world.tables[pool]
+        both = table.base.add(*wanted)
+        meets = table.type_mask(both)
+        fits = table.fits(shape.vector)
+        offered = self._sold(pool, both)
+        text = _type_failure(bool(meets.any()), bool(fits.any()), bool(offered.any()))
+        if not (meets & fits & offered).any() and (short := self._short(pool, both, meets & fits)):
+            return short
+        if not text:
+            text = _pair_failure(meets & fits, fits & offered, meets & offered)
+        if not (meets & fits & offered).any():
+            amounts = world.axis.mapping(shape.vector)
+            if text == "no instance type has enough resources" and amounts.get("cpu", 0) >= _TYPO_FROM:
+                text += " (CPU request >= 1 Million, m vs M typo?)"
+            asked = {name: str(quantity) for name, quantity in quantities(amounts).items()}
+            return f"{text}, requirements={both}, resources={json.dumps(asked, separators=(',', ':'))}"
+        if any(item.min_values for item in both):
+            named = f"(NodePool={table.pool.name})"
+            return f"pod didn’t schedule because NodePool couldn’t meet minValues requirements {named}"
+        if pool in self._limits.remaining:
+            return f"all available instance types exceed limits for nodepool (NodePool={table.pool.name})"
+        return self._short(pool, both, meets & fits) or (
+            "no instance type met the requirements/resources/offering tuple"
+        )
+
+    def _short(self, pool: int, both: Requirements, types: Mask | None) -> str:
+        """What there is not enough left of for these types, or for any; "" if it is not that."""
+        world, table = self._world, self._world.tables[pool]
+        if not world.problem.commons:
+            return ""
+        left = {**world.problem.commons, **dict(zip(world.commons.names, self._limits.commons, strict=True))}
+        offerings = [
+            offering
+            for number, kind in enumerate(table.types)
+            if types is None or types[number]
+            for offering in kind.offerings
+            if offering.available and not affordable(offering, left)
+        ]
+        meets = {each: both.overlaps(each) for each in {item.requirements for item in offerings}}
+        names = {
+            name
+            for item in offerings
+            if meets[item.requirements]
+            for name, amount in item.draws
+            if left.get(name, amount) < amount
+        }
+        return f"not enough is left of {', '.join(sorted(names))}" if names else ""
+
+    def _sold(self, pool: int, both: Requirements) -> Mask:
+        """Types of the pool that are offered in a way that meets the requirements, (T,)."""
+        known = self._offered.get((pool, both))
+        if known is None:
+            table = self._world.tables[pool]
+            different = {each.requirements: None for each in table.offerings}
+            meets = {each for each in different if both.overlaps(each)}
+            known = np.zeros(len(table.types), dtype=np.bool_)
+            for number, offering in zip(table.column_type.tolist(), table.offerings, strict=True):
+                known[number] |= offering.requirements in meets
+            self._offered[pool, both] = known
+        return known
+
+
+def _type_failure(meets: bool, fits: bool, offered: bool) -> str:
+    match (meets, fits, offered):
+        case (False, False, False):
+            return (
+                "no instance type met the scheduling requirements or had enough resources "
+                "or had a required offering"
+            )
+        case (False, False, True):
+            return "no instance type met the scheduling requirements or had enough resources"
+        case (False, True, False):
+            return "no instance type met the scheduling requirements or had a required offering"
+        case (True, False, False):
+            return "no instance type had enough resources or had a required offering"
+        case (False, True, True):
+            return "no instance type met all requirements"
+        case (True, False, True):
+            return "no instance type has enough resources"
+        case (True, True, False):
+            return "no instance type has the required offering"
+    return ""
+
+
+def _pair_failure(held: Mask, sized: Mask, found: Mask) -> str:
+    """Each criterion is met by some type, but not all by one."""
+    if not held.any():
+        return (
+            "no instance type which met the scheduling requirements and the required offering "
+            "had the required resources"
+        )
+    if not sized.any():
+        return (
+            "no instance type which met the scheduling requirements and had enough resources, "
+            "had a required offering"
+        )
+    if not found.any():
+        return (
+            "no instance type which had enough resources and the required offering "
+            "met the scheduling requirements"
+        )
+    return "no instance type met the requirements/resources/offering tuple"
+
+
+def _refusal(group: Group) -> str:
+    kinds = {SPREAD: "topology spread", "affinity": "pod affinity"}
+    counts = ", ".join(f"{domain}:{count}" for domain, count in sorted(group.matched.items()) if domain)
+    kind = kinds.get(group.id.kind, "pod anti-affinity")
+    return f"unsatisfiable topology constraint for {kind}, key={group.id.key} (counts = {counts})"

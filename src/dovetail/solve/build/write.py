@@ -1,0 +1,195 @@
+"""Plans written down: claims that list every type which holds the pods, cheapest first; what was given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dovetail.model import labels
+from dovetail.model.plan import OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.assign.items import Unit
+from dovetail.solve.build.plan_state import Purchase
+from dovetail.solve.build.reasons import Explainer
+from dovetail.solve.instance.arrays import Amounts
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.limits import Limits
+from dovetail.solve.instance.pool_table import PoolTable
+from dovetail.solve.pack.node_candidate import Bin
+
+
+class Reasons:
+    """Why pods have no place. `unheard`: (shape, pod) pairs that there was no time for."""
+
+    def __init__(self, world: World, limits: Limits, unheard: frozenset[tuple[int, str]]) -> None:
+        self._shapes = world.shapes
+        self._explainer = Explainer(world, limits)
+        self._unheard = unheard
+        self._pools = {table.pool.name: OUT_OF_TIME for table in world.tables}
+
+    def of(self, left: Iterable[tuple[int, str]]) -> tuple[Unschedulable, ...]:
+        """The pods of these pairs with their reasons."""
+        return tuple(sorted(map(self._one, left), key=by_pod))
+
+    def _one(self, pair: tuple[int, str]) -> Unschedulable:
+        if pair in self._unheard:
+            return Unschedulable(pair[1], OUT_OF_TIME, self._pools)
+        return self._explainer.explain(self._shapes[pair[0]], pair[1])
+
+
+def claims_of(world: World, bought: Iterable[Purchase]) -> tuple[PlannedClaim, ...]:
+    """A claim per node, counted up within its pool."""
+    assembler = Assembler(world)
+    counts: dict[int, int] = {}
+    claims = []
+    for purchase in bought:
+        number = counts.get(purchase.made.pool, 0)
+        counts[purchase.made.pool] = number + 1
+        claims.append(assembler.claim(purchase, number))
+    return tuple(sorted(claims, key=lambda item: item.name))
+
+
+def written(
+    world: World,
+    placed: tuple[tuple[PlannedClaim, ...], Mapping[int, Sequence[Unit]], Sequence[Purchase]],
+    missed: tuple[Unschedulable, ...],
+    proof: Proof,
+) -> Plan:
+    """The plan. `placed`: claims, pods on nodes that exist, and what the claims are for."""
+    claims, existing, bought = placed
+    hourly = sum(item.price for item in claims)
+    names = {
+        world.problem.nodes[row].name: tuple(sorted(unit.pod for unit in some))
+        for row, some in existing.items()
+    }
+    return Plan(
+        claims=claims,
+        existing=dict(sorted(names.items())),
+        unschedulable=missed,
+        cost=Cost(hourly, min(hourly, proof.bound)),
+        relaxed=dict(sorted(_relaxed(world, existing, bought))),
+        proof=proof,
+        work=world.work.used,
+    )
+
+
+def _relaxed(
+    world: World, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """(pod, preferences given up) of those that gave up any."""
+    shapes = world.shapes
+    units = [
+        unit
+        for purchase in bought
+        for item, bundles in purchase.parts
+        if any(shapes[shape].levels[level].gone for shape, level in item.kinds)
+        for bundle in bundles
+        for unit in item.units(bundle)
+    ]
+    units += [unit for placed in existing.values() for unit in placed]
+    given_up: dict[tuple[int, int], tuple[str, ...]] = {}  # one value for all pods of a shape and level
+    for shape, level in dict.fromkeys(unit[:2] for unit in units):
+        given_up[shape, level] = shapes[shape].levels[level].given_up
+    return [(unit.pod, words) for unit in units if (words := given_up[unit[:2]])]
+
+
+def by_pod(item: Unschedulable) -> str:
+    return item.pod
+
+
+class Assembler:
+    """Writes claims. What nodes of equal demands and equal types have in common is worked out once."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._known: dict[tuple[object, ...], tuple[PlannedClaim, Amounts]] = {}
+
+    def claim(self, purchase: Purchase, number: int) -> PlannedClaim:
+        """The claim for a node, the so-manieth of its pool."""
+        made = purchase.made
+        key = (made.pool, made.requirements, made.types, made.column, made.reservation, made.relaxed)
+        known = self._known.get(key)
+        if known is None:
+            daemons = self._world.overhead[made.pool][list(made.types)].min(axis=0)
+            known = self._known[key] = (_common(self._world, made), daemons)
+        common, daemons = known
+        return replace(
+            common,
+            name=f"{common.pool}-{number}",
+            pods=purchase.pods(),
+            requests=self._world.axis.mapping(made.vector + daemons),
+        )
+
+
+def _common(world: World, made: Bin) -> PlannedClaim:
+    """The claim for such a node, without a name, its pods and what they request."""
+    table = world.tables[made.pool]
+    offering = table.offerings[made.column]
+    kinds = [table.types[number] for number in made.types]
+    kept = _kept(world, made)
+    capacity_types = sorted(set(table.capacity_type[kept].tolist()))
+    requirements = _lowered(table, made) if made.relaxed else made.requirements
+    for key, values in (
+        (labels.INSTANCE_TYPE, [kind.name for kind in kinds]),
+        (labels.CAPACITY_TYPE, capacity_types),
+    ):
+        requirements = Requirements({**requirements.by_key, key: _one_of(requirements, key, values)})
+    return PlannedClaim(
+        name="",
+        pool=table.pool.name,
+        pods=(),
+        requirements=requirements,
+        instance_types=tuple(kind.name for kind in kinds),
+        requests={},
+        instance_type=kinds[0].name,
+        zone=offering.zone,
+        capacity_type=offering.capacity_type,
+        price=made.price,
+        worst=int(table.price[kept].max()),
+        volumes=table.pool.volumes,
+        surcharge=world.problem.options.node_surcharge,
+        price_estimated=offering.estimated,
+        labels=_labels(table.pool.labels, requirements, world.well_known | labels.AWS_WELL_KNOWN),
+        taints=table.pool.taints,
+        min_values_relaxed=made.relaxed,
+    )
+
+
+def _kept(world: World, made: Bin) -> Amounts:
+    """Columns of the pool's table that the cloud may pick for the node."""
+    table = world.tables[made.pool]
+    columns = np.flatnonzero(world.columns(made.pool, made.requirements, made.vector))
+    listed = np.zeros(len(table.types), dtype=np.bool_)
+    listed[list(made.types)] = True
+    columns = columns[listed[table.column_type[columns]]]
+    kept: Amounts = columns[table.reservation[columns] == made.reservation]
+    return kept
+
+
+def _lowered(table: PoolTable, made: Bin) -> Requirements:
+    """Minimums of different values as far as the types have them: no claim can ask for more."""
+    types = list(made.types)
+    by_key = dict(made.requirements.by_key)
+    for key, item in by_key.items():
+        if item.min_values:
+            there = int(np.count_nonzero(table.values(item)[types].any(axis=0)))
+            by_key[key] = replace(item, min_values=min(item.min_values, there) or None)
+    return Requirements(by_key)
+
+
+def _one_of(requirements: Requirements, key: str, values: list[str]) -> Requirement:
+    """One of the values; a minimum of different ones stays."""
+    found = requirements.by_key.get(key)
+    named = Requirement.new(key, "In", values)
+    if found is None or found.min_values is None:
+        return named
+    return Requirement.new(key, "In", sorted(named.values), found.min_values)
+
+
+def _labels(
+    stamped: Mapping[str, str], requirements: Requirements, well_known: frozenset[str]
+) -> dict[str, str]:
+    """Labels that the claim carries: the pool's, and one value for each custom requirement."""
+    return {**requirements.labels(exclude=well_known | {labels.HOSTNAME}), **stamped}

@@ -1,0 +1,192 @@
+"""The compact model: how many nodes of each offering, and how many pods of each kind they hold together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.dual_feasible import shares
+from dovetail.solve.colgen.highs import minimum
+from dovetail.solve.colgen.pattern_mip import LESS, Load, Whole, most_nodes
+from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+
+_MOST_CELLS = 3_000  # offerings times kinds, where only nodes are whole
+_SHARED_CELLS = 1_500  # the same where shares of nodes are looked at as well
+_WHOLE_CELLS = 800  # the same where pods are whole too; more take too long
+_MOST_NODES = 40  # to which pods are given one by one
+_SHARE, _LITTLE = 0.5, 0.25  # of the work left: where shares of nodes are looked at, and where they are not
+_SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """G rooms that cost nothing, each there once: who may use them (S, G), and their size (G, R)."""
+
+    feasible: Mask
+    room: Amounts
+
+
+def whole_nodes(
+    goods: Market,
+    work: Work,
+    free: Free | None = None,
+    *,
+    pods: bool = False,
+    limit: float = float("inf"),
+) -> Whole:
+    """What the demand costs at least in whole nodes, and pods if `pods`; 0 where the market is too large.
+
+    Plans that do not cost less than `limit`, in nano-dollars per hour, are not looked for.
+    What nodes of one offering hold together is what their room is in sum: sharp where a plan has few nodes.
+    Shares of nodes, as whole pods take them, make up for most of that. Where all pods find room on such nodes
+    indeed, that is a plan.
+    """
+    size = goods.feasible.size
+    if size > (_WHOLE_CELLS if pods else _MOST_CELLS) or not len(goods.price) or not work.left:
+        return Whole(0)
+    feasible, room = goods.feasible.T, goods.room
+    most = most_nodes(goods.price, goods.demand, limit)
+    if free is not None:
+        feasible = np.concatenate([feasible, free.feasible], axis=1)
+        room = np.concatenate([room, free.room])
+        most = np.concatenate([most, np.ones(len(free.room))])
+    price = np.zeros(len(most))
+    price[: len(goods.price)] = goods.price / NANO_DOLLARS
+    scale = np.maximum(goods.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+    takes = np.zeros((len(most), goods.takes.shape[1]))
+    takes[: len(goods.price)] = goods.takes / np.maximum(goods.most, 1)
+    model = compact_model(
+        feasible,
+        goods.vectors / scale,
+        room / scale,
+        (price, most),
+        goods.demand.astype(float),
+        limits=(takes, np.minimum(goods.most, 1).astype(np.float64)),
+    )
+    if size <= _SHARED_CELLS:
+        model = _sharper(model, goods, feasible)
+    _in_whole_numbers(model, goods.demand[np.nonzero(feasible)[0]], most, pods=pods)
+    share = _SHARE if size <= _SHARED_CELLS else _LITTLE
+    answer = minimum(model, work, share=share, below=limit * LESS / NANO_DOLLARS)
+    bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
+    if answer.values is None:
+        return Whole(bound)
+    nodes = np.rint(answer.values[-len(most) :]).astype(np.int64)
+    nodes[len(goods.price) :] = 1
+    return Whole(bound, _filled(goods, work, (feasible, room), nodes))
+
+
+def _in_whole_numbers(model: highspy.HighsLp, demand: Amounts, most: Floats, *, pods: bool) -> None:
+    """Whole nodes, at most so many (K,), and pods if `pods`, of each variable no more than are asked for."""
+    whole, parts = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
+    model.integrality_ = [whole if pods else parts] * len(demand) + [whole] * len(most)
+    model.col_upper_ = np.concatenate([demand, most]).astype(np.float64)
+
+
+def _sharper(model: highspy.HighsLp, goods: Market, feasible: Mask) -> highspy.HighsLp:
+    """The model with shares of nodes that whole pods take. `feasible` (S, K): what is sold comes first."""
+    shape_of, column_of = np.nonzero(feasible)
+    first = model.num_col_ - feasible.shape[1]
+    columns: list[Amounts] = []
+    values: list[Floats] = []
+    for number in range(len(goods.price)):
+        mine = np.flatnonzero(column_of == number)
+        for share in shares(goods.vectors[shape_of[mine]], goods.room[number]):
+            some = np.flatnonzero(share)
+            columns.append(np.append(mine[some], first + number))
+            values.append(np.append(share[some], -1.0))
+    row = np.repeat(np.arange(len(columns)) + model.num_row_, [len(each) for each in columns])
+    starts = np.array(model.a_matrix_.start_)
+    before = np.repeat(np.arange(model.num_col_), np.diff(starts))
+    column = np.concatenate([before, *columns])
+    row = np.concatenate([np.array(model.a_matrix_.index_), row])
+    value = np.concatenate([np.array(model.a_matrix_.value_), *values])
+    order = np.lexsort((row, column))
+    extra = len(columns)
+    model.num_row_ += extra
+    model.row_lower_ = np.concatenate([model.row_lower_, np.full(extra, -highspy.kHighsInf)])
+    model.row_upper_ = np.concatenate([model.row_upper_, np.zeros(extra)])
+    model.a_matrix_.start_ = np.searchsorted(column[order], np.arange(model.num_col_ + 1)).astype(np.int32)
+    model.a_matrix_.index_ = row[order].astype(np.int32)
+    model.a_matrix_.value_ = value[order]
+    return model
+
+
+def _filled(goods: Market, work: Work, places: tuple[Mask, Amounts], nodes: Amounts) -> tuple[Load, ...]:
+    """All pods on so many nodes (K,) of each column, the last of which are free rooms; () if that fails.
+
+    `places`: who may be there (S, K), and their size (K, R).
+    """
+    feasible, room = places
+    column = np.repeat(np.arange(len(nodes)), nodes)
+    feasible = feasible[:, column]
+    if len(column) > _MOST_NODES or feasible.size > _WHOLE_CELLS or not work.left:
+        return ()
+    scale = np.maximum(goods.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+    every = np.zeros(len(column)), np.ones(len(column))
+    needs, demand = goods.vectors / scale, goods.demand.astype(np.float64)
+    model = compact_model(feasible, needs, room[column] / scale, every, demand)
+    shape_of, node_of = np.nonzero(feasible)
+    _in_whole_numbers(model, goods.demand[shape_of], every[1], pods=True)
+    answer = minimum(model, work)
+    if answer.values is None:
+        return ()
+    counts = np.zeros(feasible.T.shape, dtype=np.int64)
+    counts[node_of, shape_of] = np.rint(answer.values[: len(shape_of)])
+    sold = len(goods.price)
+    return tuple(
+        Load(counts[node], where if where < sold else where - sold, 1, free=where >= sold)
+        for node, where in enumerate(column.tolist())
+        if counts[node].any()
+    )
+
+
+def compact_model(
+    feasible: Mask,
+    needs: Floats,
+    has: Floats,
+    nodes: tuple[Floats, Floats],
+    demand: Floats,
+    *,
+    limits: tuple[Floats, Floats] | None = None,
+) -> highspy.HighsLp:
+    """Variables: pods per shape and column that holds it, then nodes, of given price and number (K,).
+
+    Rows: one per shape, then one per column and resource (not positive), then one per limit: what a node of
+    each column takes of it (K, L), and how much there is (L,).
+    """
+    takes, most = limits or (np.zeros((len(has), 0)), np.zeros(0))
+    shapes, columns, resources = len(needs), len(has), needs.shape[1]
+    shape_of, column_of = np.nonzero(feasible)
+    pods = len(shape_of)
+    rows = shapes + columns * resources
+    base = shapes + column_of[:, None] * resources + np.arange(resources)[None, :]
+    pod_index = np.concatenate([shape_of[:, None], base], axis=1)
+    pod_value = np.concatenate([np.ones((pods, 1)), needs[shape_of]], axis=1)
+    node_index = shapes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
+    limit_index = np.tile(rows + np.arange(len(most)), (columns, 1))
+    node_index = np.concatenate([node_index, limit_index], axis=1)
+    node_value = np.concatenate([-has, takes], axis=1)
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = pods + columns, rows + len(most)
+    model.col_cost_ = np.concatenate([np.zeros(pods), nodes[0]])
+    model.col_lower_ = np.zeros(pods + columns)
+    model.col_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), nodes[1]])
+    model.row_lower_ = np.concatenate([demand, np.full(rows - shapes + len(most), -highspy.kHighsInf)])
+    model.row_upper_ = np.concatenate([np.full(shapes, highspy.kHighsInf), np.zeros(rows - shapes), most])
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    starts = np.concatenate(
+        [
+            np.arange(pods) * (resources + 1),
+            pods * (resources + 1) + np.arange(columns + 1) * node_index.shape[1],
+        ]
+    )
+    model.a_matrix_.start_ = starts.astype(np.int32)
+    model.a_matrix_.index_ = np.concatenate([pod_index.ravel(), node_index.ravel()]).astype(np.int32)
+    model.a_matrix_.value_ = np.concatenate([pod_value.ravel(), node_value.ravel()])
+    return model

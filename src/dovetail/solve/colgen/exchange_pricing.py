@@ -1,0 +1,156 @@
+"""Better patterns from good ones: take out up to two items, put in up to two others of more worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dovetail.base.streams import stream
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+
+_PAIRS = 20_000  # pairs that may be put in; more are sampled
+_BLOCK = 256  # rows that are compared with the pairs at once, and patterns that are made at once
+_HITS = 2  # pairs that are taken per row
+_LEAST_GAIN = 1e-4  # of the node's price
+_CELLS_PER_UNIT = 512  # comparisons of a row with a pair in one resource that make one unit of work
+_MOST_UNITS = 300_000  # of work in one call; the rows that few pairs can pay for come first
+_SPARSE = 0.2  # of the pairs need a resource: so few are looked at alone
+
+
+class Exchange:
+    """Prices exchanges for one market. Item number I stands for "nothing"."""
+
+    def __init__(self, goods: Market, work: Work) -> None:
+        self._goods = goods
+        self._work = work
+        self._draw = stream(0, "solve", "exchange")
+        first, second = self._pairs()
+        items = np.arange(len(goods.demand))
+        first = np.concatenate([items, first])
+        second = np.concatenate([np.full(len(items), len(items)), second])
+        self._first, self._second = first, second
+        self._vectors = np.concatenate([goods.vectors, np.zeros_like(goods.vectors[:1])])
+        self._needs = self._vectors[first] + self._vectors[second]
+
+    def _pairs(self) -> tuple[Amounts, Amounts]:
+        """Pairs of items (P,) that can share a node, or one item twice; a sample where there are many."""
+        # All pairs of thousands of items are too many to be listed, so they are numbered: row by row of the
+        # upper triangle, those of item i with itself and later ones from `begin[i]` on.
+        items = len(self._goods.demand)
+        item = np.arange(items)
+        begin = item * (2 * items + 1 - item) // 2
+        one, other = np.nonzero(np.triu(self._goods.conflict))
+        apart = begin[one] + other - one
+        number = items * (items + 1) // 2 - len(apart)
+        most = _PAIRS - min(items, _PAIRS)
+        some = sorted(self._draw.sample(range(number), most)) if number > most else range(number)
+        chosen = np.array(some, dtype=np.int64)
+        # From a place among the pairs that can share a node to its number among all of them.
+        chosen += np.searchsorted(apart - np.arange(len(apart)), chosen, side="right")
+        first = np.searchsorted(begin, chosen, side="right") - 1
+        return first, first + chosen - begin[first]
+
+    def run(
+        self, worth: Floats, counts: Amounts, column: Amounts, demand: Amounts, most_rows: int
+    ) -> Iterator[Amounts]:
+        """New patterns (M, I), best first by gain per price, from the base patterns (B, I) on their columns.
+
+        They come in blocks. None of them asks for more than `demand` of an item. `worth` is per item, (I,).
+        """
+        worth = np.append(np.where(demand > 0, worth, 0.0), 0.0)
+        base, out = self._rows(counts, most_rows)
+        if not len(base):
+            return
+        price = self._goods.price[column[base]].astype(np.float64)
+        lost = price - (counts @ worth[:-1])[base] + worth[out].sum(axis=1)
+        used = counts @ self._goods.vectors
+        room = (self._goods.room[column] - used)[base] + self._vectors[out].sum(axis=1)
+        value = worth[self._first] + worth[self._second]
+        order = np.argsort(-value, kind="stable")
+        # Only pairs of more worth than what a row has lost can pay: a prefix of the order.
+        prefix = np.searchsorted(-value[order], -(lost + _LEAST_GAIN * price))
+        row, pair = self._hits(room, column[base], prefix, order)
+        gain = (value[pair] - lost[row]) / price[row]
+        best = np.argsort(-gain, kind="stable")
+        row, pair = row[best], pair[best]
+        for start in range(0, len(row), _BLOCK):
+            some = slice(start, start + _BLOCK)
+            ends = out[row[some]].T, np.array([self._first[pair[some]], self._second[pair[some]]])
+            found = self._exchanged(counts[base[row[some]]], *ends)
+            yield found[np.all(found <= demand, axis=1)]
+
+    def _exchanged(self, counts: Amounts, taken: Amounts, put: Amounts) -> Amounts:
+        """The patterns (N, I) without the items `taken` (2, N), and with those that are `put` (2, N)."""
+        found = np.concatenate([counts, np.zeros((len(counts), 1), dtype=np.int64)], axis=1)
+        lines = np.arange(len(counts))
+        for items in taken:
+            found[lines, items] -= 1
+        for items in put:
+            found[lines, items] += 1
+        return found[:, :-1]
+
+    def _rows(self, counts: Amounts, most: int) -> tuple[Amounts, Amounts]:
+        """(base pattern (N,), the two items taken out (N, 2)), a sample where there are more than `most`."""
+        nothing = counts.shape[1]
+        bases, outs = [], []
+        for index, pattern in enumerate(counts):
+            held = np.flatnonzero(pattern)
+            first, second = np.triu_indices(len(held))
+            fine = (first != second) | (pattern[held[first]] >= 2)
+            alone = np.stack([held, np.full(len(held), nothing)], axis=1)
+            both = np.stack([held[first[fine]], held[second[fine]]], axis=1)
+            out = np.concatenate([np.full((1, 2), nothing), alone, both])
+            outs.append(out)
+            bases.append(np.full(len(out), index))
+        if not bases:
+            return np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64)
+        base, out = np.concatenate(bases), np.concatenate(outs)
+        if len(base) > most:
+            chosen = np.array(sorted(self._draw.sample(range(len(base)), most)), dtype=np.int64)
+            base, out = base[chosen], out[chosen]
+        return base, out
+
+    def _hits(
+        self, room: Amounts, column: Amounts, prefix: Amounts, order: Amounts
+    ) -> tuple[Amounts, Amounts]:
+        """(row, pair) of the first pairs of the order that fit into the room of a row."""
+        order = order[: int(np.max(prefix, initial=0))]
+        kinds, kind = np.unique(column, return_inverse=True)
+        needs, may = self._needs[order], self._may(kinds, order)
+        askers = [np.flatnonzero(needs[:, resource]) for resource in range(needs.shape[1])]
+        rows: list[Amounts] = [np.zeros(0, dtype=np.int64)]
+        pairs: list[Amounts] = [np.zeros(0, dtype=np.int64)]
+        by_length = np.argsort(prefix, kind="stable")
+        by_length = by_length[prefix[by_length] > 0]
+        enough = self._work.used + _MOST_UNITS
+        for start in range(0, len(by_length), _BLOCK):
+            if self._work.used > enough or not self._work.left:
+                break
+            block = by_length[start : start + _BLOCK]
+            longest = int(prefix[block[-1]])
+            self._work.spend(1 + len(block) * longest * needs.shape[1] // _CELLS_PER_UNIT)
+            fits = may[kind[block], :longest]
+            fits &= np.arange(longest)[None, :] < prefix[block][:, None]
+            for resource, asking in enumerate(askers):
+                if len(asking) < _SPARSE * len(needs):
+                    some = asking[: np.searchsorted(asking, longest)]
+                    fits[:, some] &= needs[some, resource][None, :] <= room[block, resource][:, None]
+                else:
+                    fits &= needs[:longest, resource][None, :] <= room[block, resource][:, None]
+            for _ in range(_HITS):
+                hit = fits.argmax(axis=1)
+                found = np.flatnonzero(fits[np.arange(len(block)), hit])
+                rows.append(block[found])
+                pairs.append(order[hit[found]])
+                fits[found, hit[found]] = False
+        return np.concatenate(rows), np.concatenate(pairs)
+
+    def _may(self, columns: Amounts, pairs: Amounts) -> Mask:
+        """Which of the columns (K,) may hold both items of each pair (P,), (K, P)."""
+        # For the columns in use alone: for all of a large market it would take longer than the search.
+        some = self._goods.feasible[columns]
+        some = np.concatenate([some, np.ones((len(columns), 1), dtype=np.bool_)], axis=1)
+        return some[:, self._first[pairs]] & some[:, self._second[pairs]]

@@ -1,0 +1,313 @@
+"""Column generation: the restricted master in fractions, patterns that pay, and a plan by diving.
+
+After Gilmore and Gomory (1961): the master's dual values price patterns, exchange and knapsack pricing look
+for those of negative reduced cost. What is proven on the way is Farley's bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import highspy
+import numpy as np
+
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.exchange_pricing import Exchange
+from dovetail.solve.colgen.highs import quiet_solver
+from dovetail.solve.colgen.knapsack_pricing import Knapsacks
+from dovetail.solve.colgen.pattern_mip import whole
+from dovetail.solve.colgen.patterns import fill
+from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.instance.arrays import Amounts, Floats
+
+_ROWS = 2_500  # ways to take items out that are tried in one round
+_NEW = 200  # patterns that one round adds
+_FEW_NEW = 25  # when a round adds fewer, patterns are looked for in another way
+_PROGRESS = 1e-5  # share of the cost: the same after a round that gained less
+_GAIN = 1e-4  # of a node's price: less is not worth a pattern
+_FILLED_AT_ONCE = 12_000  # columns times items, so that the time is looked at in between
+_WIDTHS = (2_000, 20_000)  # partial loads that a search for patterns follows; more where it found nothing
+_PER_COLUMN = 40
+_PIVOT = 20  # units of work per iteration of the simplex method
+_DIVE_ROWS = 500
+_DIVE_NEW = 50
+_DIVE_ROUNDS = 3
+_MANY = 300  # items; with more a round takes so long that one must do
+_DIVE = 0.75  # of the work left: for a dive; the rest is for packing what it did not come to
+_NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
+_PATIENCE = 40  # rounds in a row that may gain nothing
+_WHOLE = 1e-6
+_CLOSE = 0.9999  # share of the cost in fractions: a bound that near is not worth another search
+_SHARE = 0.65  # of the work left: for patterns; the rest is for making a plan of them
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """So many nodes of one pattern."""
+
+    counts: Amounts  # (I,)
+    column: int  # of the market
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is proven of a market: whole nodes for its demand cost `rooms` at least, and no load of a column
+    exceeds `most` (K,) at worths (I,). Neither is known where there are no worths, or `rooms` is 0."""
+
+    goods: Market
+    rooms: int = 0
+    worth: Floats = field(default_factory=lambda: np.zeros(0))
+    most: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+class Generator:
+    """One market's search: patterns so far and what the items turn out to be worth."""
+
+    def __init__(self, goods: Market, work: Work) -> None:
+        self._goods = goods
+        self._work = work
+        self._master = Master(goods)
+        self._exchange = Exchange(goods, work)
+        self._knapsacks = Knapsacks(goods, work)
+        self._paid = 0  # iterations of the simplex method that were charged
+        self.worth: Floats = np.zeros(len(goods.demand))
+        self._last = self.worth  # of the plan in fractions
+        self.cost = 0.0  # of the plan in fractions, nano-dollars per hour
+        self.bound = 0.0  # what any plan costs at least, about; `worth` proves it
+        self.most: Floats = np.zeros(0)  # worth that no load exceeds, (K,), by which it does
+
+    def run(self, seeds: Amounts) -> list[Purchase]:
+        """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
+        return self._dive(self.search(seeds))
+
+    def search(self, seeds: Amounts) -> Fractions:
+        """The best plan in fractions of nodes; `worth` and `cost` are its."""
+        self._master.add(self._alone())
+        self._master.add(np.minimum(seeds, self._goods.demand))
+        now, before, idle = self._solve(), np.inf, 0
+        part = self._work.part(_SHARE)
+        while part.left and idle < _PATIENCE:
+            idle = idle + 1 if now.cost > before * (1 - _PROGRESS) else 0
+            added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
+            if idle or added < _FEW_NEW:
+                added += self._filled(now)
+            if added < _FEW_NEW:
+                for width in _WIDTHS:
+                    found = self._searched(now, width)
+                    added += found
+                    if found or not part.left or self.bound > now.cost * _CLOSE:
+                        break
+            if not added or self.bound > now.cost * _CLOSE:
+                break
+            before, now = now.cost, self._solve()
+        self._last, self.cost = now.worth, now.cost
+        self.worth = self.worth if self.bound else now.worth
+        return now
+
+    def whole(self, limit: int) -> list[Purchase]:
+        """A plan for less than `limit`, of all patterns that such a plan can use; empty if none is found."""
+        prices = int(self.cost), limit
+        found = whole(self._goods, self._last, prices, self._work, extra=self._master.counts)
+        rest = self._goods.demand.copy()
+        bought: list[Purchase] = []
+        for load in found.plan:
+            for _ in range(load.number):
+                rest = self._buy(np.minimum(load.counts, rest), 1, rest, bought)
+        return bought
+
+    def _alone(self) -> Amounts:
+        """Per item the pattern of only it that costs least per copy."""
+        copies = self._goods.copies()
+        rate = np.where(copies > 0, self._goods.price[:, None] / np.maximum(copies, 1), np.inf)
+        items = np.arange(len(self._goods.demand))
+        return np.diag(copies[rate.argmin(axis=0), items])
+
+    def _solve(self) -> Fractions:
+        now = self._master.solve()
+        self._work.spend((self._master.iterations - self._paid) * _PIVOT)
+        self._paid = self._master.iterations
+        return now
+
+    def _exchanged(self, now: Fractions, demand: Amounts, rows: int, most: int) -> int:
+        used = np.flatnonzero(now.nodes > _WHOLE)
+        counts, column = self._master.counts[used], self._master.column[used]
+        fine = np.all(counts <= demand, axis=1)
+        added = 0
+        for found in self._exchange.run(now.worth, counts[fine], column[fine], demand, rows):
+            added += self._master.add(found, most - added)
+            if added == most:
+                break
+        return added
+
+    def _filled(self, now: Fractions) -> int:
+        """Patterns that pay among greedy fillings of every column."""
+        goods = self._goods
+        found, gains = [self._master.counts[:0]], [np.zeros(0)]
+        block = max(1, _FILLED_AT_ONCE // max(1, len(goods.demand)))
+        for start in range(0, len(goods.price), block):
+            if not self._work.left:
+                break
+            room, feasible = goods.room[start : start + block], goods.feasible[start : start + block]
+            self._work.spend(feasible.size)
+            counts = fill(room, feasible, goods.vectors, now.worth, goods.demand, goods.conflict)
+            price = np.tile(goods.price[start : start + block], len(counts) // len(room)).astype(np.float64)
+            gain = (counts @ now.worth - price) / np.maximum(price, 1.0)
+            found.append(counts[gain > _GAIN])
+            gains.append(gain[gain > _GAIN])
+        order = np.argsort(-np.concatenate(gains), kind="stable")
+        return self._master.add(np.concatenate(found)[order], _NEW)
+
+    def _searched(self, now: Fractions, width: int) -> int:
+        """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
+        found, most = [self._master.counts[:0]], np.full(len(self._goods.price), np.inf)
+        for column, price in enumerate(self._goods.price.tolist()):
+            if not self._work.left:
+                break
+            best = self._knapsacks.run(column, now.worth, price * (1 + _GAIN), width)
+            found.append(best.counts[:_PER_COLUMN])
+            most[column] = best.most if price > 0 else np.inf
+        highest = float(np.max(most / np.maximum(self._goods.price, 1), initial=1.0))
+        if now.cost / highest > self.bound:
+            self.bound, self.worth, self.most = now.cost / highest, now.worth, most
+        return self._master.add(np.concatenate(found))
+
+    def _dive(self, now: Fractions) -> list[Purchase]:
+        """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""
+        rest = self._goods.demand.copy()
+        bought: list[Purchase] = []
+        part = self._work.part(_DIVE)
+        rounds = _DIVE_ROUNDS if len(rest) <= _MANY else 1
+        while rest.any():
+            before = int(rest.sum())
+            for pattern, number in self._whole(now):
+                rest = self._buy(np.minimum(self._master.counts[pattern], rest), number, rest, bought)
+            if not part.left or int(rest.sum()) == before:
+                break
+            self._master.demand(rest)
+            now = self._solve()
+            for _ in range(rounds):
+                used = np.flatnonzero(now.nodes > _WHOLE)
+                added = self._master.add(np.minimum(self._master.counts[used], rest))
+                added += self._exchanged(now, rest, _DIVE_ROWS, _DIVE_NEW)
+                if not added or not part.left:
+                    break
+                now = self._solve()
+        return bought
+
+    def _whole(self, now: Fractions) -> list[tuple[int, int]]:
+        """(pattern, nodes) to buy for certain."""
+        number = np.floor(now.nodes + _WHOLE).astype(np.int64)
+        order = np.argsort(-now.nodes, kind="stable")
+        if not number.any():
+            number[now.nodes > _NEARLY_ONE] = 1
+            number[order[:1]] = 1
+        return [(index, int(number[index])) for index in order.tolist() if number[index]]
+
+    def _buy(self, counts: Amounts, number: int, rest: Amounts, bought: list[Purchase]) -> Amounts:
+        held = counts > 0
+        column = int(self._goods.cheapest(counts[None], owned=True)[0])
+        if column < 0 or not held.any():
+            return rest
+        number = min(number, int(np.min(rest[held] // counts[held])))
+        bought.append(Purchase(counts, column, number))
+        return rest - counts * number
+
+
+@dataclass(frozen=True, slots=True)
+class Fractions:
+    """An optimum of the master: nano-dollars per hour, nodes per pattern (N,), worth of an item (I,)."""
+
+    cost: float
+    nodes: Floats
+    worth: Floats
+
+
+class Master:
+    """Patterns and one linear program over them that is kept warm.
+
+    A pattern is a count per item; its column is the cheapest that holds it. Invariant: no pattern twice.
+    """
+
+    def __init__(self, goods: Market) -> None:
+        self.goods = goods
+        self._counts = np.zeros((256, len(goods.demand)), dtype=np.int64)
+        self._column = np.zeros(256, dtype=np.int64)
+        self._size = 0
+        self._known: set[bytes] = set()
+        self.iterations = 0  # of the simplex method, so far
+        self._solver = quiet_solver(presolve="off")
+        none = np.zeros(0, dtype=np.int32)
+        for amount in goods.demand.tolist():
+            self._solver.addRow(float(amount), highspy.kHighsInf, 0, none, np.zeros(0))
+
+    @property
+    def counts(self) -> Amounts:
+        """All patterns, (N, I)."""
+        return self._counts[: self._size]
+
+    @property
+    def column(self) -> Amounts:
+        """The market's column of each pattern, (N,)."""
+        return self._column[: self._size]
+
+    def add(self, counts: Amounts, most: int | None = None) -> int:
+        """Add what is new among patterns (M, I) and fits somewhere, `most` at the most; how many it was."""
+        fresh: list[int] = []
+        if not len(counts):
+            return 0
+        column = self.goods.cheapest(counts)
+        for row in range(len(counts)):
+            if most is not None and len(fresh) >= most:
+                break
+            key = counts[row].tobytes()
+            if column[row] >= 0 and key not in self._known and counts[row].any():
+                self._known.add(key)
+                fresh.append(row)
+        if fresh:
+            self._append(counts[fresh], column[fresh])
+        return len(fresh)
+
+    def demand(self, amounts: Amounts) -> None:
+        """Ask for other amounts than the market's, (I,)."""
+        for row, amount in enumerate(amounts.tolist()):
+            self._solver.changeRowBounds(row, float(amount), highspy.kHighsInf)
+
+    def solve(self) -> Fractions:
+        """The optimum over the patterns so far."""
+        self._solver.run()
+        solution, info = self._solver.getSolution(), self._solver.getInfo()
+        self.iterations += max(0, int(info.simplex_iteration_count))
+        nodes = np.maximum(np.array(solution.col_value, dtype=np.float64), 0.0)
+        worth = np.maximum(np.array(solution.row_dual, dtype=np.float64), 0.0) * NANO_DOLLARS
+        return Fractions(float(info.objective_function_value) * NANO_DOLLARS, nodes, worth)
+
+    def _append(self, counts: Amounts, column: Amounts) -> None:
+        end = self._size + len(counts)
+        if end > len(self._counts):
+            room = max(end, 2 * len(self._counts))
+            self._counts, self._column = _grown(self._counts, room), _grown(self._column, room)
+        self._counts[self._size : end] = counts
+        self._column[self._size : end] = column
+        self._size = end
+        row, item = np.nonzero(counts)
+        starts = np.searchsorted(row, np.arange(len(counts))).astype(np.int32)
+        price = self.goods.price[column].astype(np.float64) / NANO_DOLLARS
+        self._solver.addCols(
+            len(counts),
+            price,
+            np.zeros(len(counts)),
+            np.full(len(counts), highspy.kHighsInf),
+            len(row),
+            starts,
+            item.astype(np.int32),
+            counts[row, item].astype(np.float64),
+        )
+
+
+def _grown(table: Amounts, rows: int) -> Amounts:
+    """The same with rows of zeros at its end; memory is not touched before it is used."""
+    result = np.zeros((rows, *table.shape[1:]), dtype=table.dtype)
+    result[: len(table)] = table
+    return result

@@ -1,0 +1,111 @@
+"""HiGHS as this solver uses it: silent, the same answer every time, integer programs within counted work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import highspy
+import numpy as np
+from highspy import _core
+
+from dovetail.solve.budget import Work
+from dovetail.solve.instance.arrays import Floats
+
+S = TypeVar("S", bound=_core._Highs)
+
+
+def quiet_solver(**options: bool | float | str) -> _core._Highs:
+    """A solver with one thread and a fixed seed, and these options besides.
+
+    Without callbacks: what the library adds for them costs more than many a small program.
+    """
+    return _quiet(_core._Highs(), options)
+
+
+def asking_solver(**options: bool | float | str) -> highspy.Highs:
+    """The same with callbacks, for who wants to stop it."""
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
+    return _quiet(solver, options)
+
+
+def _quiet(solver: S, options: Mapping[str, bool | float | str]) -> S:
+    for name, value in {"output_flag": False, "threads": 1, "random_seed": 1, **options}.items():
+        solver.setOptionValue(name, value)
+    return solver
+
+
+# Units of work between two questions of the solver whether it shall go on: measured, 0.5 to 2 times that.
+_QUESTION, _PER_ENTRY = 250, 1
+_SHARE = 0.25  # of the work left, for one program
+# Seconds in which it may look at no clock: per entry, and per value of a column (of 1,024 at most), since it
+# notes what each would cost. Of programs that were to end in between it took up to about 0.1 s more,
+# which a deadline has as grace; to keep all of that would leave out many a program that ends early.
+_DEAF, _DEAF_VALUE, _VALUES = 2.5e-5, 5e-7, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """No solution costs less than `bound`, infinite where there is none; `values` of the best found.
+
+    Of solutions that cost less than what was asked for, if that was limited.
+    """
+
+    bound: float
+    values: Floats | None
+
+
+def minimum(
+    model: highspy.HighsLp,
+    work: Work,
+    *,
+    check: int | None = None,
+    share: float = _SHARE,
+    below: float = float("inf"),
+) -> Answer:
+    """The minimum of an integer program; what is known of it once the work is used up.
+
+    Only solutions that cost less than `below` are looked for, which takes much less where there are none.
+    `check` units of work are charged every time the solver asks whether it shall go on, up to a `share` of
+    the work that is left; if not given, by the size of the program.
+    """
+    check = int(_QUESTION + _PER_ENTRY * len(model.a_matrix_.value_)) if check is None else check
+    seconds = work.seconds - _deaf(model)
+    if seconds <= 0:
+        return Answer(-float("inf"), None)
+    # It does not ask in every phase; a clock, where one ends the solve, it heeds in more of them.
+    solver = asking_solver(
+        mip_rel_gap=0.0,
+        mip_abs_gap=1e-9,
+        time_limit=seconds,
+        objective_bound=below,
+        # It solves programs of its own: twice the time, where it is clear already what is too dear.
+        mip_heuristic_run_root_reduced_cost=below == float("inf"),
+    )
+    enough = work.after(share)
+
+    def ask(event: Any) -> None:
+        work.spend(check)
+        if work.used >= enough or not work.left:
+            event.data_in.user_interrupt = True
+
+    solver.cbMipInterrupt.subscribe(ask)
+    solver.passModel(model)
+    solver.run()
+    work.spend(check)
+    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        return Answer(below, None)
+    info = solver.getInfo()
+    bound = min(float(info.mip_dual_bound), below)
+    values = np.array(solver.getSolution().col_value, dtype=np.float64)
+    known = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    known = known and float(info.objective_function_value) < below
+    return Answer(bound if np.isfinite(bound) else -float("inf"), values if known else None)
+
+
+def _deaf(model: highspy.HighsLp) -> float:
+    """Seconds that the solver may take without a look at the clock."""
+    whole = np.array([kind == highspy.HighsVarType.kInteger for kind in model.integrality_], dtype=np.bool_)
+    values = np.minimum(np.array(model.col_upper_) - np.array(model.col_lower_), _VALUES)[whole]
+    return float(_DEAF * len(model.a_matrix_.value_) + _DEAF_VALUE * values.sum())

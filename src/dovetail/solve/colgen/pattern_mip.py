@@ -1,0 +1,311 @@
+"""The best plan in whole nodes of a small pricing instance: every pattern that a better plan could use.
+
+With dual values y such that no pattern of a column is worth more than its price, a plan costs what its pods
+are worth plus what its nodes cost beyond the worth of their patterns. So a plan that costs less than U, where
+the pods are worth z, has only patterns that cost less than U - z beyond their worth: fixing variables by
+reduced costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.solve.budget import Work
+from dovetail.solve.colgen.highs import minimum
+from dovetail.solve.colgen.knapsack_pricing import Knapsacks
+from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+
+_WIDTH = 20_000  # partial loads that are followed at most
+_PATTERNS = 1_500  # more are not solved
+_MOST_FOUND = 40_000  # patterns; then no more are looked for
+_FIND = 0.2  # of the work left, for finding patterns
+_SOLVE = 0.6  # of the work left, for choosing among them
+_PATTERN = 10  # units of work for each pattern
+_LOOK = 3e-9  # seconds for each item, pattern and column that is looked at, measured with some to spare
+_SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
+LESS = 1 - 2e-7  # share of the limit: plans that save less are not looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """So many nodes of a column with one pattern, or a free room with it."""
+
+    counts: Amounts  # (I,), all together perhaps more than the demand
+    column: int  # of the market; of `free` if it costs nothing
+    number: int
+    free: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """No plan costs less than `bound`; the best one found, if it beats the limit."""
+
+    bound: int  # nano-dollars per hour
+    plan: tuple[Load, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """Patterns (M, I), what each costs (M,), its column (M,), and whether that is a free room (M,)."""
+
+    counts: Amounts
+    price: Amounts
+    column: Amounts
+    free: Mask
+
+    def some(self, rows: Amounts) -> _Patterns:
+        """Those in these rows."""
+        return _Patterns(self.counts[rows], self.price[rows], self.column[rows], self.free[rows])
+
+
+def whole(
+    goods: Market,
+    worth: Floats,
+    prices: tuple[int, int],
+    work: Work,
+    *,
+    extra: Amounts | None = None,
+    free: Market | None = None,
+) -> Whole:
+    """The optimum of a market if it is below `limit`, a price that is known to do; or what is proven of it.
+
+    `known` is the worth of all pods, at most, at worths (I,) which no column's price exceeds; less what the
+    free rooms can take, if there are any: columns of `free` at its price, each there once. A node needs an
+    item that it may be bought for.
+    """
+    known, limit = prices
+    found, least = _enumerated(goods, worth, limit - known, limit, work)
+    parts = [_patterns(each, k, int(goods.price[k]), free=False) for k, each in found]
+    if extra is not None and len(extra):
+        column = goods.cheapest(extra)
+        parts.append(_Patterns(extra, goods.price[column], column, np.zeros(len(extra), dtype=np.bool_)))
+    if free is not None:
+        # What a free room is charged here may be more than any plan costs.
+        highest = int(free.price.max(initial=0)) + 1
+        more, least_free = _enumerated(free, worth, limit - known, highest, work)
+        parts += [_patterns(each, k, 0, free=True) for k, each in more]
+        least = min(least, least_free)
+    if not parts or not work.left:
+        return Whole(known if parts else min(limit, known + max(0, least)))
+    every = _joined(parts)
+    if work.seconds < every.counts.size * len(goods.price) * _LOOK:
+        return Whole(known)  # there is no time to look for cheaper columns
+    every = _useful(every, goods)
+    cost = every.price - every.counts @ worth
+    order = np.argsort(cost, kind="stable")
+    if len(order) > _PATTERNS:
+        # A plan with one of those that are left out pays at least so much beyond the worth of its pods.
+        least = min(least, int(cost[order[_PATTERNS]]))
+    order = order[:_PATTERNS]
+    every = every.some(order[cost[order] < limit - known])
+    bound = max(known, min(limit, known + least))
+    if not len(every.price):
+        return Whole(bound)
+    work.spend(len(every.price) * _PATTERN)
+    return _solved(every, goods, np.where(worth > 0, goods.demand, 0), (known, bound, limit), work)
+
+
+def most_nodes(price: Amounts, demand: Amounts, limit: float) -> Floats:
+    """How many nodes of each price (K,) a plan for `demand` can have that costs less than `limit`, (K,).
+
+    Both in nano-dollars per hour. A program is solved much sooner where its variables have few values.
+    """
+    most: Floats = np.floor(np.minimum(demand.sum(), limit / np.maximum(price, 1)))
+    return most
+
+
+def _joined(parts: list[_Patterns]) -> _Patterns:
+    return _Patterns(
+        np.concatenate([each.counts for each in parts]),
+        np.concatenate([each.price for each in parts]),
+        np.concatenate([each.column for each in parts]),
+        np.concatenate([each.free for each in parts]),
+    )
+
+
+def _useful(every: _Patterns, goods: Market) -> _Patterns:
+    """Without patterns that a cheaper column holds as well, and those that no node may be bought for."""
+    fine: Mask = every.free.copy()
+    bought = np.flatnonzero(~every.free)
+    if not goods.takes.any():
+        fine[bought] = goods.cheapest(every.counts[bought], owned=True) == every.column[bought]
+        return every.some(np.flatnonzero(fine))
+    for column in np.unique(every.column[bought]).tolist():
+        # A column that takes more of a limit is no substitute, however cheap.
+        some = np.flatnonzero((goods.takes <= goods.takes[column]).all(axis=1))
+        mine = bought[every.column[bought] == column]
+        where = goods.only(some).cheapest(every.counts[mine], owned=True)
+        fine[mine] = some[where] == column
+    return every.some(np.flatnonzero(fine))
+
+
+def _patterns(counts: Amounts, column: int, price: int, *, free: bool) -> _Patterns:
+    size = len(counts)
+    return _Patterns(counts, np.full(size, price), np.full(size, column), np.full(size, free))
+
+
+def _enumerated(
+    some: Market, worth: Floats, slack: int, limit: int, work: Work
+) -> tuple[list[tuple[int, Amounts]], int]:
+    """(column, its patterns that are not dearer than their worth by `slack`), and how much the others are."""
+    loads = Loads(some, worth, work)
+    enough = work.after(_FIND)
+    result: list[tuple[int, Amounts]] = []
+    least = slack
+    total = 0
+    for column, price in enumerate(some.price.tolist()):
+        if price >= limit:
+            break
+        if work.used > enough or not work.left or total > _MOST_FOUND:
+            return result, 0
+        above = max(0.0, float(price - slack))
+        found = loads.of(column, above, _WIDTH)
+        if found.others > above * (1 + _SLACK):
+            least = min(least, int(price - found.others * (1 + _SLACK)))
+        total += len(found.counts)
+        if len(found.counts):
+            result.append((column, found.counts))
+    return result, least
+
+
+def _solved(
+    every: _Patterns, goods: Market, demand: Amounts, proven: tuple[int, int, int], work: Work
+) -> Whole:
+    """The integer program over the patterns: cover the demand, use each free room once, keep the limits.
+
+    Proven are a bound on all plans, and one on those that use other patterns; a plan must cost less than the
+    last of the three.
+    """
+    known, others, limit = proven
+    rooms = np.unique(every.column[every.free])
+    counts = np.minimum(every.counts, demand)
+    taken = every.free[:, None] & (every.column[:, None] == rooms[None, :])
+    used = np.where(every.free[:, None], 0, goods.takes[every.column % max(1, len(goods.takes))])
+    scarce = np.maximum(goods.most, 1)
+    matrix = np.concatenate([counts, -taken.astype(np.float64), -used / scarce], axis=1)
+    size, rows = matrix.shape
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = size, rows
+    model.col_cost_ = every.price / NANO_DOLLARS
+    most = np.where(every.free, 1.0, most_nodes(every.price, demand, limit))
+    model.col_lower_, model.col_upper_ = np.zeros(size), most
+    floor = [demand, np.full(len(rooms), -1), -np.minimum(goods.most, 1)]
+    model.row_lower_ = np.concatenate(floor).astype(np.float64)
+    model.row_upper_ = np.full(rows, highspy.kHighsInf)
+    model.integrality_ = [highspy.HighsVarType.kInteger] * size
+    pattern, row = np.nonzero(matrix)
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    model.a_matrix_.start_ = np.searchsorted(pattern, np.arange(size + 1)).astype(np.int32)
+    model.a_matrix_.index_ = row.astype(np.int32)
+    model.a_matrix_.value_ = matrix[pattern, row]
+    answer = minimum(model, work, share=_SOLVE, below=limit * LESS / NANO_DOLLARS)
+    bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - _SLACK), known), others))
+    if answer.values is None:
+        return Whole(bound)
+    nodes = np.rint(answer.values).astype(np.int64)
+    plan = tuple(
+        Load(every.counts[index], int(every.column[index]), int(nodes[index]), bool(every.free[index]))
+        for index in np.flatnonzero(nodes > 0).tolist()
+    )
+    return Whole(bound, plan)
+
+
+_ROUNDING = 1e-9  # share by which bounds are raised for rounding in floating point
+_LABELS_PER_UNIT = 4
+_MOST_FOLLOWED = 4  # times the width: so many partial loads are made, then most must go
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Loads (M, I) of one column, and a worth that no other load that matters exceeds."""
+
+    counts: Amounts
+    others: float
+
+
+class Loads:
+    """All columns of a market, at worths (I,) of which none is negative. Items of no worth are left out."""
+
+    def __init__(self, goods: Market, worth: Floats, work: Work) -> None:
+        self._goods, self._worth, self._work = goods, worth, work
+        self._knapsacks = Knapsacks(goods, work)
+        self._copies = np.where(worth > 0, goods.copies(), 0)
+
+    def of(self, column: int, above: float, width: int) -> Found:
+        """Loads worth more than `above`; partial loads are followed as long as there are `width` at most."""
+        goods, copies = self._goods, self._copies[column]
+        nothing = np.zeros((0, len(copies)), dtype=np.int64)
+        if self._knapsacks.screened(self._worth)[column] <= above:
+            return Found(nothing, above)
+        most, prices = self._knapsacks.fraction(column, self._worth)
+        if most <= above:
+            return Found(nothing, above)
+        share = (goods.vectors / np.maximum(goods.room[column], 1)).max(axis=1)
+        items = np.flatnonzero(copies)
+        items = items[np.argsort(-share[items], kind="stable")]
+        loads = self._search(column, items, (above, prices), width)
+        if loads is None:
+            return Found(nothing, most)
+        counts = np.zeros((len(loads), len(copies)), dtype=np.int64)
+        counts[:, items] = loads
+        return Found(counts, above)
+
+    def _search(self, column: int, items: Amounts, aim: tuple[float, Floats], width: int) -> Amounts | None:
+        """Loads over the items (M, n); None where there are too many partial ones."""
+        above, prices = aim
+        needs, worth, copies = self._goods.vectors[items], self._worth[items], self._copies[column][items]
+        later = _after((np.maximum(worth - needs @ prices, 0.0) * copies)[:, None])[:, 0]
+        rest = _after(needs * copies[:, None])
+        apart = self._goods.conflict[np.ix_(items, items)]
+        room, value = self._goods.room[column][None].copy(), np.zeros(1)
+        loads: Amounts = np.zeros((1, len(items)), dtype=np.int64)
+        for step in range(len(items)):
+            asked = needs[step] > 0
+            number = np.minimum(
+                (room[:, asked] // needs[step][asked]).min(axis=1, initial=2**15 - 1), copies[step]
+            )
+            number[(loads[:, apart[step]] > 0).any(axis=1)] = 0
+            size = int(number.sum()) + len(number)
+            if size > width * _MOST_FOLLOWED or not self._work.left:
+                return None
+            self._work.spend(1 + size // _LABELS_PER_UNIT)
+            parent = np.repeat(np.arange(len(value)), number + 1)
+            count = np.arange(len(parent)) - np.repeat(np.cumsum(number + 1) - number - 1, number + 1)
+            value = value[parent] + count * worth[step]
+            room = room[parent] - count[:, None] * needs[step]
+            chosen = np.flatnonzero((value + room @ prices + later[step]) * (1 + _ROUNDING) > above)
+            loads, value, room = loads[parent[chosen]], value[chosen], room[chosen]
+            loads[:, step] = count[chosen]
+            full = ~_could_hold_more(room - rest[step], loads, (needs, copies, apart), step + 1)
+            loads, value, room = loads[full], value[full], room[full]
+            if len(value) > width:
+                return None
+        return loads
+
+
+def _could_hold_more(least: Amounts, loads: Amounts, what: tuple[Amounts, Amounts, Mask], known: int) -> Mask:
+    """Partial loads (L, n) that one more of the first `known` items fits into whatever else is put in.
+
+    `least` (L, R) is the room that is left at least.
+    """
+    needs, copies, apart = what
+    result: Mask = np.zeros(len(loads), dtype=np.bool_)
+    for item in range(known):
+        if apart[item].any():
+            continue
+        fits = (loads[:, item] < copies[item]) & ~result
+        for row in np.flatnonzero(needs[item]).tolist():
+            fits &= least[:, row] >= needs[item, row]
+        result |= fits
+    return result
+
+
+def _after(values: Floats | Amounts) -> Floats | Amounts:
+    """Sums of all rows (n, k) that come later."""
+    sums = np.cumsum(values[::-1], axis=0)[::-1]
+    return np.concatenate([sums[1:], np.zeros_like(values[:1])])

@@ -1,0 +1,179 @@
+"""What is for sale to a fixed list of items, thinned out to what can ever be the best choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from dovetail.solve.instance.arrays import Amounts, Mask, share
+
+_BLOCK = 512  # columns that are compared with all kept ones at once
+_CLIQUES = 24  # rules of "one of these at most" that are made resources; more are only checked
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """I items and K columns, the cheapest first. Amounts are integers: "fits" has no tolerance."""
+
+    column: Amounts  # (K,) where the column stands among all
+    room: Amounts  # (K, R), not negative
+    price: Amounts  # (K,) nano-dollars per hour, ascending
+    feasible: Mask  # (K, I)
+    vectors: Amounts  # (I, R)
+    conflict: Mask  # (I, I): cannot share a node; on the diagonal: one at most
+    demand: Amounts  # (I,) of items that some column can hold, else 0
+    own: Mask  # (K, I): feasible, and a node may be bought for the item's sake
+    takes: Amounts  # (K, L): what a node takes of limits that all nodes share
+    most: Amounts  # (L,): how much there is of them, not negative
+
+    def copies(self) -> Amounts:
+        """How many of each item alone a node of each column holds, at most the demand, (K, I)."""
+        result = copies_in(self.room, self.vectors, self.demand, self.feasible.T).T
+        return np.where(np.diagonal(self.conflict), np.minimum(result, 1), result)
+
+    def alike(self, other: Market) -> bool:
+        """True iff the same things are for sale to the same items, wherever they stand among all."""
+        return all(
+            np.array_equal(getattr(self, each.name), getattr(other, each.name))
+            for each in fields(self)
+            if each.name != "column"
+        )
+
+    def only(self, columns: Amounts) -> Market:
+        """The same with some of the columns, in their order."""
+        return replace(
+            self,
+            column=self.column[columns],
+            room=self.room[columns],
+            price=self.price[columns],
+            feasible=self.feasible[columns],
+            own=self.own[columns],
+            takes=self.takes[columns],
+        )
+
+    def cheapest(self, counts: Amounts, *, owned: bool = False) -> Amounts:
+        """The cheapest column that holds each of the loads (N, I), as a position in K; -1 if none does.
+
+        If `owned`, only columns count that may be bought for one of the load's items.
+        """
+        # Most loads hold few of the items: what is about the others need not be looked at.
+        some = np.flatnonzero(counts.any(axis=0))
+        counts = counts[:, some]
+        used, present = counts @ self.vectors[some], counts > 0
+        held = ~share(present, ~self.feasible[:, some].T)
+        for row in range(self.room.shape[1]):
+            held &= used[:, row][:, None] <= self.room[:, row][None, :]
+        held &= ~self._clashes(counts, some)[:, None]
+        if owned:
+            held &= share(present, self.own[:, some].T)
+        found: Amounts = np.where(held.any(axis=1), held.argmax(axis=1), -1)
+        return found
+
+    def _clashes(self, counts: Amounts, items: Amounts) -> Mask:
+        """Whether each of the loads (N, J) of these items (J,) holds two that cannot share a node, (N,)."""
+        conflict = self.conflict[np.ix_(items, items)]
+        if not conflict.any():
+            return np.zeros(len(counts), dtype=np.bool_)
+        result: Mask = np.any((counts > 1) & np.diagonal(conflict), axis=1)
+        pairs = np.triu(conflict, 1)
+        # Few of many items are in such a pair, and few of many loads hold several of those.
+        tied = np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1))
+        held = counts[:, tied] > 0
+        several = np.flatnonzero(held.sum(axis=1) > 1)
+        if len(several):
+            held = held[several]
+            result[several] |= (share(held, pairs[np.ix_(tied, tied)]) & held).any(axis=1)
+        return result
+
+
+def market(
+    feasible: Mask,
+    room: Amounts,
+    price: Amounts,
+    vectors: Amounts,
+    conflict: Mask,
+    demand: Amounts,
+    *,
+    own: Mask | None = None,
+    limits: tuple[Amounts, Amounts] | None = None,
+) -> Market:
+    """A market of all columns that are given: `feasible` and `own` (I, C), `room` (C, R), `price` (C,).
+
+    `limits` are what a node of each column takes of what all nodes share (C, L), and how much there is (L,).
+    Items of which a node holds only one get one more resource, of which every node has one.
+    """
+    groups = cliques(conflict)[:_CLIQUES]
+    takes = np.zeros((len(vectors), len(groups)), dtype=np.int64)
+    for row, group in enumerate(groups):
+        takes[group, row] = 1
+    vectors = np.concatenate([vectors, takes], axis=1)
+    room = np.concatenate([room, np.ones((len(room), len(groups)), dtype=np.int64)], axis=1)
+    own = feasible if own is None else own
+    takes, most = limits or (np.zeros((len(room), 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
+    kept = _undominated(np.concatenate([feasible, own]).T, np.concatenate([room, -takes], axis=1), price)
+    return Market(
+        column=kept,
+        room=np.maximum(room[kept], 0),
+        price=price[kept],
+        feasible=feasible.T[kept],
+        vectors=vectors,
+        conflict=conflict,
+        demand=np.where(feasible.any(axis=1), demand, 0),
+        own=own.T[kept],
+        takes=takes[kept],
+        most=most,
+    )
+
+
+def copies_in(room: Amounts, vectors: Amounts, demand: Amounts, allowed: Mask) -> Amounts:
+    """How many of each item alone a room (N, R) holds, at most the demand, (I, N). `allowed` (I, N)."""
+    result = np.where(allowed, demand[:, None], 0)
+    for row in range(vectors.shape[1]):
+        need = vectors[:, row]
+        asked = need > 0
+        result[asked] = np.minimum(result[asked], room[:, row][None, :] // need[asked][:, None])
+    return result
+
+
+def cliques(conflict: Mask) -> list[list[int]]:
+    """Groups of items of which a node holds one at most; every item that is apart from itself is in one.
+
+    `conflict` (I, I). The largest groups come first; pairs that no group covers are left to be checked.
+    """
+    lonely = np.flatnonzero(np.diagonal(conflict))
+    degree = conflict[np.ix_(lonely, lonely)].sum(axis=1)
+    waiting = lonely[np.argsort(-degree, kind="stable")].tolist()
+    found: list[list[int]] = []
+    while waiting:
+        group: list[int] = []
+        for item in waiting:
+            if conflict[item, group].all():
+                group.append(item)
+        found.append(sorted(group))
+        inside = set(group)
+        waiting = [item for item in waiting if item not in inside]
+    return sorted(found, key=lambda group: (-len(group), group))
+
+
+def _undominated(feasible: Mask, room: Amounts, price: Amounts) -> Amounts:
+    """Columns, by price, that no cheaper one replaces in room and for every item. `feasible` is (C, I)."""
+    useful = np.flatnonzero(feasible.any(axis=1))
+    order = useful[np.lexsort((useful, -room[useful].sum(axis=1), price[useful]))]
+    # Items that the same columns may hold are one here; its bits tell what a column holds.
+    alike = {held.tobytes(): item for item, held in enumerate(np.packbits(feasible.T, axis=1))}
+    holds = np.packbits(feasible[:, list(alike.values())], axis=1)
+    differing = np.flatnonzero((room[order] != room[order[:1]]).any(axis=0)).tolist()
+    kept: list[int] = []
+    for start in range(0, len(order), _BLOCK):
+        block = order[start : start + _BLOCK]
+        rivals = np.concatenate([np.array(kept, dtype=np.int64), block])
+        # A rival counts only if it stands earlier in the order; that order is by price.
+        roomy = np.tri(len(block), len(rivals), k=len(kept) - 1, dtype=np.bool_)
+        for row in differing:
+            roomy &= room[rivals, row][None, :] >= room[block, row][:, None]
+        one, other = np.nonzero(roomy)
+        beaten = np.zeros(len(block), dtype=np.bool_)
+        beaten[one[~(holds[block[one]] & ~holds[rivals[other]]).any(axis=1)]] = True
+        kept.extend(block[~beaten].tolist())
+    return np.array(kept, dtype=np.int64)

@@ -1,0 +1,53 @@
+"""Arrays as the solver has them: their types, and the axis of resources that amounts run along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.model.resources import LARGEST, Resources
+
+Mask = npt.NDArray[np.bool_]
+Amounts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Axis:
+    """The resources that anyone asks for, in a fixed order: the rows of every amount vector.
+
+    Amounts are cut off at LARGEST and -LARGEST, so that their sums stay within 64 bits; no room is larger.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(sorted(set(names)))
+
+    def vector(self, resources: Resources) -> Amounts:
+        """Amounts in row order, shape (R,)."""
+        return np.array([_cut(resources.get(name, 0)) for name in self.names], dtype=np.int64)
+
+    def matrix(self, many: Sequence[Resources]) -> Amounts:
+        """The vectors of N of them, shape (N, R)."""
+        rows = [[_cut(each.get(name, 0)) for name in self.names] for each in many]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.names))
+
+    def mapping(self, vector: Amounts) -> dict[str, int]:
+        """The inverse of `vector`, without zeros."""
+        amounts = zip(self.names, vector.tolist(), strict=True)
+        return {name: int(amount) for name, amount in amounts if amount}
+
+
+def share(rows: Mask, columns: Mask) -> Mask:
+    """(A, B): whether any of N things is true in both; `rows` (A, N), `columns` (N, B).
+
+    Nothing in here can be invalid. Libraries for matrices work on whole registers, and now and then complain
+    of what happens to be in lanes that nothing was loaded into.
+    """
+    with np.errstate(invalid="ignore"):
+        result: Mask = rows.astype(np.float32) @ columns.astype(np.float32) > 0
+    return result
+
+
+def _cut(amount: int) -> int:
+    return amount if -LARGEST < amount < LARGEST else LARGEST if amount > 0 else -LARGEST

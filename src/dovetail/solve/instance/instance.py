@@ -1,0 +1,273 @@
+"""Everything that is computed once per problem: tables, shapes, nodes, topology counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.api.core import Toleration
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.ports import HostPort
+from dovetail.model.problem import Problem
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.budget import Work
+from dovetail.solve.instance.arrays import Amounts, Axis, Mask
+from dovetail.solve.instance.existing_nodes import Nodes, Present, repelling
+from dovetail.solve.instance.matching import ports_conflict, untolerated
+from dovetail.solve.instance.pod_classes import Interner, Shape
+from dovetail.solve.instance.pod_rules import Rules
+from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
+from dovetail.solve.instance.shared_quotas import Commons
+from dovetail.solve.instance.topology import SPREAD, DomainOf, GroupKey, Pins, Topology
+
+COLUMNS_PER_UNIT = 200  # looked at in one unit of work
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A way to host something on a new node: which pools, which pinned labels, and about what it costs."""
+
+    pools: tuple[int, ...]
+    pins: Pins
+    estimate: float  # nano-dollars per hour for its share of the best node
+
+
+class World:
+    """A problem, encoded."""
+
+    def __init__(self, problem: Problem, work: Work, *, strict: bool = False) -> None:
+        self.problem = problem
+        self.work = work
+        self.well_known = problem.options.well_known
+        self.topology = Topology(problem.namespaces)
+        soft = any(
+            taint.effect == "PreferNoSchedule"
+            for taints in (*(pool.taints for pool in problem.pools), *(node.taints for node in problem.nodes))
+            for taint in taints
+        )
+        interner = Interner(
+            problem.options,
+            self.topology,
+            problem.volumes,
+            soft_taints_exist=soft,
+            enough=lambda: work.read_enough,
+        )
+        repelled = repelling(problem.nodes, self.topology)
+        self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
+        self.left_out = tuple(interner.left_out)  # pods that there is no time for
+        self.shapes: list[Shape] = interner.shapes(self.axis)
+        vectors = np.array([each.vector for each in self.shapes], np.int64).reshape(-1, len(self.axis.names))
+        pods = np.array([len(shape.pods) for shape in self.shapes], dtype=np.float64)
+        self._total = pods @ vectors.astype(np.float64)  # what all pods ask for
+        daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
+        self.tables = [
+            PoolTable(pool, index, self.axis, problem.extra(pool), problem.commons)
+            for index, pool in enumerate(problem.pools)
+        ]
+        self.overhead: list[Amounts] = []
+        self.ports: list[tuple[HostPort, ...]] = []
+        for table in self.tables:
+            taken, ports = reserve(table, daemons, self.well_known)
+            table.reserve(taken)
+            table.foresee(vectors)
+            self.overhead.append(taken)
+            self.ports.append(ports)
+        self.commons = Commons(problem, self.tables, (self.shapes, self.topology), strict=strict)
+        self.tiers = _tiers(problem)
+        self.nodes = Nodes(problem, self.axis, daemons)
+        self.present = Present(self.nodes, self.topology)
+        # Per pool, which part of each type all pods together fill: a node larger than that is paid for whole.
+        self._rooms = [np.maximum(table.room, 1).astype(np.float64) for table in self.tables]
+        self._filled = [
+            np.clip(np.max(self._total / room, axis=1, initial=0.0), 1e-12, 1.0) for room in self._rooms
+        ]
+        self._reached: dict[tuple[object, ...], list[str]] = {}
+        self._places: dict[tuple[object, ...], list[Place]] = {}
+        self._tolerated: dict[tuple[int, tuple[Toleration, ...], bool], bool] = {}
+        self.uniform: frozenset[int] = (
+            frozenset()
+        )  # spreads whose owners all have the same domains on new nodes
+        # Pools whose limits allow one more node of some type.
+        self.buying = [pool for pool in range(len(self.tables)) if self._may_buy(pool)]
+        self.present.count(repelled)
+        self._open_universes()
+        self.before = [
+            (dict(group.matched), dict(group.owners), dict(group.universe), group.closed)
+            for group in self.topology.groups
+        ]
+
+    def reset(self, opened: Mapping[GroupKey, tuple[str, ...]]) -> None:
+        """As if nothing had been placed; `opened`: domains that other nodes will open, per spread."""
+        self.nodes.reset()
+        for group, (matched, owners, universe, closed) in zip(self.topology.groups, self.before, strict=True):
+            group.closed, group.running = closed, None
+            group.matched, group.owners = dict(matched), dict(owners)
+            group.universe = {**universe, **dict.fromkeys(opened.get(group.id, ()))}
+
+    def suits(self, pool: int, wanted: Requirements, rules: Rules) -> bool:
+        """True iff the pool's taints and labels let such a pod in."""
+        table = self.tables[pool]
+        memo = pool, rules.tolerations, rules.soft_taints
+        tolerated = self._tolerated.get(memo)
+        if tolerated is None:
+            taint = untolerated(table.pool.taints, rules.tolerations, soft=rules.soft_taints)
+            tolerated = self._tolerated[memo] = taint is None
+        if not tolerated:
+            return False
+        if any(key not in table.base.by_key and key not in self.well_known for key in rules.needed()):
+            return False
+        return table.base.suits(wanted, self.well_known)
+
+    def columns(self, pool: int, wanted: Requirements, vector: Amounts) -> Mask:
+        """The pool's columns that meet the demands and hold the requests, shape (C,)."""
+        table = self.tables[pool]
+        self.work.spend(1 + len(table.offerings) // COLUMNS_PER_UNIT)
+        mask: Mask = table.usable(wanted) & table.fits(vector)[table.column_type]
+        return mask
+
+    def places(
+        self, pools: tuple[int, ...], wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
+    ) -> list[Place]:
+        """Ways to host such requests on a new node of these pools: one per combination of pins."""
+        memo = (pools, wanted, vector.tobytes(), keys)
+        known = self._places.get(memo)
+        if known is None:
+            found: dict[Pins, tuple[list[int], float]] = {}
+            for pool in pools:
+                for pins, estimate in self._combinations(pool, wanted, vector, keys).items():
+                    entry = found.setdefault(pins, ([], estimate))
+                    entry[0].append(pool)
+                    found[pins] = (entry[0], min(entry[1], estimate))
+            known = [Place(tuple(at), pins, estimate) for pins, (at, estimate) in found.items()]
+            known.sort(key=lambda place: (place.estimate, place.pins))
+            self._places[memo] = known
+        return known
+
+    def _combinations(
+        self, pool: int, wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
+    ) -> dict[Pins, float]:
+        table = self.tables[pool]
+        held = self.columns(pool, wanted, vector)
+        if not held.any():
+            return {}
+        if not keys:
+            return {(): 0.0}
+        share = np.max(vector / self._rooms[pool], axis=1, initial=0.0) / self._filled[pool]
+        _, values = table.combinations(keys)
+        least = table.least(keys, np.where(held, table.price * share[table.column_type], np.inf))
+        combined = table.base.add(*wanted)
+        found: dict[Pins, float] = {}
+        for code in np.flatnonzero(np.isfinite(least)).tolist():
+            for pins in expanded(tuple(zip(keys, values[code], strict=True)), combined):
+                found[pins] = min(float(least[code]), found.get(pins, np.inf))
+        return found
+
+    def _open_universes(self) -> None:
+        """Domains that hold a spread down: those of nodes that count, and those that a new node may open."""
+        spreads = [index for index, group in enumerate(self.topology.groups) if group.id.kind == SPREAD]
+        groups = {index: self.topology.groups[index] for index in spreads}
+        hosts = {index for index in spreads if groups[index].id.key == HOSTNAME}
+        self._count_on_nodes(index for index in spreads if index not in hosts)
+        open_hosts: set[int] = set()
+        reached: dict[int, set[tuple[str, ...]]] = {}
+        for shape in self.shapes:
+            owned = dict.fromkeys(index for level in shape.levels for index in level.owned)
+            for index in owned:
+                if index in hosts and index not in open_hosts and self._buyable(shape):
+                    open_hosts.add(index)
+                elif index in groups and index not in hosts:
+                    domains = self._reachable(shape, groups[index].id.key)
+                    groups[index].universe.update(dict.fromkeys(domains))
+                    reached.setdefault(index, set()).add(tuple(domains))
+        self.uniform = frozenset(index for index, domains in reached.items() if len(domains) == 1)
+        closed = sorted(hosts - open_hosts)
+        self._count_on_nodes(closed)
+        for index in closed:
+            groups[index].closed = True
+
+    def _count_on_nodes(self, spreads: Iterable[int]) -> None:
+        """The domains of the nodes that count are there, whether or not pods are."""
+        for index in spreads:
+            self.topology.groups[index].universe.update(self.present.domains(index))
+
+    def _reachable(self, shape: Shape, key: str) -> list[str]:
+        last = shape.levels[-1].rules
+        rules = last.tolerations, last.soft_taints, last.needed()
+        memo = (key, shape.required, shape.vector.tobytes(), *rules)
+        known = self._reached.get(memo)
+        if known is None:
+            known = sorted({place.pins[0][1] for place in self._new_nodes(shape, (key,))} - {""})
+            self._reached[memo] = known
+        return known
+
+    def _buyable(self, shape: Shape) -> bool:
+        return any(True for _ in self._new_nodes(shape, ()))
+
+    def _new_nodes(self, shape: Shape, keys: tuple[str, ...]) -> Iterator[Place]:
+        """What may be bought for such a pod once it gave up all that it can."""
+        last = shape.levels[-1].rules
+        for pool in self.buying:
+            for wanted in shape.required:
+                if self.suits(pool, wanted, last):
+                    yield from self.places((pool,), wanted, shape.vector, keys)
+
+    def _may_buy(self, pool: int) -> bool:
+        table = self.tables[pool]
+        limits, used = table.pool.limits, table.pool.usage
+        if limits is None:
+            return True
+        rest = {name: most - used.get(name, 0) for name, most in limits.items()}
+        if rest.pop("nodes", 1) < 1:
+            return False
+        return any(
+            all(kind.capacity.get(name, 0) <= most for name, most in rest.items()) for kind in table.types
+        )
+
+    def free_of_ports(self, pool: int, ports: tuple[HostPort, ...]) -> bool:
+        """True iff no daemon of the pool's nodes takes one of these host ports."""
+        return not ports or not ports_conflict(ports, self.ports[pool])
+
+
+def pinned(pins: Pins) -> list[Requirement]:
+    """Pins as requirements on a claim."""
+    return [Requirement.new(key, "In", (value,)) for key, value in pins if value]
+
+
+def lookup(pins: Pins) -> DomainOf:
+    """Pins as a function; '' for what is not pinned."""
+    values = dict(pins)
+    return lambda key: values.get(key, "")
+
+
+def expanded(pins: Pins, requirements: Requirements) -> list[Pins]:
+    """Pins with each label that the pool leaves a choice of set to each of its values."""
+    ways: list[Pins] = [()]
+    for key, value in pins:
+        found = requirements.by_key.get(key)
+        choice = [value]
+        if not value and found is not None and not found.complement and len(found) > 1:
+            choice = sorted(found.values)
+        ways = [(*way, (key, each)) for way in ways for each in choice]
+    return ways
+
+
+def _tiers(problem: Problem) -> list[tuple[int, ...]]:
+    """Pools of equal weight, the heaviest first; within a tier, price decides."""
+    tiers: list[tuple[int, ...]] = []
+    for index, pool in enumerate(problem.pools):
+        if tiers and problem.pools[tiers[-1][0]].weight == pool.weight:
+            tiers[-1] = (*tiers[-1], index)
+        else:
+            tiers.append((index,))
+    return tiers
+
+
+def _of_daemons(problem: Problem) -> set[str]:
+    return {
+        name
+        for item in problem.daemonsets
+        for container in item.spec.template.spec.containers
+        for name in container.resources.requests
+    }

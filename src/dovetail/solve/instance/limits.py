@@ -1,0 +1,275 @@
+"""What limits, reservations, shared quotas and spot diversity still allow while a plan grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Protocol
+
+import numpy as np
+
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.offerings import Columns
+from dovetail.solve.instance.pool_table import PoolTable
+
+NODES = "nodes"
+ENDLESS = 2**62  # as good as no limit
+
+
+class Bought(Protocol):
+    """A node to buy, as far as it counts here."""
+
+    @property
+    def pool(self) -> int: ...
+    @property
+    def types(self) -> Sequence[int]: ...
+    @property
+    def column(self) -> int: ...
+    @property
+    def reservation(self) -> str: ...
+
+
+class Limits:
+    """Remaining amounts per pool. Invariant: what was taken never exceeds a limit, whatever type comes up.
+
+    `commons` (B,) is what is left of what all pools draw on: what a node is priced by counts there.
+    """
+
+    def __init__(self, world: World, columns: Columns) -> None:
+        self._world = world
+        self._columns = columns
+        self.remaining: dict[int, dict[str, int]] = {}
+        self._takes: dict[int, Amounts] = {}  # per limited pool what each type takes of what remains, (T, L)
+        for table in world.tables:
+            limits = table.pool.limits
+            if limits is not None:
+                used, taken = table.pool.usage, {name for kind in table.types for name in kind.capacity}
+                rest = {name: _within(limits[name] - used.get(name, 0)) for name in sorted(limits)}
+                # What no type has any of is never used up; a limit that is exceeded refuses all types.
+                names = [name for name, left in rest.items() if name == NODES or name in taken or left < 0]
+                self.remaining[table.index] = {name: rest[name] for name in names}
+                takes = [
+                    [1 if name == NODES else kind.capacity.get(name, 0) for name in names]
+                    for kind in table.types
+                ]
+                self._takes[table.index] = np.array(takes, dtype=np.int64).reshape(
+                    len(table.types), len(names)
+                )
+        self.reservations = dict(columns.left)
+        self.commons: Amounts = world.commons.left.copy()
+
+    def copy(self) -> Limits:
+        """An independent copy, for a trial."""
+        twin = copy(self)
+        twin.remaining = {pool: dict(rest) for pool, rest in self.remaining.items()}
+        twin.reservations = dict(self.reservations)
+        twin.commons = self.commons.copy()
+        return twin
+
+    @property
+    def any(self) -> bool:
+        """True iff something is limited."""
+        return bool(self.remaining) or bool(self.reservations) or self._world.commons.any
+
+    def refused(self) -> bool:
+        """True iff something that limits and commons allowed at first would be refused by now."""
+        if self._world.commons.any and not self._drawable().all():
+            return True  # what there is not enough of for one node is no column
+        start = Limits(self._world, self._columns)
+        return any(bool((start.types(pool) & ~self.types(pool)).any()) for pool in self.remaining)
+
+    def shares(self) -> Floats:
+        """The largest share of what remains of a limit that one node of each column takes, shape (C,)."""
+        columns = self._columns
+        result = np.zeros(len(columns.price), dtype=np.float64)
+        for pool in self.remaining:
+            mine = columns.pool == pool
+            share = self._takes[pool] / np.maximum(self._rest(pool), 1)
+            result[mine] = share.max(axis=1, initial=0.0)[columns.type[mine]]
+        if self._world.commons.any:
+            share = self._world.commons.draws / np.maximum(self.commons, 1)
+            result = np.maximum(result, share.max(axis=1, initial=0.0))
+        return result
+
+    def allowed(self) -> Mask:
+        """Columns that one more node may still be bought from, shape (C,)."""
+        columns = self._columns
+        result = np.ones(len(columns.price), dtype=np.bool_)
+        for pool in self.remaining:
+            mine = columns.pool == pool
+            result[mine] &= self.types(pool)[columns.type[mine]]
+        for index in np.flatnonzero(columns.reserved).tolist():
+            result[index] &= self.reservations.get(columns.reservation[index], 0) > 0
+        if self._world.commons.any:
+            result &= self._drawable()
+        return result
+
+    def open(self, pool: int) -> Mask:
+        """Columns of a pool's table that its limits and the commons still allow, reservations aside, (C,)."""
+        return self.types(pool)[self._world.tables[pool].column_type] & self.drawable(pool)
+
+    def drawable(self, pool: int) -> Mask:
+        """Columns of a pool's table for which the commons have enough left, (C,)."""
+        start, end = self._world.commons.start[pool : pool + 2]
+        return np.asarray(
+            np.all(self._world.commons.draws[start:end] <= self.commons, axis=1), dtype=np.bool_
+        )
+
+    def no_greedier(self, pool: int, columns: Amounts) -> Amounts:
+        """Those of a pool's columns whose types draw no more on what the first draws on than it does."""
+        draws = self._world.commons.draws[self._world.commons.start[pool] + columns]
+        drawn = draws[0] > 0
+        greedy = np.any(draws[:, drawn] > draws[0][drawn], axis=1)
+        types = self._world.tables[pool].column_type[columns]
+        return columns[~np.isin(types, types[greedy])]
+
+    def types(self, pool: int) -> Mask:
+        """Types of a pool whose capacity is within what remains, shape (T,)."""
+        if pool not in self.remaining:
+            return np.ones(len(self._world.tables[pool].types), dtype=np.bool_)
+        within: Mask = np.all(self._takes[pool] <= self._rest(pool), axis=1)
+        return within
+
+    def no_larger(self, pool: int, chosen: int) -> Mask:
+        """Types that use no more of what is limited than the chosen one, shape (T,)."""
+        takes = self._takes[pool]
+        within: Mask = np.all(takes <= takes[chosen], axis=1)
+        return within
+
+    def times(self, made: Bought, most: int) -> int:
+        """How many such nodes, at most that many, may be bought if one may: 1 at least."""
+        if made.pool in self.remaining:
+            each = self._takes[made.pool][list(made.types)].max(axis=0)
+            most = min([most, *(self._rest(made.pool)[each > 0] // each[each > 0]).tolist()])
+        if made.reservation:
+            most = min(most, self.reservations[made.reservation])
+        if self._world.commons.any:
+            each = self._drawn(made)
+            most = min([most, *(self.commons[each > 0] // each[each > 0]).tolist()])
+        return max(most, 1)
+
+    def take(self, made: Bought, number: int = 1) -> None:
+        """Buy such nodes: of the pool's limits they take what the largest of their types does."""
+        remaining = self.remaining.get(made.pool)
+        if remaining is not None:
+            most = self._takes[made.pool][list(made.types)].max(axis=0)
+            for name, each in zip(remaining, most.tolist(), strict=True):
+                remaining[name] -= number * each
+        if made.reservation:
+            self.reservations[made.reservation] -= number
+        if self._world.commons.any:
+            self.commons -= number * self._drawn(made)
+
+    def after(self, bought: Iterable[Bought]) -> Limits:
+        """What such nodes leave, one of each."""
+        left = self.copy()
+        for made in bought:
+            left.take(made)
+        return left
+
+    def give_back(self, made: Bought) -> None:
+        """Undo the purchase of one."""
+        self.take(made, -1)
+
+    def _drawn(self, made: Bought) -> Amounts:
+        """What such a node takes of the commons, (B,)."""
+        commons = self._world.commons
+        return np.asarray(commons.draws[commons.start[made.pool] + made.column], dtype=np.int64)
+
+    def _drawable(self) -> Mask:
+        """Columns of all pools for which the commons have enough left, (C,)."""
+        commons = self._world.commons
+        return np.asarray(np.all(commons.draws <= self.commons, axis=1), dtype=np.bool_)
+
+    def _rest(self, pool: int) -> Amounts:
+        rest = [_within(amount) for amount in self.remaining[pool].values()]
+        return np.array(rest, dtype=np.int64)
+
+
+def _within(amount: int) -> int:
+    return max(-ENDLESS, min(amount, ENDLESS))
+
+
+# Types of one nominal size differ by what their systems keep; what has less than this share is another size.
+_ALIKE = 0.9
+_SAME = (labels.ARCH, labels.OS)
+_NEVER = np.iinfo(np.int64).max
+_WORK = 16  # units for looking for one type's like
+
+
+def diverse_room(world: World, columns: Columns, vectors: Amounts) -> Amounts:
+    """What packing may fill of each column, (C, R): all of it, but on spot only what its like hold as well.
+
+    A type's like are those of its pool, its architecture and system that are sold as spot for at most
+    `spot_tolerance` percent more, that have about as much of everything, and that hold each of `vectors`
+    (I, R) that it holds. Those that leave most room count, up to `spot_diversity` types with the type itself.
+    So nothing that fits alone is kept out, and a type without like is filled as any other.
+    """
+    options = world.problem.options
+    if options.spot_diversity < 2:
+        return columns.room
+    result = columns.room.copy()
+    for table in world.tables:
+        capacity_types = [item.capacity_type for item in table.offerings]
+        spot = table.own & np.array([item == labels.SPOT for item in capacity_types], dtype=np.bool_)
+        if spot.any():
+            world.work.spend(_WORK * len(np.unique(table.column_type[spot])))
+            shared = _shared(table, spot, vectors, (options.spot_diversity, options.spot_tolerance))
+            mine = np.flatnonzero(columns.pool == table.index)[spot]
+            result[mine] = shared[table.column_type[spot]]
+    return result
+
+
+def _shared(table: PoolTable, spot: Mask, vectors: Amounts, wanted: tuple[int, int]) -> Amounts:
+    """Per type the room that it and its like have at least, (T, R)."""
+    most, tolerance = wanted
+    price = np.full(len(table.types), _NEVER)
+    offered = np.array([item.price for item in table.offerings], dtype=np.int64)
+    np.minimum.at(price, table.column_type[spot], offered[spot])
+    room = np.maximum(table.room, 0)
+    least = np.maximum(_largest(room, vectors), (room * _ALIKE).astype(np.int64))
+    kinds = _kinds(table.types)
+    sold = np.flatnonzero(price < _NEVER)
+    like = (price <= (price[sold] * (100 + tolerance) // 100)[:, None]) & (kinds == kinds[sold][:, None])
+    for row in range(room.shape[1]):
+        like &= room[:, row] >= least[sold, row][:, None]
+    for size in _limited_sizes(table).T:
+        like &= size <= size[sold][:, None]
+    like[np.arange(len(sold)), sold] = False
+    result = table.room.copy()
+    for index in np.flatnonzero(like.any(axis=1)).tolist():
+        kind, chosen = int(sold[index]), np.flatnonzero(like[index])
+        if len(chosen) >= most:
+            some = room[kind] > 0
+            share = (room[np.ix_(chosen, some)] / room[kind, some]).min(axis=1, initial=np.inf)
+            chosen = chosen[np.argsort(-share, kind="stable")[: most - 1]]
+        result[kind] = np.minimum(room[chosen].min(axis=0), table.room[kind])
+    return result
+
+
+def _largest(room: Amounts, vectors: Amounts) -> Amounts:
+    """Per type and resource the most that one of the vectors that fit alone asks for, (T, R)."""
+    fits = np.ones((len(room), len(vectors)), dtype=np.bool_)
+    for row in range(room.shape[1]):
+        fits &= room[:, row][:, None] >= vectors[:, row]
+    result = np.zeros_like(room)
+    for row in range(room.shape[1]):
+        result[:, row] = np.where(fits, vectors[:, row], 0).max(axis=1, initial=0)
+    return result
+
+
+def _kinds(types: Sequence[InstanceType]) -> Amounts:
+    """A number per type, equal where architecture and operating system are, (T,)."""
+    numbers: dict[tuple[object, ...], int] = {}
+    keys = [tuple(kind.requirements.by_key.get(key) for key in _SAME) for kind in types]
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+def _limited_sizes(table: PoolTable) -> Amounts:
+    """What each type takes of its pool's limits, (T, L): a larger one is not kept beside it."""
+    names = sorted(set(table.pool.limits or ()) - {NODES})
+    sizes = [[kind.capacity.get(name, 0) for name in names] for kind in table.types]
+    return np.array(sizes, dtype=np.int64).reshape(len(table.types), len(names))

@@ -1,0 +1,138 @@
+"""All pools' offerings side by side, and which items each can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail.model import labels
+from dovetail.model.requirement import Requirements
+from dovetail.solve.instance.arrays import Amounts, Mask
+from dovetail.solve.instance.pool_table import PoolTable
+from dovetail.solve.instance.topology import Pins
+
+_MOST = 72  # columns that are filled again and again
+_KEEP_ALL = 24  # so few columns are not worth thinning out
+_BLOCK = 512  # columns that are compared with all others at once
+
+# (pool, reservation or '', demands on labels with pins of the pods): all that decides on a Ground.
+_GroundKey = tuple[int, str, tuple[tuple[Requirements, Pins], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What nodes of one pool may be for pods of certain demands on labels."""
+
+    requirements: Requirements  # with the pool's, without instance types
+    columns: Amounts  # of the pool's table, cheapest first
+
+
+class Columns:
+    """C offerings of all pools. `room` is (C, R), `price` (C,) in nano-dollars, `reservation` '' if none."""
+
+    def __init__(self, tables: Sequence[PoolTable], width: int) -> None:
+        """`tables`: of all pools in their order; `width`: how many resources there are."""
+        self._tables = tables
+        parts = [
+            (table.index, number, column)
+            for table in tables
+            for column, number in enumerate(table.column_type.tolist())
+        ]
+        self.pool = np.array([part[0] for part in parts], dtype=np.int64)
+        self.type = np.array([part[1] for part in parts], dtype=np.int64)
+        self.column = np.array([part[2] for part in parts], dtype=np.int64)
+        rooms = [table.room[table.column_type] for table in self._tables if len(table.offerings)]
+        self.room: Amounts = np.concatenate(rooms) if rooms else np.zeros((0, width), dtype=np.int64)
+        prices = [table.price for table in self._tables if len(table.offerings)]
+        self.price: Amounts = np.concatenate(prices) if prices else np.zeros(0, dtype=np.int64)
+        offerings = [offering for table in self._tables for offering in table.offerings]
+        self.reservation = [item.reservation_id for item in offerings]
+        self.reserved = np.array(
+            [item.capacity_type == labels.RESERVED for item in offerings], dtype=np.bool_
+        )
+        self.left = {
+            item.reservation_id: item.reservation_capacity for item in offerings if item.reservation_id
+        }
+        self.grounds: dict[_GroundKey, Ground] = {}  # known so far
+        # Types of columns of a pool's table, (pool, columns' bytes) -> types, once each: known so far.
+        self.types: dict[tuple[int, bytes], tuple[int, ...]] = {}
+
+    def suits(self, wanted: Requirements, pools: Sequence[int]) -> Mask:
+        """Columns of these pools whose labels meet the demands, shape (C,)."""
+        masks = [
+            table.own & table.mask(table.base.add(*wanted))
+            if table.index in pools
+            else np.zeros(len(table.offerings), dtype=np.bool_)
+            for table in self._tables
+        ]
+        return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
+
+    def holds(self, vectors: Amounts) -> Mask:
+        """Which columns have the room for each of the requests (N, R), shape (N, C)."""
+        parts = []
+        for table in self._tables:
+            fits = np.ones((len(vectors), len(table.types)), dtype=np.bool_)
+            for row in range(vectors.shape[1]):
+                need = vectors[:, row][:, None]
+                fits &= (need <= table.room[:, row][None, :]) | (need == 0)
+            parts.append(np.take(fits, table.column_type, axis=1))  # row by row in memory, as all such tables
+        return np.concatenate(parts, axis=1) if parts else np.zeros((len(vectors), 0), dtype=np.bool_)
+
+
+def undominated(feasible: Mask, room: Amounts, price: Amounts, protected: Mask) -> npt.NDArray[np.int64]:
+    """Columns worth looking at: none that another beats in price and room for all the items it can hold.
+
+    `feasible` is (I, C). Protected columns are always kept.
+    """
+    useful = np.flatnonzero(feasible.any(axis=0))
+    if len(useful) <= _KEEP_ALL:
+        return useful
+    order = useful[np.lexsort((-room[useful].sum(axis=1), price[useful]))]
+    groups: dict[bytes, list[int]] = {}
+    for column, held in zip(order.tolist(), np.packbits(feasible[:, order].T, axis=1), strict=True):
+        groups.setdefault(held.tobytes(), []).append(column)
+    kept = [column for group in groups.values() for column in _unbeaten(np.array(group), room, protected)]
+    return np.array(sorted(kept), dtype=np.int64)
+
+
+def _unbeaten(group: npt.NDArray[np.int64], room: Amounts, protected: Mask) -> list[int]:
+    """Of columns in order of price, those that no earlier one replaces; protected ones replace none."""
+    rivals = group[~protected[group]]
+    where = np.searchsorted(np.cumsum(~protected[group]), np.arange(1, len(rivals) + 1))  # in the group
+    beaten = np.zeros(len(group), dtype=np.bool_)
+    for start in range(0, len(group), _BLOCK):
+        block = group[start : start + _BLOCK]
+        first = where[None, :] < np.arange(start, start + len(block))[:, None]
+        for row in range(room.shape[1]):
+            first &= room[rivals, row][None, :] >= room[block, row][:, None]
+        beaten[start : start + len(block)] = first.any(axis=1) & ~protected[block]
+    return [int(column) for column in group[~beaten]]
+
+
+def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> npt.NDArray[np.int64]:
+    """At most about _MOST columns: of those that hold the same items, sizes at growing distances of price."""
+    if len(columns) <= _MOST:
+        return columns
+    groups: dict[bytes, list[int]] = {}
+    ordered = columns[np.argsort(price[columns], kind="stable")]
+    for column, held in zip(ordered.tolist(), np.packbits(feasible[:, ordered].T, axis=1), strict=True):
+        groups.setdefault(held.tobytes(), []).append(column)
+    prices: list[int] = price.tolist()
+    step = 1.02
+    while True:
+        kept = [column for group in groups.values() for column in _spaced(group, prices, step)]
+        if len(kept) <= _MOST or step > 2:
+            return np.array(sorted(kept), dtype=np.int64)
+        step *= 1.05
+
+
+def _spaced(group: list[int], price: list[int], step: float) -> list[int]:
+    kept, least = [], 0.0
+    for column in group:
+        if price[column] >= least:
+            kept.append(column)
+            least = price[column] * step
+    return kept

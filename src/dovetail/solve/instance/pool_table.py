@@ -1,0 +1,280 @@
+"""One NodePool as arrays: a column per offering, requirements as masks over columns, what daemons take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from dovetail.api.core import Pod, Taint
+from dovetail.api.workloads import DaemonSet
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering, affordable
+from dovetail.model.ports import HostPort, host_ports
+from dovetail.model.problem import ExistingNode, Pool
+from dovetail.model.requirement import Requirement, Requirements, pod_requirements
+from dovetail.model.resources import LARGEST, pod_requests
+from dovetail.solve.instance.arrays import Amounts, Axis, Floats, Mask
+from dovetail.solve.instance.matching import untolerated
+
+# What a node of ours will carry once it is up; demanded by some pods, never written on a claim.
+STAMPED = (
+    Requirement.new(labels.REGISTERED, "In", ("true",)),
+    Requirement.new(labels.INITIALIZED, "In", ("true",)),
+)
+
+
+class PoolTable:
+    """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
+
+    `room` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
+    describe the available offerings, as do `reservation` (its id, or "") and `capacity_type`; the price
+    is a whole node's, `extra` of it for all but the instance. Offerings that draw more on the problem's
+    `commons` than is left of them are not available.
+    """
+
+    def __init__(
+        self, pool: Pool, index: int, axis: Axis, extra: int, commons: Mapping[str, int] | None = None
+    ) -> None:
+        self.pool = pool
+        self.index = index
+        self.base = _stamped(pool.requirements)
+        self.types: tuple[InstanceType, ...] = tuple(
+            kind for kind in pool.instance_types if _lets_in(self.base, kind.requirements)
+        )
+        self.room: Amounts = np.array(
+            [axis.vector(item.allocatable()) for item in self.types], dtype=np.int64
+        ).reshape(len(self.types), len(axis.names))
+        self.offerings: list[Offering] = []
+        column_type: list[int] = []
+        for number, item in enumerate(self.types):
+            for offering in item.offerings:
+                if offering.available and (offering.capacity_type != labels.RESERVED or _left(offering)):
+                    if commons and not affordable(offering, commons):
+                        continue
+                    self.offerings.append(offering)
+                    column_type.append(number)
+        self.column_type = np.array(column_type, dtype=np.int64)
+        self.price = np.array([item.price + extra for item in self.offerings], dtype=np.int64)
+        self.reservation = np.array([item.reservation_id for item in self.offerings], dtype=np.str_)
+        self.capacity_type = np.array([item.capacity_type for item in self.offerings], dtype=np.str_)
+        # Offerings are few in kind: zones times capacity types, and reservations.
+        numbers: dict[Requirements, int] = {}
+        kinds = [numbers.setdefault(item.requirements, len(numbers)) for item in self.offerings]
+        self._kind = np.array(kinds, dtype=np.int64)
+        self._kinds = list(numbers)
+        # What is asked of any other label is the same for all columns: pods may name thousands of those.
+        sold = (*(kind.requirements for kind in self.types), *self._kinds)
+        self._labelled = frozenset().union(*(item.by_key for item in sold))
+        self._every_type: Mask = np.ones(len(self.types), dtype=np.bool_)
+        self._same: dict[str, list[str]] = {}  # by value, the domains of labels that all columns have alike
+        self._by_requirement: dict[Requirement, Mask] = {}
+        self._by_requirements: dict[Requirements, Mask] = {}
+        self._usable: dict[Requirements, Mask] = {}
+        self._by_type: dict[Requirement, Mask] = {}
+        self._values: dict[Requirement, Mask] = {}
+        self._fits: dict[bytes, Mask] = {}
+        self._domains: dict[str, list[str]] = {}
+        self._combinations: dict[tuple[str, ...], tuple[Amounts, list[tuple[str, ...]]]] = {}
+        self._grouped: dict[tuple[str, ...], tuple[Amounts, Amounts]] = {}
+        self.own = self.mask(self.base)
+
+    def reserve(self, taken: Amounts) -> None:
+        """Take what daemons need, (T, R), out of the room; once, before anybody asks what fits."""
+        self.room = np.maximum(self.room - taken, -LARGEST)
+
+    def usable(self, wanted: Requirements) -> Mask:
+        """Columns that meet the pool's requirements and these, shape (C,)."""
+        known = self._usable.get(wanted)
+        if known is None:
+            known = self._usable[wanted] = self.own & self.mask(self.base.add(*wanted))
+        return known
+
+    def fits(self, vector: Amounts) -> Mask:
+        """Types that hold such requests, shape (T,); what is not asked for always fits."""
+        key = vector.tobytes()
+        known = self._fits.get(key)
+        if known is None:
+            known = self._fits[key] = self.holding(vector)
+        return known
+
+    def holding(self, vector: Amounts) -> Mask:
+        """The same, not remembered: for requests that hardly come up again."""
+        found = np.ones(len(self.types), dtype=np.bool_)
+        for row in np.flatnonzero(vector).tolist():
+            found &= self.room[:, row] >= vector[row]
+        return found
+
+    def foresee(self, vectors: Amounts) -> None:
+        """Work out for all these requests (N, R) at once what fits."""
+        found = np.ones((len(vectors), len(self.types)), dtype=np.bool_)
+        for row in range(vectors.shape[1]):
+            need = vectors[:, row][:, None]
+            found &= (need <= self.room[:, row]) | (need == 0)
+        self._fits.update(zip([vector.tobytes() for vector in vectors], found, strict=True))
+
+    def combinations(self, keys: tuple[str, ...]) -> tuple[Amounts, list[tuple[str, ...]]]:
+        """The different values of these labels together, and per column which of them it has, (C,)."""
+        known = self._combinations.get(keys)
+        if known is None:
+            numbers: dict[tuple[str, ...], int] = {}
+            columns = zip(*(self.domains(key) for key in keys), strict=True)
+            codes = [numbers.setdefault(values, len(numbers)) for values in columns]
+            known = self._combinations[keys] = (np.array(codes, dtype=np.int64), list(numbers))
+        return known
+
+    def least(self, keys: tuple[str, ...], cost: Floats) -> Floats:
+        """The least of what the columns cost (C,) per value of these labels together."""
+        known = self._grouped.get(keys)
+        if known is None:
+            codes, values = self.combinations(keys)
+            order = np.argsort(codes, kind="stable")
+            known = self._grouped[keys] = order, np.searchsorted(codes[order], np.arange(len(values)))
+        order, starts = known
+        found: Floats = np.minimum.reduceat(cost[order], starts)
+        return found
+
+    def mask(self, requirements: Requirements) -> Mask:
+        """Columns that can meet all of them, shape (C,)."""
+        known = self._by_requirements.get(requirements)
+        if known is None:
+            known = np.ones(len(self.offerings), dtype=np.bool_)
+            for item in requirements:
+                if item.key in self._labelled or item.key == labels.RESERVATION_ID:
+                    known &= self._columns(item)
+            self._by_requirements[requirements] = known
+        return known
+
+    def type_mask(self, requirements: Requirements) -> Mask:
+        """Types that can meet all of them, whatever they are offered in, shape (T,)."""
+        result = np.ones(len(self.types), dtype=np.bool_)
+        for item in requirements:
+            result &= self._types_meeting(item)
+        return result
+
+    def values(self, item: Requirement) -> Mask:
+        """Which of V values that the requirement lets in each type has for its label, shape (T, V)."""
+        known = self._values.get(item)
+        if known is None:
+            found = [kind.requirements.by_key.get(item.key) for kind in self.types]
+            sets = [each.values if each is not None and not each.complement else () for each in found]
+            different = sorted({value for values in sets for value in values if item.has(value)})
+            rows = [[value in values for value in different] for values in sets]
+            known = np.array(rows, dtype=np.bool_).reshape(len(sets), len(different))
+            self._values[item] = known
+        return known
+
+    def domains(self, key: str) -> list[str]:
+        """Per column the value of a label; '' where it is open or absent."""
+        known = self._domains.get(key)
+        if known is None:
+            if key in self._labelled:
+                known = [self._value(column, key) for column in range(len(self.offerings))]
+            else:
+                value = _only(self.base.by_key.get(key))
+                known = self._same.setdefault(value, [value] * len(self.offerings))
+            self._domains[key] = known
+        return known
+
+    def _types_meeting(self, item: Requirement) -> Mask:
+        if item.key not in self._labelled:
+            return self._every_type
+        known = self._by_type.get(item)
+        if known is None:
+            meets = [_meets(kind.requirements.by_key, item) for kind in self.types]
+            known = self._by_type[item] = np.array(meets, dtype=np.bool_)
+        return known
+
+    def _columns(self, item: Requirement) -> Mask:
+        known = self._by_requirement.get(item)
+        if known is None:
+            meets = np.array([_meets(kind.by_key, item) for kind in self._kinds], dtype=np.bool_)
+            known = self._types_meeting(item)[self.column_type] & meets[self._kind]
+            if item.key == labels.RESERVATION_ID and not item.allows_absence():
+                # A label that only some offerings carry is absent from the others.
+                known &= self._defining(item.key)
+            self._by_requirement[item] = known
+        return known
+
+    def _defining(self, key: str) -> Mask:
+        types = np.array([key in kind.requirements.by_key for kind in self.types], dtype=np.bool_)
+        kinds = np.array([key in kind.by_key for kind in self._kinds], dtype=np.bool_)
+        return np.asarray(types[self.column_type] | kinds[self._kind], dtype=np.bool_)
+
+    def _value(self, column: int, key: str) -> str:
+        offering = self.offerings[column]
+        kind = self.types[int(self.column_type[column])]
+        for by_key in (offering.requirements.by_key, kind.requirements.by_key, self.base.by_key):
+            found = by_key.get(key)
+            if found is not None:
+                return _only(found)
+        return ""
+
+
+def _only(found: Requirement | None) -> str:
+    return found.any_value() if found is not None and not found.complement and len(found) == 1 else ""
+
+
+@lru_cache(maxsize=1024)
+def _stamped(requirements: Requirements) -> Requirements:
+    """One object for equal pools of many questions, so that what is remembered of it is found at once."""
+    return requirements.add(*STAMPED)
+
+
+@lru_cache(maxsize=16_384)  # 0.3 KiB each besides the requirements, which types and pools have anyway
+def _lets_in(base: Requirements, kind: Requirements) -> bool:
+    """True iff a pool of these requirements takes a type of those: asked for every type of every question."""
+    return all(_meets(kind.by_key, item) for item in base)
+
+
+def _meets(by_key: Mapping[str, Requirement], item: Requirement) -> bool:
+    found = by_key.get(item.key)
+    if found is None:
+        return True
+    return found.has_intersection(item) or (found.allows_absence() and item.allows_absence())
+
+
+def _left(offering: Offering) -> bool:
+    return offering.reservation_capacity > 0
+
+
+class Daemon:
+    """One DaemonSet's pod, as every node that it matches will run it."""
+
+    def __init__(self, daemonset: DaemonSet, axis: Axis) -> None:
+        template = daemonset.spec.template
+        pod = Pod(metadata=daemonset.metadata, spec=template.spec)
+        self.vector = axis.vector(pod_requests(pod))
+        self.ports = host_ports(pod)
+        self.alternatives = pod_requirements(pod)
+        self.tolerations = template.spec.tolerations
+
+    def tolerates(self, taints: Iterable[Taint]) -> bool:
+        """True iff no hard taint keeps it away."""
+        return untolerated(taints, self.tolerations, soft=False) is None
+
+    def comes_to(self, node: ExistingNode) -> bool:
+        """True iff the node runs it, or will."""
+        return self.tolerates(node.taints) and any(
+            node.occupancy.labels.suits(item) for item in self.alternatives
+        )
+
+
+def reserve(
+    table: PoolTable, daemons: Sequence[Daemon], well_known: frozenset[str]
+) -> tuple[Amounts, tuple[HostPort, ...]]:
+    """What daemons take per type, shape (T, R), and the ports that some of them take on the pool's nodes."""
+    taken = np.zeros_like(table.room)
+    ports: set[HostPort] = set()
+    for daemon in daemons:
+        if not daemon.tolerates(table.pool.taints):
+            continue
+        runs = np.zeros(len(table.types), dtype=np.bool_)
+        for item in daemon.alternatives:
+            if table.base.suits(item, well_known):
+                runs |= table.type_mask(item)
+        taken[runs] += daemon.vector
+        if runs.any():
+            ports.update(daemon.ports)
+    return taken, tuple(sorted(ports))

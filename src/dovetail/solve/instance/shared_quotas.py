@@ -1,0 +1,119 @@
+"""What offerings of all pools draw on together: vCPUs of an account's quota, addresses of subnets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.model import labels
+from dovetail.model.offering import Offering
+from dovetail.model.plan import PlannedClaim
+from dovetail.model.problem import Problem
+from dovetail.solve.instance.arrays import Amounts
+from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pool_table import PoolTable
+from dovetail.solve.instance.topology import Topology
+
+# With so many times what the pods seem to need, a common is as good as endless.
+_PLENTY = 2
+_ABOUT = 1.02  # times the least price
+
+Asked = tuple[Sequence[Shape], Topology]
+
+
+class Commons:
+    """B commons that a plan may come to the end of, `names`.
+
+    `left` (B,) is what is left of each, `draws` (C, B) what a node of each column of all pools takes.
+    Those with plenty left are not among them, unless `strict`.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        tables: Sequence[PoolTable],
+        asked: tuple[Sequence[Shape], Topology],
+        *,
+        strict: bool,
+    ) -> None:
+        drawn = {name for table in tables for item in table.offerings for name, _ in item.draws}
+        names = tuple(sorted(drawn & problem.commons.keys()))
+        left = np.array([problem.commons[name] for name in names], dtype=np.int64)
+        draws = _draws(tables, names)
+        short = left < np.iinfo(np.int64).max
+        if not strict:
+            short &= left < _PLENTY * _needs(tables, asked, draws)
+        self.all = bool(short.all())  # every one that something draws on is among them
+        self.names = tuple(name for name, scarce in zip(names, short.tolist(), strict=True) if scarce)
+        self.left: Amounts = left[short]
+        self.draws: Amounts = draws[:, short]
+        self.start = np.cumsum([0, *(len(table.offerings) for table in tables)]).tolist()
+
+    @property
+    def any(self) -> bool:
+        """True iff a plan may come to the end of something."""
+        return bool(self.names)
+
+
+def overdrawn(problem: Problem, claims: Sequence[PlannedClaim]) -> bool:
+    """True iff the claims, as they are priced, draw more on a common than is left of it.
+
+    Where several zones have the same price, a claim that leaves the choice draws on the one with most left.
+    """
+    if not problem.commons:
+        return False
+    bought = {(claim.pool, claim.instance_type) for claim in claims}
+    sold: dict[tuple[str, str, str, int], list[Offering]] = {}
+    for pool in problem.pools:
+        for kind in pool.instance_types:
+            for item in kind.offerings if (pool.name, kind.name) in bought else ():
+                key = pool.name, kind.name, item.capacity_type, item.price + problem.extra(pool)
+                sold.setdefault(key, []).append(item)
+    left = dict(problem.commons)
+    ways: list[list[Offering]] = []
+    for claim in claims:
+        zones = claim.requirements.get(labels.ZONE)
+        key = claim.pool, claim.instance_type, claim.capacity_type, claim.price
+        ways.append([item for item in sold.get(key, ()) if item.draws and zones.has(item.zone)])
+    for options in sorted(ways, key=len):
+        if not options:
+            continue
+        rests = [min(left.get(name, amount) - amount for name, amount in item.draws) for item in options]
+        for name, amount in options[rests.index(max(rests))].draws:
+            if name in left:
+                left[name] -= amount
+    return any(rest < 0 for rest in left.values())
+
+
+def _draws(tables: Sequence[PoolTable], names: tuple[str, ...]) -> Amounts:
+    rows = [[dict(item.draws).get(name, 0) for name in names] for table in tables for item in table.offerings]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
+
+
+def _needs(tables: Sequence[PoolTable], asked: Asked, draws: Amounts) -> Amounts:
+    """About what all pods draw on each common, (B,): each resource bought where it is about cheapest.
+
+    Pods with rules over hosts may want a node of their own each.
+    """
+    shapes, hosts = asked[0], _over_hosts(asked[1])
+    if not draws.size or not shapes:
+        return np.zeros(draws.shape[1], dtype=np.int64)
+    total = sum(shape.vector * len(shape.pods) for shape in shapes)
+    apart = [shape for shape in shapes if any(not hosts.isdisjoint(each.owned) for each in shape.levels)]
+    alone = sum(len(shape.pods) for shape in apart) + 1
+    room = np.concatenate([table.room[table.column_type] for table in tables])
+    price = np.concatenate([table.price for table in tables])
+    nodes = total / np.maximum(room, 1)
+    cost = np.maximum(price, 1)[:, None] * nodes
+    result = draws[price <= price.min() * _ABOUT].mean(axis=0) * alone
+    for resource in range(cost.shape[1]):
+        near = cost[:, resource] <= cost[:, resource].min() * _ABOUT
+        result += (nodes[near, resource][:, None] * draws[near]).mean(axis=0)
+    needs: Amounts = np.ceil(result).astype(np.int64)
+    return needs
+
+
+def _over_hosts(topology: Topology) -> frozenset[int]:
+    """The rules that keep pods apart on hosts, or spread them."""
+    return frozenset(index for index, group in enumerate(topology.groups) if group.id.key == labels.HOSTNAME)

@@ -1,0 +1,382 @@
+"""Aggregation: items that packing cannot tell apart are one lot, many lots of near-equal size one cell.
+
+A kind is everything that packing must know of an item but for its requests. Which kinds cannot share a node
+is worked out once per pair of kinds, not per pair of items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from dovetail.model.labels import HOSTNAME
+from dovetail.model.ports import HostPort
+from dovetail.model.requirement import Requirements
+from dovetail.solve.assign.items import Item
+from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
+from dovetail.solve.instance.instance import World, pinned
+from dovetail.solve.instance.matching import port_clashes
+from dovetail.solve.instance.topology import ANTI, APART, SPREAD
+
+_CREDIT = 0.1  # of a node's fair price: what a node gains in rank by the pods that need nodes of their own
+_SLACK = 2.0  # times the fair price of a node: as dear it may be
+_PULL = 10  # times the credit: what such pods gain when it is decided who goes first
+_Counts = tuple[tuple[int, int], ...]
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What packing must know of an item but for its requests."""
+
+    wanted: Requirements  # with the pins
+    pools: tuple[int, ...]
+    guests: tuple[int, ...]  # pools that let its pods in, whether or not nodes are bought there for its sake
+    ports: tuple[HostPort, ...]
+    apart: tuple[int, ...]  # groups over hostnames whose pods it keeps off its node
+    matching: tuple[int, ...]  # of the groups over hostnames that matter, those that count it, once per pod
+
+
+@dataclass(frozen=True, slots=True)
+class Lots:
+    """L lots of K kinds. Rows are what a node has a certain amount of: seats for the pods of a spread."""
+
+    items: list[Item]
+    members: list[list[int]]  # per lot, the items that it is made of
+    sizes: list[int]  # bundles per item
+    kind: Amounts  # (L,)
+    kinds: list[Kind]
+    conflict: Mask  # (K, K): cannot share a node; on the diagonal: one bundle per node at most
+    takes: Amounts  # (K, H)
+    has: Amounts  # (H,)
+
+    def split(self, loads: Iterable[Sequence[tuple[int, int]]]) -> Iterator[tuple[tuple[int, int], ...]]:
+        """Per node its counts of items instead of lots; the first items of a lot go first."""
+        owed = [[(item, self.sizes[item]) for item in reversed(members)] for members in self.members]
+        return (tuple(sorted(_drawn(counts, owed))) for counts in loads)
+
+
+def _drawn(counts: Sequence[tuple[int, int]], owed: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    found = []
+    for lot, number in counts:
+        while number:
+            item, left = owed[lot].pop()
+            taken = min(left, number)
+            found.append((item, taken))
+            number -= taken
+            if left > taken:
+                owed[lot].append((item, left - taken))
+    return found
+
+
+def lots(world: World, items: Sequence[Item]) -> Lots:
+    """The items, those that packing cannot tell apart as one."""
+    even, apart = _rules(world, items)
+    known: dict[Kind, int] = {}
+    alike: dict[tuple[object, ...], int] = {}  # what a kind is made of -> its number
+    guests: dict[tuple[object, ...], tuple[int, ...]] = {}
+    found: dict[tuple[int, bytes], list[int]] = {}
+    for index, item in enumerate(items):
+        shapes = [(world.shapes[shape], level) for shape, level in item.kinds]
+        ladders = tuple([(shape.ladder, level, shape.matching) for shape, level in shapes])
+        memo = (item.wanted, item.pins, item.pools, item.ports, ladders)
+        number = alike.get(memo)
+        if number is None:
+            kind = _kind(world, item, (even, apart), guests)
+            number = alike[memo] = known.setdefault(kind, len(known))
+        found.setdefault((number, item.vector.tobytes()), []).append(index)
+    members = list(found.values())
+    merged = [
+        items[same[0]]
+        if len(same) == 1
+        else replace(items[same[0]], bundles=[bundle for index in same for bundle in items[index].bundles])
+        for same in members
+    ]
+    kinds = list(known)
+    conflict = _conflicts(kinds)
+    takes, has = _rows(world, kinds, sorted(even), conflict)
+    numbers = np.array([kind for kind, _ in found], dtype=np.int64)
+    return Lots(merged, members, [len(item.bundles) for item in items], numbers, kinds, conflict, takes, has)
+
+
+def _rules(world: World, items: Sequence[Item]) -> tuple[frozenset[int], frozenset[int]]:
+    """Groups over hostnames that some item owns: spreads, and those that keep pods apart."""
+    groups = world.topology.groups
+    levels = dict.fromkeys(kind for item in items for kind in item.kinds)
+    owned = dict.fromkeys(
+        group for shape, level in levels for group in world.shapes[shape].levels[level].owned
+    )
+    here = [group for group in owned if groups[group].id.key == HOSTNAME]
+    even = frozenset(group for group in here if groups[group].id.kind == SPREAD)
+    return even, frozenset(group for group in here if groups[group].id.kind in (ANTI, APART))
+
+
+def _kind(
+    world: World,
+    item: Item,
+    groups: tuple[frozenset[int], frozenset[int]],
+    guests: dict[tuple[object, ...], tuple[int, ...]],
+) -> Kind:
+    even, apart = groups
+    shapes = [(world.shapes[shape], level) for shape, level in item.kinds]
+    matching = [group for shape, _ in shapes for group in shape.matching if group in even or group in apart]
+    owned = {group for shape, level in shapes for group in shape.levels[level].owned if group in apart}
+    rules = [shape.levels[level].rules for shape, level in shapes]
+    key = (item.wanted, *((each.tolerations, each.soft_taints, each.needed()) for each in rules))
+    if key not in guests:
+        guests[key] = tuple(
+            table.index
+            for table in world.tables
+            if all(world.suits(table.index, item.wanted, each) for each in rules)
+        )
+    wanted = item.wanted.add(*pinned(item.pins))
+    return Kind(wanted, item.pools, guests[key], item.ports, tuple(sorted(owned)), tuple(sorted(matching)))
+
+
+def _conflicts(kinds: Sequence[Kind]) -> Mask:
+    """Which kinds cannot share a node: by anti-affinity, by host ports, by labels that no node has at once.
+
+    Labels that instance types differ in are seen in the columns as well, those of the pool's making are not.
+    """
+    groups = sorted({group for kind in kinds for group in kind.apart})
+    owns = _counts([kind.apart for kind in kinds], groups) > 0
+    counted = _counts([kind.matching for kind in kinds], groups) > 0
+    repelled = share(owns, counted.T)
+    result: Mask = repelled | repelled.T
+    result |= port_clashes([kind.ports for kind in kinds])
+    result |= _pairwise([kind.wanted for kind in kinds], _clash)
+    return result
+
+
+def _counts(many: Sequence[tuple[int, ...]], groups: Sequence[int]) -> Amounts:
+    """How often each of these tuples has each group, (K, G). Takes as long as the tuples are in all."""
+    at = {group: column for column, group in enumerate(groups)}
+    found = np.zeros((len(many), len(groups)), dtype=np.int64)
+    for row, each in enumerate(many):
+        for group in each:
+            if group in at:
+                found[row, at[group]] += 1
+    return found
+
+
+def _pairwise(values: Sequence[_T], test: Callable[[_T, _T], bool]) -> Mask:
+    """A symmetric test of all pairs that differ, worked out once per pair of different values."""
+    different = list(dict.fromkeys(values))
+    number = {each: index for index, each in enumerate(different)}
+    result = np.zeros((len(different), len(different)), dtype=np.bool_)
+    for row, mine in enumerate(different):
+        for column in range(row):
+            result[row, column] = result[column, row] = test(mine, different[column])
+    of = np.array([number[each] for each in values], dtype=np.int64)
+    spread: Mask = result[np.ix_(of, of)]
+    return spread
+
+
+def _clash(mine: Requirements, other: Requirements) -> bool:
+    return not mine.overlaps(other)
+
+
+def _rows(world: World, kinds: Sequence[Kind], even: list[int], conflict: Mask) -> tuple[Amounts, Amounts]:
+    """Spreads over hostnames as rows (K, H) and what a node has of each (H,).
+
+    A row of which a node never holds two bundles is a conflict instead, and left out.
+    """
+    takes = _counts([kind.matching for kind in kinds], even)
+    has = np.array([world.topology.groups[group].id.max_skew for group in even], dtype=np.int64)
+    kept = []
+    for row, most in enumerate(has.tolist()):
+        asked = np.flatnonzero(takes[:, row])
+        amounts = takes[asked, row]
+        if len(asked) and amounts.max() <= most < 2 * amounts.min():
+            conflict[np.ix_(asked, asked)] = True
+        else:
+            kept.append(row)
+    return takes[:, kept], has[kept]
+
+
+_MOST = 300  # cells; so many lots are not merged
+_STEP = 1.01  # ratio of amounts within a cell, at first
+_WIDER = 1.5  # power by which that ratio grows while there are too many cells
+_NEAR = 1.15  # ratio of amounts that are near-equal; merging what is further apart wastes a lot of room,
+_FAR_APART = 720  # so that it is done only where there are more lots than this
+_LARGE = 2**62  # numbers of rows stay below it
+
+
+class Cells:
+    """G cells of L lots. What holds a number of a cell holds as many of any lots in it."""
+
+    def __init__(self, vectors: Amounts, kind: Amounts, feasible: Mask, room: Amounts) -> None:
+        """`vectors` (L, R), `kind` (L,), `feasible` (L, C), `room` (C, R)."""
+        self.cell = _cells(vectors, kind)
+        self._merge(vectors, feasible, room)
+        hopeless: Mask = np.asarray(~self.feasible.any(axis=1), dtype=np.bool_)
+        lost = feasible.any(axis=1) & hopeless[self.cell]
+        if lost.any():  # a cell is too large for every column, but not all of its lots are
+            alone = np.where(lost, len(self.cell) + np.arange(len(self.cell)), self.cell)
+            self.cell = np.unique(alone, return_inverse=True)[1].reshape(-1)
+            self._merge(vectors, feasible, room)
+        self.trivial = len(self.vectors) == len(kind)
+        self.kind: Amounts = np.zeros(len(self.vectors), dtype=np.int64)
+        self.kind[self.cell] = kind
+        # Lots of a cell stand together, the largest first.
+        scale = np.maximum(vectors.max(axis=0, initial=1), 1)
+        self._order = np.lexsort((np.arange(len(kind)), -(vectors / scale).sum(axis=1), self.cell))
+        self._start = np.searchsorted(self.cell[self._order], np.arange(len(self.vectors) + 1)).tolist()
+
+    def _merge(self, vectors: Amounts, feasible: Mask, room: Amounts) -> None:
+        order = np.argsort(self.cell, kind="stable")
+        starts = np.searchsorted(self.cell[order], np.arange(int(np.max(self.cell, initial=-1)) + 1))
+        self.vectors: Amounts = np.maximum.reduceat(vectors[order], starts, axis=0)
+        self.feasible: Mask = np.logical_and.reduceat(feasible[order], starts, axis=0)
+        for row in range(vectors.shape[1]):
+            need = self.vectors[:, row][:, None]
+            self.feasible &= (need <= room[:, row][None, :]) | (need == 0)
+
+    def total(self, amounts: Amounts) -> Amounts:
+        """Sums per cell (G,) of what is given per lot (L,)."""
+        if self.trivial:
+            return amounts
+        return np.bincount(self.cell, amounts, minlength=len(self.kind)).astype(np.int64)
+
+    def drawn(self, counts: Sequence[tuple[int, int]], left: Amounts) -> Amounts:
+        """Lots (L,) for so many of each cell out of what is left (L,), the largest first."""
+        taken = np.zeros_like(left)
+        for cell, number in counts:
+            mine = self._order[self._start[cell] : self._start[cell + 1]]
+            before = np.cumsum(left[mine]) - left[mine]
+            taken[mine] = np.clip(number - before, 0, left[mine])
+        return taken
+
+
+def _cells(vectors: Amounts, kind: Amounts) -> Amounts:
+    """The cell of each lot (L,): of one kind, and in every resource within one step of a geometric grid."""
+    if len(kind) <= _MOST:
+        return np.arange(len(kind))
+    ratio = _STEP
+    most = max(_MOST, 2 * len(np.unique(np.column_stack([kind, vectors > 0]), axis=0)))
+    while True:
+        numbers = _numbers(np.column_stack([kind, on_grid(vectors, ratio)]))
+        different, cell = np.unique(numbers, return_inverse=True)
+        if len(different) <= most:
+            return cell.reshape(-1).astype(np.int64)
+        ratio **= _WIDER
+        if ratio > _NEAR and len(kind) <= _FAR_APART:
+            return np.arange(len(kind))
+
+
+def _numbers(rows: Amounts) -> Amounts:
+    """A number per row (L, N) in the rows' own order: numbers are sorted sooner than rows."""
+    found: Amounts = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        different, place = np.unique(column, return_inverse=True)
+        found = found * len(different) + place.reshape(-1)
+        if found.max(initial=0) > _LARGE // (len(rows) + 1):  # before the next one: no number overflows
+            found = np.unique(found, return_inverse=True)[1].reshape(-1)
+    return found
+
+
+def on_grid(vectors: Amounts, ratio: float) -> Amounts:
+    """Each amount as a place on a geometric grid of that ratio; 0 stays apart from everything."""
+    places = np.floor(np.log(np.maximum(vectors, 1)) / np.log(ratio)).astype(np.int64)
+    return np.where(vectors > 0, 1 + places, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What a greedy packing should look for next."""
+
+    credit: Floats  # (K,) nano-dollars per hour, per bundle of a kind
+    price: float  # nano-dollars per hour that the next node should cost at most
+
+    @property
+    def pull(self) -> Floats:
+        """(K,) by how much more a bundle should seem worth when nodes are filled."""
+        return self.credit * _PULL
+
+
+class Crowds:
+    """Sets of kinds of which a node holds only so much: rows, and cliques of kinds that conflict."""
+
+    def __init__(self, lots: Lots) -> None:
+        cliques = _cliques(lots.conflict)
+        self._takes = np.concatenate([lots.takes.T, cliques]).astype(np.float64)  # (F, K)
+        self._has = np.concatenate([lots.has, np.ones(len(cliques), dtype=np.int64)])
+        self._kinds = len(lots.kinds)
+
+    def pace(self, left: Amounts, value: float) -> Pace:
+        """For bundles left per kind (K,) of so much worth in all."""
+        none = Pace(np.zeros(self._kinds), float("inf"))
+        if not len(self._has):
+            return none
+        nodes = np.ceil(self._takes @ left / np.maximum(self._has, 1))
+        most = float(nodes.max())
+        if most < 1:
+            return none
+        fair = value / most
+        tight = (nodes / most) ** 4
+        credit: Floats = _CREDIT * fair / tight.sum() * (tight @ (self._takes > 0))
+        return Pace(credit, fair * _SLACK)
+
+
+def _cliques(conflict: Mask) -> Amounts:
+    """Sets of kinds of which a node takes one bundle, (F, K), grown greedily until each kind is in one."""
+    found: list[Amounts] = []
+    open_to = np.diagonal(conflict).copy()
+    for kind in np.flatnonzero(open_to).tolist():
+        if not open_to[kind]:
+            continue
+        clique = np.zeros(len(conflict), dtype=np.int64)
+        clique[kind] = 1
+        fits = conflict[kind] & np.diagonal(conflict)
+        fits[kind] = False
+        while fits.any():
+            other = int(np.argmax(fits))
+            clique[other] = 1
+            fits &= conflict[other]
+            fits[other] = False
+        open_to[clique > 0] = False
+        found.append(clique)
+    return np.array(found, dtype=np.int64).reshape(len(found), len(conflict))
+
+
+class Twins:
+    """Knows who can stand in for whom; `any` is False where nobody can."""
+
+    def __init__(self, vectors: Amounts, kind: Amounts, feasible: Mask, conflict: Mask) -> None:
+        """`vectors` (I, R), `kind` (I,), `feasible` (I, C), `conflict` (K, K) of kinds."""
+        self._kind: list[int] = kind.tolist()
+        self._feasible = feasible
+        self._conflict: list[list[bool]] = conflict.tolist()
+        groups: dict[bytes, list[int]] = {}
+        # Items that fewer nodes suit go first: those that suit everywhere can wait.
+        for item in np.argsort(feasible.sum(axis=1), kind="stable").tolist():
+            groups.setdefault(vectors[item].tobytes(), []).append(item)
+        self._groups = [groups[vector.tobytes()] for vector in vectors]
+        self.any = len(groups) < len(vectors)
+
+    def load(self, counts: _Counts, column: int, left: Sequence[int]) -> _Counts:
+        """A load of the same requests, of what is left (I,), the named items first; () if there is none."""
+        chosen: dict[int, int] = {}
+        kinds: list[int] = []
+        for item, number in counts:
+            need = number
+            for each in (item, *self._groups[item]):
+                have = left[each] - chosen.get(each, 0)
+                if have <= 0 or not self._feasible[each, column]:
+                    continue
+                apart = self._conflict[self._kind[each]]
+                if any(apart[kind] for kind in kinds):
+                    continue
+                taken = min(need, have, 1) if apart[self._kind[each]] else min(need, have)
+                chosen[each] = chosen.get(each, 0) + taken
+                kinds.append(self._kind[each])
+                need -= taken
+                if not need:
+                    break
+            if need:
+                return ()
+        return tuple(sorted(chosen.items()))

@@ -1,0 +1,151 @@
+"""The best packing of a list of items: several opinions of what they are worth, then refinement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.solve.assign.items import Item
+from dovetail.solve.colgen.generation import Told
+from dovetail.solve.instance.arrays import Floats
+from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.limits import Limits
+from dovetail.solve.instance.offerings import Columns
+from dovetail.solve.pack.aggregation import Lots, lots
+from dovetail.solve.pack.destroy_repair import Refined, refine, regrouped
+from dovetail.solve.pack.greedy import Packer, Packing, rank
+from dovetail.solve.pack.local_search import Improver, joined, settled
+
+_GOOD = 1.002  # times the price in fractions: local search has nothing to find there
+_MANY = 1_000  # lots; beyond it column generation does not come to an end
+_AGAIN = 0.6  # of the time left: kept for another round, which limits make necessary
+_SHARE = 0.15  # of the work left: for greedy packings to start from
+_Opinion = tuple[Floats, Floats, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Nodes to buy, what they leave of the limits, and what pods of a shape turned out to be worth."""
+
+    packing: Packing
+    limits: Limits
+    worth: dict[int, float]  # nano-dollars per hour; of shapes with items of their own
+    told: Told | None = None  # what is proven of the market for them
+
+
+def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> Choice:
+    """Buy nodes for the items within the limits. `start` is not changed."""
+    merged = lots(world, items)
+    packer = Packer(world, columns, merged)
+    seeds = _seeds(packer, start)
+    least = float(
+        sum(world.shapes[shape].value * len(item.bundles) for item in items for shape, _ in item.kinds)
+    )
+    refined = Refined(seeds[0], np.zeros(len(packer.items)), least)
+    bound = 0.0 if packer.visitors else least
+    with world.work.sparing(0.0, of_time=_AGAIN if seeds[0].left.any() else 0.0):
+        refinable = world.work.left and len(packer.items) <= _MANY
+        if refinable and seeds[0].price > least * _GOOD:
+            refined = refine(packer, seeds[0], start)
+            bound = max(bound, refined.cost)
+        packing, limits = _improved(packer, start, (refined, seeds), bound)
+    worth = _worth(merged, items, refined.worth) if refined.worth.any() else {}
+    return Choice(_split(merged, packing), limits, worth, refined.told)
+
+
+def _seeds(packer: Packer, start: Limits) -> list[Packing]:
+    """Greedy packings, the best first: one at least, more while they take but a small part of the work.
+
+    Where limits let one place all pods, it is enough that some of the opinions were tried. Once the time is
+    over, one that spares what is limited is tried if pods were left over.
+    """
+    work = packer.world.work
+    enough = work.after(_SHARE)
+    found: list[Packing] = []
+    spared = False
+    for values, charge, only_if_left in _opinions(packer, start):
+        if found and work.late and (spared or not only_if_left or len(packer.items) > _MANY):
+            continue
+        if found and (only_if_left or work.used > enough or not work.left):
+            if not any(packing.left.any() for packing in found):
+                break
+            if not only_if_left:
+                continue
+        found.append(settled(packer, packer.pack(values, charge, start.copy()), start))
+        spared |= only_if_left
+    return sorted(found, key=rank)
+
+
+def _improved(
+    packer: Packer, start: Limits, what: tuple[Refined, list[Packing]], bound: float
+) -> tuple[Packing, Limits]:
+    """The best packing once it and the seeds are improved, as far as the work allows."""
+    refined, seeds = what
+    work, best = packer.world.work, refined.packing
+    if work.left:
+        by_duals = _by_duals(packer, packer.least_costs())
+        tastes = [refined.worth if refined.worth.any() else by_duals, by_duals]
+        improver, enough = Improver(packer, start), work.after(_SHARE)
+        for number, each in enumerate((best, *seeds)):
+            near = best.price <= bound * _GOOD and not best.left.any()  # column generation knows no limits
+            if near or not work.left or (number and work.used > enough):
+                break
+            better, _ = improver.run(each, tastes[number % len(tastes)], bound)
+            best = min(best, settled(packer, better, start), key=rank)
+        best = regrouped(packer, best, start, tastes[0], bound)
+    best = joined(packer, best, start)
+    return best, start.after(best.bins)
+
+
+def _split(merged: Lots, packing: Packing) -> Packing:
+    return replace(
+        packing,
+        bins=[
+            replace(made, counts=counts)
+            for made, counts in zip(
+                packing.bins, merged.split([made.counts for made in packing.bins]), strict=True
+            )
+        ],
+    )
+
+
+def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
+    """What each item is worth and what each column is charged; what an item costs by itself first.
+
+    Worth by itself makes loads of items that complement each other look best, so that they are bought first
+    and what is left over keeps its balance. The relaxation's prices know no such difference.
+    The last ones spend limits and reservations sparingly; they are tried only if pods were left over.
+    Once the time is over, nobody asks what anything is worth.
+    """
+    late = packer.world.work.late
+    alone = np.ones(len(packer.items)) if late else packer.least_costs()
+    price = packer.columns.price.astype(np.float64)
+    yield alone, price, False
+    by_duals = _by_duals(packer, alone)
+    yield np.sqrt(by_duals * np.maximum(alone, 1e-9)), price, False
+    yield by_duals, price, False
+    if start.any:
+        each = np.ones_like(by_duals)
+        scarce = start.shares() + 1e-12 * price
+        yield from ((by_duals, scarce, True), (each, scarce, True), (each, np.ones_like(price), True))
+
+
+def _by_duals(packer: Packer, alone: Floats) -> Floats:
+    """The worth of each item at the relaxation's prices; `alone` where that is nothing."""
+    shapes = packer.world.shapes
+    worth = np.array([sum(shapes[shape].value for shape, _ in item.kinds) for item in packer.items])
+    found: Floats = np.where(worth > 0, worth, alone)
+    return found
+
+
+def _worth(merged: Lots, items: list[Item], worth: Floats) -> dict[int, float]:
+    """Per shape the least worth of its items; a bundle of several pods tells nothing about one of them."""
+    result: dict[int, float] = {}
+    for members, value in zip(merged.members, worth.tolist(), strict=True):
+        for item in members:
+            if len(items[item].kinds) == 1:
+                shape = items[item].kinds[0][0]
+                result[shape] = min(value, result.get(shape, value))
+    return result

@@ -1,0 +1,210 @@
+"""A few nodes at a time are packed anew as well as can be, and the whole packing by column generation.
+
+What limits refuse of it is packed in the plain way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+
+from dovetail.base.streams import stream
+from dovetail.solve.colgen.compact_mip import whole_nodes
+from dovetail.solve.colgen.generation import Generator, Purchase, Told
+from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.instance.arrays import Amounts, Floats
+from dovetail.solve.instance.limits import Limits
+from dovetail.solve.pack.greedy import Packer, Packing, rank
+from dovetail.solve.pack.node_candidate import Bin, loads_of, make_bin
+
+_FEW = 64  # items; with more, a group takes too long
+_SIZES = (2, 3, 3, 4, 4, 5)  # nodes in a group, as likely as they stand here
+_SHARE = 0.3  # of the work left
+_GROUP = 60_000  # units of work for a group
+_PATIENCE = 8  # groups per node that may gain nothing, one after the other
+_ENOUGH = 1.002  # times the bound: no use in looking further
+_ANY = 0.02  # of a mean node's price: so wasteful every node counts at least
+_OPTIMAL = 0.9999  # share of a group's price: what must be paid is not worth another search
+
+
+def regrouped(packer: Packer, packing: Packing, start: Limits, worth: Floats, bound: float) -> Packing:
+    """The packing, or a cheaper one; `worth` (I,) tells which nodes waste money. `start` is not changed.
+
+    `bound` is a price that cannot be beaten. Reserved nodes stay as they are.
+    """
+    work = packer.world.work
+    suited = 1 < len(packing.bins) <= MANY_NODES and len(packer.items) <= _FEW and not packing.left.any()
+    if not suited or packing.price <= bound * _ENOUGH or not work.left:
+        return packing
+    regrouping = _Regrouping(packer, start, worth)
+    draw, part = stream(0, "solve", "regroup"), work.part(_SHARE)
+    idle = 0
+    while part.left and packing.price > bound * _ENOUGH and idle < _PATIENCE * len(packing.bins):
+        with work.sparing(1 - min(1.0, _GROUP / max(1, work.rest)), of_time=0.0):
+            better = regrouping.tried(packing, draw)
+        idle = 0 if better else idle + 1
+        packing = better or packing
+    return packing
+
+
+class _Regrouping:
+    """Groups of one packer's nodes."""
+
+    def __init__(self, packer: Packer, start: Limits, worth: Floats) -> None:
+        self._packer, self._start, self._worth = packer, start, worth
+
+    def tried(self, packing: Packing, draw: Random) -> Packing | None:
+        """The packing with one group packed anew, for less; None if that was not found."""
+        chosen = self._chosen(packing.bins, draw)
+        kept = [made for index, made in enumerate(packing.bins) if index not in chosen]
+        group = [packing.bins[index] for index in sorted(chosen)]
+        anew = self._anew(group, self._start.after(kept)) if len(group) > 1 else None
+        return replace(packing, bins=[*kept, *anew.bins]) if anew else None
+
+    def _chosen(self, bins: list[Bin], draw: Random) -> set[int]:
+        """Positions, those of wasteful nodes more likely."""
+        loads = self._loads(bins)
+        price = np.array([made.price for made in bins], dtype=np.float64)
+        weight = np.maximum(price - loads @ self._worth, 0.0) + _ANY * price.mean()
+        weight[[bool(made.reservation) for made in bins]] = 0.0
+        size = min(draw.choice(_SIZES), int(np.count_nonzero(weight)))
+        chosen: set[int] = set()
+        while len(chosen) < size:
+            chosen.update(draw.choices(range(len(bins)), weight.tolist()))
+        return chosen
+
+    def _anew(self, group: list[Bin], limits: Limits) -> Packing | None:
+        """Nodes for all that the group holds, for less; None if none were found."""
+        packer, loads = self._packer, self._loads(group)
+        demand, price = loads.sum(axis=0), sum(made.price for made in group)
+        every = packer.unreserved
+        goods = replace(every.only(np.flatnonzero(every.price < price)), demand=demand)
+        generator = Generator(goods, packer.world.work)
+        generator.search(loads)
+        if not packer.world.work.left or generator.bound > price * _OPTIMAL:
+            return None
+        bought = generator.whole(price)
+        if not bought:
+            return None
+        packing = Assembler(packer, goods, limits, demand).run(bought, generator.worth)
+        return None if packing.left.any() or packing.price >= price else packing
+
+    def _loads(self, bins: list[Bin]) -> Amounts:
+        return loads_of([made.counts for made in bins], len(self._packer.items))
+
+
+MANY_NODES = 100  # of so many, whole ones cost about what parts of nodes do
+_PODS = 150  # bundles; with fewer the search for a proof goes through all loads
+_LITTLE = 0.05  # of all bundles: packing them takes next to no time
+_NEAR_ENOUGH = 1.0005  # times what any packing costs: near enough
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """A packing, what the items are worth (I,), about what any packing of all items costs at least, and what
+    of that is proven."""
+
+    packing: Packing
+    worth: Floats
+    cost: float
+    told: Told | None = None
+
+
+def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
+    """A packing of all items within the limits; `start` itself where nothing cheaper was found.
+
+    Reserved capacity is not looked at, so where there is some, `start` may well be the better one. `limits`
+    are those before anything was bought, and are not changed.
+    """
+    goods = packer.unreserved
+    if not len(goods.price):
+        return Refined(start, np.zeros(len(packer.items)), 0.0)
+    # Where rules tie pods together, whole nodes prove little: they are looked at last.
+    tied = packer.visitors or any(shape.involved for shape in packer.world.shapes)
+    idle = tied or len(start.bins) > MANY_NODES
+    assembler = Assembler(packer, goods, limits, packer.demand)
+    told = Told(goods)
+    if not idle:
+        enough = start.price if not start.left.any() else float("inf")
+        found = whole_nodes(goods, packer.world.work, limit=enough)
+        bought = [Purchase(load.counts, load.column, load.number) for load in found.plan]
+        if (whole := assembler.whole(bought)) is not None:
+            start = min(start, whole, key=rank)
+        told = replace(told, rooms=found.bound)
+    if start.price <= told.rooms * _NEAR_ENOUGH and not start.left.any():
+        return Refined(start, np.zeros(len(packer.items)), told.rooms, told)
+    generator = Generator(goods, packer.world.work)
+    packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=rank)
+    least = max(told.rooms, generator.cost)
+    # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
+    again = int(packer.demand.sum()) > _PODS or any(shape.involved for shape in packer.world.shapes)
+    if (
+        again
+        and len(packer.items) <= _FEW
+        and not packing.left.any()
+        and packing.price > least * _NEAR_ENOUGH
+    ):
+        if tied:
+            least = max(least, whole_nodes(goods, packer.world.work, pods=True).bound)
+        if packing.price > least * _NEAR_ENOUGH:
+            better = assembler.run(generator.whole(packing.price), generator.worth)
+            packing = min(packing, better, key=rank)
+    told = replace(told, worth=generator.worth, most=generator.most)
+    return Refined(packing, generator.worth, least, told)
+
+
+def _patterns(packing: Packing, packer: Packer) -> Amounts:
+    """The different loads of a packing's nodes, (M, I)."""
+    return loads_of(list(dict.fromkeys(made.counts for made in packing.bins)), len(packer.items))
+
+
+class Assembler:
+    """Makes nodes of patterns for a demand (I,), each checked against every rule."""
+
+    def __init__(self, packer: Packer, goods: Market, limits: Limits, demand: Amounts) -> None:
+        self._packer = packer
+        self._goods = goods
+        self._limits = limits
+        self._demand = demand
+
+    def run(self, bought: list[Purchase], worth: Floats) -> Packing:
+        """The nodes; what a rule or a limit forbids is packed in the plain way, at worths (I,).
+
+        When it is late and much is left, it stays left: there is a packing of all of it already.
+        """
+        packer = self._packer
+        packing, limits = self._made(bought)
+        rest = packing.left
+        much = rest.sum() > _LITTLE * self._demand.sum()
+        if rest.any() and not (much and packer.world.work.late):
+            others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)
+            return Packing([*packing.bins, *others.bins], others.left)
+        return packing
+
+    def whole(self, bought: list[Purchase]) -> Packing | None:
+        """The nodes, if they are there and hold all items."""
+        packing, _ = self._made(bought)
+        return None if packing.left.any() else packing
+
+    def _made(self, bought: list[Purchase]) -> tuple[Packing, Limits]:
+        """The nodes that no rule and no limit forbids, with what they leave."""
+        packer, limits = self._packer, self._limits.copy()
+        rest = self._demand.copy()
+        packing = Packing([], rest)
+        for purchase in bought:
+            column = int(self._goods.column[purchase.column])
+            held = np.flatnonzero(purchase.counts).tolist()
+            load = tuple((item, int(purchase.counts[item])) for item in held)
+            # Without limits, one node is like the other.
+            times = purchase.number if limits.any else 1
+            for _ in range(times):
+                made = make_bin(packer.world, packer.columns, limits, packer.items, (column, load))
+                if made is None:
+                    break
+                copies = purchase.number // times
+                packing.bins.extend([made] * copies)
+                rest -= purchase.counts * copies
+                limits.take(made)
+        return Packing(packing.bins, rest), limits

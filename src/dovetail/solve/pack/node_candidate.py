@@ -1,0 +1,226 @@
+"""A node to buy, checked against every rule that concerns the node as a whole.
+
+That includes what its claim must not ask for, so that the cloud launches nothing there is not enough left
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dovetail.model import labels
+from dovetail.model.requirement import Requirement, Requirements
+from dovetail.solve.assign.items import Item
+from dovetail.solve.instance.arrays import Amounts, Mask
+from dovetail.solve.instance.instance import World, pinned
+from dovetail.solve.instance.limits import Limits
+from dovetail.solve.instance.offerings import Columns, Ground
+from dovetail.solve.instance.pool_table import PoolTable
+from dovetail.solve.instance.topology import Pins
+
+MOST_TYPES = 600
+_TYPES_PER_UNIT = 200  # compared with a node's load in one unit of work
+_NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """A node of one pool that will take so many bundles of each item."""
+
+    pool: int
+    counts: tuple[tuple[int, int], ...]  # (item, bundles)
+    requirements: Requirements  # with the pool's, without instance types
+    vector: Amounts  # requests of its pods
+    types: tuple[int, ...]  # of the pool's table, cheapest first
+    column: int  # of the pool's table: the cheapest offering
+    price: int  # nano-dollars per hour
+    reservation: str = ""
+    relaxed: bool = False  # True iff minValues had to be lowered
+
+    def alike(self, other: Bin) -> bool:
+        """True if only the bundles differ; False may also stand for "cannot be told at a glance"."""
+        return (
+            self.requirements is other.requirements
+            and self.types is other.types
+            and (self.column, self.reservation) == (other.column, other.reservation)
+            and bool(np.array_equal(self.vector, other.vector))
+        )
+
+
+def loads_of(counts: Sequence[tuple[tuple[int, int], ...]], items: int) -> Amounts:
+    """A row per node, (N, I): how many bundles of each item it takes."""
+    loads = np.zeros((len(counts), items), dtype=np.int64)
+    for row, load in enumerate(counts):
+        for item, number in load:
+            loads[row, item] = number
+    return loads
+
+
+def make_bin(
+    world: World,
+    columns: Columns,
+    limits: Limits,
+    items: list[Item],
+    trial: tuple[int, tuple[tuple[int, int], ...]],
+) -> Bin | None:
+    """The node that a trial (column, counts) stands for; None when some rule forbids it.
+
+    The column says only which pool and which reservation: the node is the cheapest there that holds its pods.
+    """
+    column, counts = trial
+    table = world.tables[int(columns.pool[column])]
+    reservation = columns.reservation[column] if columns.reserved[column] else ""
+    if reservation and not limits.reservations[reservation]:
+        return None
+    wanted = tuple(dict.fromkeys((items[index].wanted, items[index].pins) for index, _ in counts))
+    key = (table.index, reservation, wanted)
+    ground = columns.grounds.get(key)
+    if ground is None:
+        ground = columns.grounds[key] = _ground(columns, (table, column, reservation), wanted)
+    vector = sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector))
+    fits = table.holding(vector)
+    if table.index in limits.remaining:
+        fits &= limits.types(table.index)
+    world.work.spend(1 + len(fits) // _TYPES_PER_UNIT)
+    ordered = ground.columns[fits[table.column_type[ground.columns]]]
+    requirements = ground.requirements
+    if world.commons.any:
+        open_ = limits.drawable(table.index)[ordered]
+        ordered, extra = within_reach(table, ordered, open_)
+        requirements = requirements.add(*extra)
+    if not len(ordered):
+        return None
+    return _choose(world, columns, limits, (table, ordered), (requirements, vector, counts, reservation))
+
+
+def _ground(
+    columns: Columns,
+    where: tuple[PoolTable, int, str],
+    wanted: tuple[tuple[Requirements, Pins], ...],
+) -> Ground:
+    """What nodes of one pool, or of one reservation of it, may be for pods of such demands."""
+    table, column, reservation = where
+    demands = [item for each, pins in wanted for item in (*each, *pinned(pins))]
+    requirements = table.pool.requirements.add(*demands)
+    if reservation:
+        requirements = requirements.add(*_reserved(table, columns, column))
+    elif columns.reserved.any():
+        requirements = requirements.add(_NOT_RESERVED)
+    nowhere = Ground(requirements, np.zeros(0, dtype=np.int64))
+    if any(not item.complement and not item.values and not _absent(table, item) for item in requirements):
+        return nowhere
+    mask = table.own & table.mask(table.base.add(*requirements))
+    if not reservation:
+        mask &= np.array([not item.reservation_id for item in table.offerings], dtype=np.bool_)
+    options = np.flatnonzero(mask)
+    return Ground(requirements, options[np.argsort(table.price[options], kind="stable")])
+
+
+def narrowed(world: World, made: Bin, extra: Requirement) -> Bin | None:
+    """The same node with one demand more on its labels; None when it cannot be met."""
+    table = world.tables[made.pool]
+    requirements = made.requirements.add(extra)
+    options = [
+        column
+        for column in np.flatnonzero(world.columns(made.pool, requirements, made.vector)).tolist()
+        if int(table.column_type[column]) in made.types
+        and table.offerings[column].reservation_id == made.reservation
+    ]
+    if not options:
+        return None
+    options.sort(key=lambda column: (int(table.price[column]), column))
+    types = tuple(dict.fromkeys(int(table.column_type[column]) for column in options))
+    if not made.relaxed and not _enough_values(table, types, requirements):
+        return None
+    price = int(table.price[options[0]])
+    return replace(made, requirements=requirements, types=types, column=options[0], price=price)
+
+
+def _choose(
+    world: World,
+    columns: Columns,
+    limits: Limits,
+    where: tuple[PoolTable, Amounts],
+    what: tuple[Requirements, Amounts, tuple[tuple[int, int], ...], str],
+) -> Bin | None:
+    table, ordered = where
+    requirements, vector, counts, reservation = what
+    cheapest = int(ordered[0])
+    if table.index in limits.remaining and not _minimums(requirements):
+        small = limits.no_larger(table.index, int(table.column_type[cheapest]))
+        ordered = ordered[small[table.column_type[ordered]]]
+    if world.commons.any and not _minimums(requirements):
+        ordered = limits.no_greedier(table.index, ordered)
+    key = (table.index, ordered.tobytes())
+    if key not in columns.types:
+        columns.types[key] = tuple(dict.fromkeys(table.column_type[ordered].tolist()))[:MOST_TYPES]
+    types = columns.types[key]
+    relaxed = False
+    if not _enough_values(table, types, requirements):
+        if world.problem.options.strict_min_values:
+            return None
+        relaxed = True
+    price = int(table.price[cheapest])
+    return Bin(table.index, counts, requirements, vector, types, cheapest, price, reservation, relaxed)
+
+
+def _absent(table: PoolTable, item: Requirement) -> bool:
+    """True iff the label may be missing: a demand that it is must not be taken for an empty intersection."""
+    found = table.pool.requirements.by_key.get(item.key)
+    return found is None or found.allows_absence()
+
+
+def _reserved(table: PoolTable, columns: Columns, column: int) -> list[Requirement]:
+    offering = table.offerings[int(columns.column[column])]
+    found = [Requirement.new(labels.CAPACITY_TYPE, "In", (labels.RESERVED,))]
+    for item in offering.requirements:
+        if offering.reservation_id and item.has(offering.reservation_id) and not item.complement:
+            found.append(item)
+    return found
+
+
+def _minimums(requirements: Requirements) -> list[Requirement]:
+    return [item for item in requirements if item.min_values]
+
+
+def _enough_values(table: PoolTable, types: tuple[int, ...], requirements: Requirements) -> bool:
+    """True iff the types have as many different values as minValues wants, per label."""
+    some = list(types)
+    return all(
+        np.count_nonzero(table.values(item)[some].any(axis=0)) >= (item.min_values or 0)
+        for item in _minimums(requirements)
+    )
+
+
+_KEYS = (labels.CAPACITY_TYPE, labels.ZONE)
+
+
+def within_reach(table: PoolTable, columns: Amounts, allowed: Mask) -> tuple[Amounts, list[Requirement]]:
+    """Of these columns, the cheapest first, those that a claim may still ask for, and what it must leave out.
+
+    A claim asks for types, capacity types and zones that all go with each other: what has nothing allowed in
+    it goes first, then what keeps the cheapest allowed one from being asked for, then other types.
+    """
+    if allowed.all() or not allowed.any():
+        return columns[allowed], []
+    values = {key: np.array(table.domains(key), dtype=np.str_)[columns] for key in _KEYS}
+    first = int(np.argmax(allowed))
+    kind = table.column_type[columns]
+    kept: Mask = np.ones(len(columns), dtype=np.bool_)
+    without: dict[str, set[str]] = {key: set() for key in _KEYS}
+    for key in _KEYS:
+        lost = set(values[key].tolist()) - set(values[key][allowed].tolist())
+        without[key] |= lost
+        kept &= ~np.isin(values[key], sorted(lost))
+    for key in _KEYS:
+        if bool((kept & ~allowed & (kind == kind[first])).any()):
+            lost = set(values[key][kept].tolist()) - {str(values[key][first])}
+            without[key] |= lost
+            kept &= values[key] == values[key][first]
+    kept &= ~np.isin(kind, kind[kept & ~allowed])
+    return columns[kept], [
+        Requirement.new(key, "NotIn", sorted(lost)) for key, lost in without.items() if lost - {""}
+    ]

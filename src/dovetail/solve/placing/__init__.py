@@ -1,1 +1,0 @@
-"""First half of a solve: existing nodes are filled, and pods get their domains on new ones."""

@@ -1,1 +1,0 @@
-"""What there is to put pods on: existing nodes, offerings as columns, daemonset overhead, limits."""
