@@ -15,13 +15,13 @@ from test_consolidation import scale as resize
 from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.cli.history import history
 from dovetail.cli.main import run
 from dovetail.controllers.provisioning.realised import COST, NODES, PODS
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
 from dovetail.simulate.analysis.summary import plan_figures
 from dovetail.testing.manifests import node_class
+from dovetail.views.history import history
 
 
 def test_pods_that_go_where_they_were_planned() -> None:

@@ -17,17 +17,18 @@ from dovetail.base.guess import meant, nearest
 from dovetail.cli import explain_cost_output as cost_output
 from dovetail.cli import explain_node_output as node_output
 from dovetail.cli import explain_output
-from dovetail.cli import history as past
 from dovetail.cli.plan_input import read_cluster
 from dovetail.cli.question import Output, Question, answered, explaining, show
-from dovetail.cli.standing import standing, standing_document, standing_lines
+from dovetail.cli.standing import standing_document, standing_lines
 from dovetail.cli.tables import add_row, new_table
+from dovetail.disrupt.standing import standing
 from dovetail.explain.cost import comparison, cost_story
 from dovetail.explain.node import node_names, node_story
 from dovetail.explain.pod import pod_story
 from dovetail.explain.rules import Rule
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
+from dovetail.views import history as past
 
 explain = App(
     name="explain",

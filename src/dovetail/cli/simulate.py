@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from dovetail.base.errors import InputError
-from dovetail.cli.simulate_live import live_view
+from dovetail.cli.simulate_live import live_view, play_watched
 from dovetail.simulate.analysis.summary import to_json
 from dovetail.simulate.analysis.summary_table import summary_table
 from dovetail.simulate.faults.plan import load as load_faults
@@ -31,6 +31,7 @@ def simulate(
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
     events: Path | None = None,
+    live: Annotated[bool, Parameter(negative="")] = False,
     kubeconfig: Path | None = None,
     context: str = "",
 ) -> None:
@@ -46,6 +47,7 @@ def simulate(
     - `dovetail simulate examples/evening-rush --until 1h --seed 7 -o json`
     - `dovetail simulate examples/faults --faults examples/faults/faults.yaml --seed 3`
     - `dovetail simulate examples/pod-trace --trace pods.csv.gz --events log.jsonl`
+    - `dovetail simulate examples/evening-rush --live`
     - `dovetail simulate examples/burst --kubeconfig empty-cluster.kubeconfig`
 
     Parameters
@@ -66,6 +68,8 @@ def simulate(
         Write an HTML report to this file: one file that needs nothing else.
     events
         Write the event log to this file, one JSON record per line.
+    live
+        Watch it play in `dovetail top`: space stops it and lets it go on, - and + change its pace, q ends it.
     kubeconfig
         Play it on this cluster as well, which must be empty and have kwok for its nodes, in the machine's own
         time; then compare. The report and the event log are of that run. Everything is taken away at the end.
@@ -82,6 +86,12 @@ def simulate(
                 source="--faults",
                 remedy="leave --kubeconfig out",
             )
+        if live:
+            raise InputError(
+                "--live shows what plays in virtual time",
+                source="--live",
+                remedy="leave one of --live and --kubeconfig out; `dovetail top` shows a real cluster",
+            )
         # Help imports every command; an HTTP client is not theirs to pay for.
         from dovetail.cli.simulate_cluster import on_cluster, print_comparison
 
@@ -92,8 +102,15 @@ def simulate(
         _tell_files(report, events)
         return
     trouble = load_faults(faults, plan) if faults is not None else None
-    with live_view(plan) as listener:
-        result = run_simulation(plan, faults=trouble, events=events, listener=listener)
+    if live:
+        watched = play_watched(plan, trouble, events)
+        if watched is None:
+            Console(stderr=True, highlight=False).print("Ended before its time: there is no summary.")
+            return
+        result = watched
+    else:
+        with live_view(plan) as listener:
+            result = run_simulation(plan, faults=trouble, events=events, listener=listener)
     if report is not None:
         write_report(result, report)
     _print(result, output)

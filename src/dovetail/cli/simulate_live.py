@@ -1,11 +1,16 @@
-"""What a user sees while a simulation runs: a live line on a terminal, an occasional line elsewhere."""
+"""What a user sees while a simulation runs: a live line on a terminal, an occasional line elsewhere.
+
+Or, with --live, the cluster itself in `dovetail top`.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -13,10 +18,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import InputError
+from dovetail.cli.terminal import application_of
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.simulate.analysis.progress import Progress as Moment
-from dovetail.simulate.run import Listener
+from dovetail.simulate.faults.plan import Faults
+from dovetail.simulate.run import Listener, Result, simulate
 from dovetail.simulate.scenario.scenario import Scenario
+from dovetail.views.top.board import Board
+from dovetail.views.top.feed import SimulationFeed
 
 _REFRESH = 0.1  # seconds of real time between updates of the terminal
 
@@ -38,6 +48,24 @@ def live_view(scenario: Scenario, *, minutes: int = 30) -> Iterator[Listener]:
             bar.update(task, completed=1.0)
     else:
         yield _lines(console, zone, minutes * MINUTE)
+
+
+def play_watched(scenario: Scenario, faults: Faults | None, events: Path | None) -> Result | None:
+    """Play it while `dovetail top` shows it; None when it was left before the end. Raises InputError."""
+    if not sys.stdout.isatty():
+        raise InputError("standard output is no terminal", source="--live", remedy="leave --live out")
+    application = application_of()
+    found: list[Result] = []
+
+    def play(feed: SimulationFeed) -> None:
+        found.append(simulate(scenario, faults=faults, events=events, spectator=feed))
+
+    feed = SimulationFeed(scenario.file.name, scenario.start, play)
+    shown = application(Board(), feed, ZoneInfo(scenario.file.timezone))
+    shown.run()
+    if shown.failure is not None:
+        raise shown.failure
+    return found[0] if found else None
 
 
 def _bar(scenario: Scenario, console: Console) -> Progress:

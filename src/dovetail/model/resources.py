@@ -110,6 +110,28 @@ def pod_requests(pod: Pod) -> dict[str, int]:
     return _whole(_plus(total, _nanos(spec.overhead)) if spec.overhead else total)
 
 
+def pod_quantities(pod: Pod) -> ResourceList:
+    """As `pod_requests` without `pods`, exact and in the notation of the pod, for whoever shows them."""
+    spec = pod.spec
+    if (
+        len(spec.containers) == 1
+        and not spec.init_containers
+        and not spec.overhead
+        and spec.resources is None
+    ):
+        return spec.containers[0].resources.requests  # most pods
+    total = _containers(spec.containers, spec.init_containers, "requests")
+    written = [item.resources.requests for item in (*spec.containers, *spec.init_containers)]
+    if spec.resources is not None:
+        total.update(_nanos(spec.resources.requests))
+        written.insert(0, spec.resources.requests)
+    if spec.overhead:
+        total = _plus(total, _nanos(spec.overhead))
+        written.append(spec.overhead)
+    styles = {name: quantity.style for each in reversed(written) for name, quantity in each.items()}
+    return {name: Quantity(amount, styles[name]) for name, amount in total.items()}
+
+
 def pod_limits(pod: Pod) -> dict[str, int]:
     """What a pod may use at most, including `pods: 1`; a name without any limit is absent."""
     total = _containers(pod.spec.containers, pod.spec.init_containers, "limits")

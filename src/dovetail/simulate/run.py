@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 from dovetail.base.clock import SECOND
+from dovetail.kube.memory.store import Change
 from dovetail.simulate.analysis.figures import Summary
 from dovetail.simulate.analysis.log import JsonlLog, Record
 from dovetail.simulate.analysis.progress import Meter, Progress
@@ -23,6 +25,16 @@ from dovetail.simulate.time.clock import VirtualClock, run_virtual
 _STEP = 5 * SECOND
 
 Listener = Callable[[Progress], None]
+
+
+class Spectator(Protocol):
+    """Watches a simulation play; it changes nothing. What it raises ends the simulation."""
+
+    def changed(self, change: Change[Any]) -> None:
+        """An object of the API server changed."""
+
+    def told(self, now: int, records: Sequence[Record]) -> None:
+        """Every five seconds of virtual time: the instant, and all records so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,7 @@ def simulate(
     faults: Faults | None = None,
     events: Path | None = None,
     listener: Listener | None = None,
+    spectator: Spectator | None = None,
 ) -> Result:
     """Play a scenario; the same scenario, faults and seed give the same records, byte for byte.
 
@@ -51,7 +64,9 @@ def simulate(
     put together, such as an instance type that the region does not have.
     """
     begun = time.perf_counter()
-    records, sha256 = run_virtual(partial(_play, scenario, faults, events, listener), start=scenario.start)
+    records, sha256 = run_virtual(
+        partial(_play, scenario, faults, events, listener, spectator), start=scenario.start
+    )
     wall = time.perf_counter() - begun
     end = scenario.start + scenario.duration
     run = Run(
@@ -71,18 +86,23 @@ async def _play(
     faults: Faults | None,
     events: Path | None,
     listener: Listener | None,
+    spectator: Spectator | None,
     clock: VirtualClock,
 ) -> tuple[tuple[Record, ...], str]:
     end = scenario.start + scenario.duration
     meter = Meter(scenario.start, end)
     with JsonlLog(clock, events) as log:
         cluster = Cluster(scenario, clock, log, faults=faults)
+        if spectator is not None:
+            cluster.server.observe(spectator.changed)
         await cluster.prepare()
         running = asyncio.get_running_loop().create_task(cluster.run(), name="cluster")
         while clock.now() < end:
             await clock.sleep(min(_STEP, end - clock.now()))
             if listener is not None:
                 listener(meter.read(log.records, clock.now()))
+            if spectator is not None:
+                spectator.told(clock.now(), log.records)
         cluster.finish()
         # Taken before the parts are cancelled: what they write while they stop is no history.
         history = (tuple(log.records), log.sha256())

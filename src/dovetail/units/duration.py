@@ -78,6 +78,34 @@ def format_duration(nanoseconds: int) -> str:
     return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"
 
 
+def format_age(nanoseconds: int) -> str:
+    """As kubectl shows ages: two units at most, fewer the longer it is ("119s", "3m5s", "60m", "2d7h")."""
+    seconds = nanoseconds // _UNITS["s"]
+    minutes, hours = seconds // 60, seconds // 3600
+    days = hours // 24
+    if seconds < 120:
+        return f"{max(0, seconds)}s"
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(large: int, unit: str, small: int, smaller: str) -> str:
+    return f"{large}{unit}{small}{smaller}" if small else f"{large}{unit}"
+
+
 def _decimal(amount: int, unit: int) -> str:
     """amount / unit without trailing zeros; `unit` is a power of ten."""
     whole, part = divmod(amount, unit)

@@ -42,17 +42,19 @@ def read_log(path: Path) -> list[Record]:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise InputError(f"cannot read the log: {error.strerror}", source=str(path), remedy=_REMEDY) from None
-    found: list[Record] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.MsgspecError:
-            raise InputError("is no JSON object", source=str(path), line=number, remedy=_REMEDY) from None
-        if isinstance(record.get("kind"), str) and isinstance(record.get("t"), int):
-            found.append(record)
-        elif record.get("message") in _TOLD:
-            found.append(_told(record))
-    return found
+    found = (read_line(line, str(path), number) for number, line in enumerate(lines, 1))
+    return [record for record in found if record is not None]
+
+
+def read_line(line: bytes, source: str, number: int) -> Record | None:
+    """The record of one line of a log; None for a line of others. Raises InputError that names the line."""
+    try:
+        record = msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        raise InputError("is no JSON object", source=source, line=number, remedy=_REMEDY) from None
+    if isinstance(record.get("kind"), str) and isinstance(record.get("t"), int):
+        return record
+    return _told(record) if record.get("message") in _TOLD else None
 
 
 def _told(line: Record) -> dict[str, Any]:
@@ -63,8 +65,12 @@ def _told(line: Record) -> dict[str, Any]:
         "t": round(instant.timestamp() * 1000) * (SECOND // 1000),
         "claim": line.get("NodeClaim", {}).get("name", ""),
         "node": line.get("Node", {}).get("name", ""),
+        "pool": line.get("NodePool", {}).get("name", ""),
+        "instance": line.get("provider-id", ""),
         "instanceType": line.get("instance-type", ""),
         "zone": line.get("zone", ""),
+        "capacityType": line.get("capacity-type", ""),
+        "allocatable": line.get("allocatable", {}),
     }
 
 

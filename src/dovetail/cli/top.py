@@ -1,0 +1,226 @@
+"""`dovetail top`: the nodes of a cluster, what fills them, what they cost, and what comes next."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cyclopts import Parameter
+
+from dovetail.base.errors import ApiError, InputError
+from dovetail.cli.terminal import application_of
+from dovetail.model.selector import Selector
+from dovetail.units.timestamp import parse_rfc3339
+from dovetail.views.top import beyond, text
+from dovetail.views.top.board import Board, Settings
+from dovetail.views.top.feed import ClusterFeed, Feed, LogFeed, catalogue_price, look, read_least
+from dovetail.views.top.order import Sort
+from dovetail.views.top.panes import PANES
+
+_LEAST = 15.0  # seconds between two looks at the controller's metrics
+
+
+def top(
+    *,
+    node_selector: str = "",
+    node_sort: str = "creation=dsc",
+    resources: str = "cpu",
+    extra_labels: str = "",
+    disable_pricing: Annotated[bool, Parameter(negative="")] = False,
+    kubeconfig: Path | None = None,
+    context: str = "",
+    log: Path | None = None,
+    at: str = "",
+    metrics: str = "",
+    timezone: str = "UTC",
+) -> None:
+    """Watch the nodes of a cluster: their pods, their cost, why each stays, and what comes next.
+
+    Figures, words and flags are those of eks-node-viewer. Beside its table there are the claims that have no
+    node yet, pending pods and why they wait, and what comes next: budgets, drift, age. Nothing is written.
+    Where standard output is no terminal, it is one look, as plain text.
+
+    Examples:
+
+    - `dovetail top`
+    - `dovetail top --resources cpu,memory --extra-labels topology.kubernetes.io/zone`
+    - `dovetail top --node-selector karpenter.sh/capacity-type=spot --node-sort karpenter.sh/nodepool`
+    - `dovetail top --log events.jsonl --at 2026-03-02T21:00:00Z`
+
+    Parameters
+    ----------
+    node_selector
+        Show only the nodes that this label selector matches.
+    node_sort
+        KEY=asc or KEY=dsc; KEY is creation, a label, or eks-node-viewer/node-cpu-usage and the like. As in
+        eks-node-viewer, creation=dsc is the oldest first.
+    resources
+        Names of resources, with commas between them: each has its own usage.
+    extra_labels
+        Labels of nodes to show beside them, with commas between them.
+    disable_pricing
+        Show no prices.
+    kubeconfig
+        The kubeconfig file to use. Otherwise KUBECONFIG, the pod's service account, or ~/.kube/config.
+    context
+        The context of the kubeconfig; its current one by default.
+    log
+        Instead of a cluster, the log of `dovetail run` (its nodes), or what `dovetail simulate --events`
+        wrote (all of it). It is followed while it grows.
+    at
+        With --log: as it was at this instant, such as 2026-03-02T21:00:00Z.
+    metrics
+        Where the controller serves its metrics, such as http://localhost:8080/metrics: the proven least that
+        the pods could cost is asked there.
+    timezone
+        How times are shown, such as Asia/Seoul.
+    """
+    settings = Settings(
+        resources=_names(resources) or ("cpu",),
+        extra_labels=_names(extra_labels),
+        sort=Sort.parse(node_sort),
+        selector=_selector(node_selector),
+        pricing=not disable_pricing,
+    )
+    zone = _zone(timezone)
+    board = Board(settings, catalogue_price)
+    live = sys.stdout.isatty()
+    if log is not None:
+        if kubeconfig is not None or context:
+            raise InputError(
+                "only one of --log and --kubeconfig can be shown", remedy="leave one of them out"
+            )
+        feed = LogFeed(log, _instant(at))
+        if live:
+            asyncio.run(_show(board, feed, zone))
+        else:
+            feed.read(board)
+            _print(board, feed.now())
+        return
+    if at:
+        raise InputError("only a log knows the past", source="--at", remedy="give --log FILE as well")
+    try:
+        asyncio.run(_cluster(board, kubeconfig, context, metrics, zone, live=live))
+    except ApiError as error:
+        raise InputError(
+            f"the API server does not answer as it should: {error}",
+            remedy="see that `kubectl get nodes` works with the same kubeconfig and context",
+        ) from None
+
+
+async def _cluster(
+    board: Board, kubeconfig: Path | None, context: str, metrics: str, zone: ZoneInfo, *, live: bool
+) -> None:
+    # Help imports every command; an HTTP client is not theirs to pay for.
+    from dovetail.kube.http.client import connect
+    from dovetail.kube.http.locate import locate
+    from dovetail.kube.readonly import ReadOnlyClient
+
+    access = locate(os.environ, kubeconfig=kubeconfig, context=context)
+    async with connect(access) as http, asyncio.TaskGroup() as tasks:
+        client = ReadOnlyClient(http)
+        least = _Least(metrics)
+        if metrics:
+            await least.ask()
+        if not live:
+            await look(client, board)
+            board.least = least.known
+            _print(board, time.time_ns())
+            return
+        await look(client, Board())  # an API server that refuses is told on the terminal as it is
+        asking = tasks.create_task(least.keep()) if metrics else None
+        await _show(board, ClusterFeed(client, access.server, time.time_ns, lambda: least.known), zone)
+        if asking is not None:
+            asking.cancel()
+
+
+class _Least:
+    """What the controller's metrics say of cost and proven least."""
+
+    def __init__(self, url: str) -> None:
+        self.known: tuple[int, int] | None = None
+        self._url = url
+
+    async def ask(self) -> None:
+        """Raises InputError when there is no answer."""
+        import aiohttp
+
+        try:
+            timeout = aiohttp.ClientTimeout(total=_LEAST)
+            async with aiohttp.ClientSession(timeout=timeout) as session, session.get(self._url) as answer:
+                answer.raise_for_status()
+                self.known = read_least(await answer.text())
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise InputError(
+                f"cannot read {self._url}: {error or type(error).__name__}",
+                source="--metrics",
+                remedy="give the controller's own address, such as http://localhost:8080/metrics",
+            ) from None
+
+    async def keep(self) -> None:
+        """Ask for ever; what does not answer any more leaves what is known."""
+        while True:
+            await asyncio.sleep(_LEAST)
+            try:
+                await self.ask()
+            except InputError:
+                continue
+
+
+async def _show(board: Board, feed: Feed, zone: ZoneInfo) -> None:
+    application = application_of()
+    shown = application(board, feed, zone)
+    await shown.run_async()
+    if shown.failure is not None:
+        raise shown.failure
+
+
+def _print(board: Board, now: int) -> None:
+    """One look, as plain text: the nodes, then every other pane that has something to say."""
+    lines = [*text.head(board), beyond.gap(board), ""]
+    rows = board.rows(now)
+    table = []
+    for row in rows:
+        first, *more = text.lines(row, board, now)
+        table += [[*first, *(() if board.partial else (beyond.mark(board, row, now),))], *more]
+    lines += text.aligned(table) if rows else ["No nodes."]
+    for pane in PANES[1:]:
+        items = pane.items(board, now)
+        if items:
+            cells = [[str(cell) for cell in pane.cells(board, item, now)] for item in items]
+            lines += ["", f"{pane.title} ({len(items)})", *text.aligned([list(pane.headings(board)), *cells])]
+    print("\n".join(lines))
+
+
+def _names(given: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in (part.strip() for part in given.split(",")) if name))
+
+
+def _selector(given: str) -> Selector | None:
+    if not given:
+        return None
+    try:
+        return Selector.parse(given)
+    except ValueError as error:
+        raise InputError(str(error), source="--node-selector", remedy="such as pool=web,team!=a") from None
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InputError(
+            f"{name!r} is no time zone", source="--timezone", remedy="such as Asia/Seoul"
+        ) from None
+
+
+def _instant(given: str) -> int | None:
+    try:
+        return parse_rfc3339(given) if given else None
+    except ValueError as error:
+        raise InputError(str(error), source="--at") from None

@@ -1,0 +1,229 @@
+"""`dovetail top` on a simulation: while it plays, from its log, on a terminal, and as plain text."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from dovetail.base.clock import SECOND
+from dovetail.cli.main import run
+from dovetail.simulate.analysis.progress import Meter
+from dovetail.simulate.run import simulate
+from dovetail.simulate.scenario.scenario import load
+from dovetail.views.top.app import Page, Top
+from dovetail.views.top.board import Board
+from dovetail.views.top.feed import LogFeed, SimulationFeed
+from dovetail.views.top.grid import Grid
+from dovetail.views.top.order import natural
+from dovetail.views.top.text import screen
+
+SCENARIO = load(Path(__file__).parents[2] / "examples" / "burst").until(70 * SECOND)
+UTC = ZoneInfo("UTC")
+SIZE = (160, 30)
+
+
+class Played:
+    """The example, watched to its end without a picture."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.feed = SimulationFeed("burst", SCENARIO.start, lambda _: None)
+        self.result = simulate(SCENARIO, events=log, spectator=self.feed)
+        self.board = Board()
+        self.feed.fill(self.board)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return Played(tmp_path_factory.mktemp("top") / "events.jsonl")
+
+
+class Still:
+    """A feed of what is there already."""
+
+    title = "as it was"
+
+    def __init__(self, feed: SimulationFeed | LogFeed) -> None:
+        self._feed = feed
+        self.now = feed.now
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def fill(self, board: Board) -> None:
+        del board
+
+    def trouble(self) -> str:
+        return ""
+
+    def pace(self, change: int) -> str:
+        return f"pace {change}"
+
+
+def test_watching_changes_nothing(played: Played) -> None:
+    assert simulate(SCENARIO).sha256 == played.result.sha256
+
+
+def test_the_board_agrees_with_the_log(played: Played) -> None:
+    board, result = played.board, played.result
+    board.check()
+    counted = Meter(result.start, result.end).read(result.records, result.end)
+    assert sum(row.node is not None for row in board.rows(result.end)) == counted.nodes
+    assert (len(board.pods), len(board.unbound)) == (counted.pods, counted.pending)
+    assert board.sums.price == counted.hourly
+
+
+def test_a_log_shows_what_was_seen_live(played: Played) -> None:
+    board, feed = Board(), LogFeed(played.log)
+    feed.read(board)
+    board.check()
+    live = screen(played.board, played.feed.now())
+    assert [line.replace("Cordoned/", "") for line in screen(board, feed.now())] == live
+
+
+def test_a_log_as_it_was(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["top", "--log", str(played.log), "--at", "2026-03-02T10:00:05Z"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("5 nodes")
+    assert "pending pods (" in shown
+    assert "claims without node (4)" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--log", "nowhere.jsonl"], "cannot read the log"),
+        (["--log", "LOG", "--at", "noon"], "--at"),
+        (["--log", "LOG", "--kubeconfig", "x"], "only one of --log and --kubeconfig"),
+        (["--log", "LOG", "--timezone", "Mars/Base"], "is no time zone"),
+        (["--log", "LOG", "--node-selector", "a=(b"], "--node-selector"),
+        (["--at", "2026-03-02T10:00:05Z"], "only a log knows the past"),
+        (["--kubeconfig", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_wrong_words(
+    played: Played, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [str(played.log) if one == "LOG" else one for one in arguments]
+    assert run(["top", *given]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x"
+    path.write_text("kind: Pod\n")
+    assert run(["top", "--log", str(path)]) == 2
+    assert f"{path}:1: is no JSON object" in capsys.readouterr().err
+
+
+def test_live_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(Path(__file__).parents[2] / "examples" / "burst"), "--live"]) == 2
+    assert "standard output is no terminal" in capsys.readouterr().err
+
+
+def _seen(application: Top) -> str:
+    grid = application.query_one(Grid)
+    return "\n".join(grid.render_line(line).text for line in range(grid.size.height))
+
+
+def test_keys(played: Played) -> None:
+    async def drive() -> None:
+        application = Top(played.board, Still(played.feed), UTC)
+        async with application.run_test(size=SIZE) as pilot:
+            first = played.board.rows(played.feed.now())[0].name
+            assert first in _seen(application)
+            assert "WHY IT STAYS" in _seen(application)
+
+            await pilot.press("slash", *"spot", "enter")
+            assert first not in _seen(application)
+            await pilot.press("escape")
+            assert first in _seen(application)
+
+            await pilot.press("s")
+            assert str(played.board.settings.sort) == "@name=asc"
+            await pilot.press("r")
+            names = [row.name for row in played.board.rows(played.feed.now())]
+            assert names == sorted(names, key=natural, reverse=True)
+
+            await pilot.press("4")
+            assert "may go now: Empty" in _seen(application)
+            await pilot.press("3")
+            assert "WAITS" in _seen(application)
+            await pilot.press("2")
+            assert "CLAIM" in _seen(application)
+            await pilot.press("1", "down", "enter")
+            await pilot.pause()
+            page = application.screen
+            assert isinstance(page, Page)
+            shown = str(page.query_one("#page").render())
+            for heading in ("USED", "WHY IT STAYS", "PODS (", "HISTORY", "LABELS"):
+                assert heading in shown
+            await pilot.press("escape", "space")
+            await pilot.pause()
+            assert "pace 0" in str(application.query_one("#head").render())
+
+    asyncio.run(drive())
+
+
+def test_lines_beyond_the_screen_are_not_made(played: Played) -> None:
+    made: list[int] = []
+
+    class Counting(Grid):
+        def show(self, headings: tuple[str, ...], count: int, cells: Any) -> None:
+            super().show(headings, count * 1_000, lambda line: made.append(line) or cells(line % count))
+
+    class Counted(Top):
+        def compose(self) -> Any:
+            for widget in super().compose():
+                yield Counting(id="grid") if isinstance(widget, Grid) else widget
+
+    async def drive() -> None:
+        async with Counted(played.board, Still(played.feed), UTC).run_test(size=SIZE) as pilot:
+            await pilot.pause()
+            assert max(made) < SIZE[1]
+            await pilot.press("end")
+            await pilot.pause()
+            assert len(set(made)) < 3 * SIZE[1]
+            assert max(made) > SIZE[1]
+
+    asyncio.run(drive())
+
+
+def test_a_simulation_is_watched_and_left(tmp_path: Path) -> None:
+    """It plays in its thread until somebody leaves; its log is closed then."""
+    log = tmp_path / "events.jsonl"
+
+    def play(feed: SimulationFeed) -> None:
+        simulate(SCENARIO, events=log, spectator=feed)
+
+    async def drive() -> None:
+        feed = SimulationFeed("burst", SCENARIO.start, play)
+        application = Top(Board(), feed, UTC)
+        async with application.run_test(size=SIZE) as pilot:
+            while not application.board.sums.nodes:
+                await pilot.pause(0.01)
+                application.frame()
+            await pilot.press("minus")
+            await pilot.press("q")
+        assert application.failure is None
+
+    asyncio.run(drive())
+    assert log.read_bytes().endswith(b"\n")
+
+
+def test_a_feed_that_fails_ends_the_application() -> None:
+    def play(_: SimulationFeed) -> None:
+        raise ValueError("no such day")
+
+    async def drive() -> BaseException | None:
+        application = Top(Board(), SimulationFeed("x", 0, play), UTC)
+        async with application.run_test(size=SIZE) as pilot:
+            while application.failure is None:
+                await pilot.pause(0.01)
+        return application.failure
+
+    assert str(asyncio.run(drive())) == "no such day"
