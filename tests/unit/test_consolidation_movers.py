@@ -218,6 +218,13 @@ def test_a_plan_that_saves_is_a_move() -> None:
     assert Move(asked.movers, (bought(30_000_000, "x"),)).saving == 120_000_000
 
 
+def test_what_would_be_bought_must_cost_less() -> None:
+    asked = question(mover("a", 100_000_000, "x"))
+    plan = Plan(claims=(bought(100_000_000, "x"),))
+    with pytest.raises(Refused):
+        judged(asked, asked.movers, asked.without(asked.movers), plan)
+
+
 def test_places_name_only_pods_that_move() -> None:
     asked = question(mover("a", 100, "x"))
     plan = Plan(existing={"c": ("default/waiting", "default/x")})

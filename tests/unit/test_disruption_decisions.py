@@ -410,7 +410,8 @@ def test_a_rollout_takes_empty_nodes_first_then_those_due_for_longest() -> None:
     found = rollout(views, lambda one: due.get(one.name), DRIFTED, Rules((owner,), NONE, NOW))
     assert [item.name for item in found.empty] == ["empty"]
     assert [item.name for item in found.loaded] == ["also-early", "early"]
-    assert [(note.subject, note.reason) for note in found.notes] == [("claim-kept", "DisruptionBlocked")]
+    told = [(note.subject, note.reason, note.on_pool) for note in found.notes]
+    assert told == [("claim-kept", "DisruptionBlocked", False)]
     closed = pool(budgets=[{"nodes": "0"}])
     found = rollout(views[:3], lambda one: due.get(one.name), DRIFTED, Rules((closed,), NONE, NOW))
     assert (found.empty, found.loaded, [note.subject for note in found.notes]) == ((), (), ["general"])
