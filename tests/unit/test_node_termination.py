@@ -595,6 +595,17 @@ def test_nodes_that_lost_their_claims_all_at_once_are_kept(others: int, ours: bo
     staged(script, claim=False)
 
 
+def test_a_node_that_lost_its_claim_goes_where_all_others_have_theirs() -> None:
+    async def script(stage: Stage) -> None:
+        _more(stage, 6)
+        for number in range(6):
+            stage.claim(f"claim-{number}", f"aws:///us-east-1a/i-more-{number}")
+        assert await stage.step() is None
+        assert not stage.there(Node, "node")
+
+    staged(script, claim=False)
+
+
 def test_a_node_with_a_claim_goes_while_others_are_kept() -> None:
     async def script(stage: Stage) -> None:
         _more(stage, 6)
