@@ -8,6 +8,7 @@ _EVICT = "dovetail.controllers.node.evict:"
 _KEPT = "dovetail.kube.memory.disruption:"
 _WATCH = "dovetail.simulate.violations."
 _NODE = "dovetail.controllers.node."
+_AWS = "dovetail.cloud.aws."
 _CHOICE = "dovetail.cloud.choice:"
 _ELECTION = "dovetail.runtime.process.election:"
 
@@ -35,6 +36,8 @@ EQUIVALENT: dict[str, str] = {
     _EVICT + "EvictionQueue.__init__:text:0": "the queue's name in metrics",
     _EVICT + "EvictionQueue.__init__:always:0": "what is no longer wanted is in no queue",
     _EVICT + "EvictionQueue.__init__:never:0": "the object of an error's event",
+    _KEPT + "DisruptionController.notice:part:4": "a budget that is gone is not found when it is counted",
+    _KEPT + "DisruptionController.notice:text:6": "a budget that is gone is not found when it is counted",
     _KEPT + "DisruptionController.notice:text:2": "every kind that is looked at has a namespace",
     _KEPT + "DisruptionController._write:always:0": "a patch that changes nothing is not stored",
     _KEPT + "DisruptionController._write:drop:2": "to count once more finds the same",
@@ -53,6 +56,7 @@ EQUIVALENT: dict[str, str] = {
     _NODE + "terminate:NodeTermination.__init__:less:0": "how many at a time is no decision",
     _NODE + "terminate:NodeTermination.__init__:scale:0": "how many at a time is no decision",
     _NODE + "terminate:NodeTermination._warn_of_deadline:always:0": "a deadline is of a claim",
+    _WATCH[:-1] + ":Watchdog.__init__:more:2": "the first nanosecond of 1970",
     _WATCH + "machines:finalized:never:0": "the rule is asked about nodes only",
     _WATCH + "machines:finalized:always:1": "a node that is known has a view",
     _WATCH + "machines:terminated:part:0": "without a claim there is no node of it",
@@ -99,6 +103,8 @@ EQUIVALENT: dict[str, str] = {
     _MOVES + "movers:_mover:always:1": "a node without a pool is passed over before",
     _CHOICE + "_compatible:part:0": "a type's name is one of its requirements, compared after it",
     _CHOICE + "_compatible:always:1": "the verdict about equal requirements is the same each time",
+    _AWS + "instance.request:_target:always:1": "what is not reserved has no kind of reservation",
+    _AWS + "instancetype.discovered:SeenMemory.applied:always:0": "of what was never seen nothing is known",
     _ELECTION + "Election.__init__:text:0": "another stream of random numbers",
     _ELECTION + "Election._renew:more:0": "a nanosecond",
     _ELECTION + "Election._renew:more:1": "a nanosecond",

@@ -112,6 +112,39 @@ def test_the_emptiest_reservation_of_a_zone_is_taken() -> None:
     assert (override["AvailabilityZone"], override["Priority"]) == ("us-east-1a", pytest.approx(9.6e-9))
 
 
+def test_a_reservation_is_asked_for_by_its_own_template_alone() -> None:
+    both = [
+        Reservation(f"cr-{zone}", "m5.large", f"us-east-1{zone}", f"use1-az-{zone}", "default", left=3)
+        for zone in "ab"
+    ]
+    wanted = launch(capacity_type="reserved")
+    choice, found = made([with_reservations(item, both) for item in types("m5.large")], wanted)
+    request = fleet_request(wanted, choice, found, SUBNETS, {"m5.large": 96_000_000})
+    zones = [
+        [override["AvailabilityZone"] for override in config["Overrides"]]
+        for config in request["LaunchTemplateConfigs"]
+    ]
+    assert [one.reservation for one in found] == ["cr-a", "cr-b"]
+    assert zones == [["us-east-1a"], ["us-east-1b"]]
+
+
+def test_equal_launches_are_equal_requests_in_whatever_order_types_come() -> None:
+    wanted = launch()
+    offered = types("m5.large", "c5.large")
+    requests = []
+    for some in (offered, offered[::-1]):
+        choice, found = made(some, wanted)
+        requests.append(fleet_request(wanted, choice, found, {"us-east-1b": "b", "us-east-1a": "a"}, {}))
+    assert requests[0] == requests[1]
+    (config,) = requests[0]["LaunchTemplateConfigs"]
+    assert [(one["AvailabilityZone"], one["InstanceType"]) for one in config["Overrides"]] == [
+        ("us-east-1a", "c5.large"),
+        ("us-east-1a", "m5.large"),
+        ("us-east-1b", "c5.large"),
+        ("us-east-1b", "m5.large"),
+    ]
+
+
 def test_nobody_changes_the_tags_of_the_cluster() -> None:
     own = {"karpenter.sh/nodepool": "mine", "team": "a"}
     assert cluster_tags("demo", "web", "default", own) == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,11 @@ def test_what_is_nearly_too_large_is_a_warning(tmp_path: Path, capsys: pytest.Ca
     assert run(["check", "userdata", str(file)]) == 0
     printed = capsys.readouterr().out
     assert "  warning: with what Dovetail adds 1" in printed and "EC2 takes 16384" in printed
+    added = int(re.findall(r"adds (\d+) bytes", printed)[0]) - file.stat().st_size
+    for size, warned in ((14_745, False), (14_746, True)):  # nine tenths of that
+        file.write_text("#!/bin/bash\n" + "x" * (size - added - len("#!/bin/bash\n")))
+        assert run(["check", "userdata", str(file)]) == 0
+        assert (f"with what Dovetail adds {size} bytes" in capsys.readouterr().out) is warned
 
 
 def test_size_counts_what_is_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from dovetail.kube.memory import MemoryServer
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.simulate.violations import Violation, Watchdog
 from dovetail.simulate.violations.audit import AuditedClient, AuditedLog
+from dovetail.simulate.violations.ending import Ending
 from dovetail.simulate.violations.mirror import Change
 from dovetail.units.timestamp import to_rfc3339
 
@@ -375,6 +376,12 @@ def test_a_claim_becomes_a_node_or_is_given_up(age: int, told_: bool) -> None:
     assert finish(story) == wanted
 
 
+@pytest.mark.parametrize(("late", "told_"), [(0, False), (1, True)])
+def test_what_must_end_may_take_twenty_minutes(late: int, told_: bool) -> None:
+    end = Ending(START + 20 * MINUTE + late, START, frozenset())
+    assert end.overdue(to_rfc3339(START)) is told_
+
+
 def test_what_had_less_time_since_the_last_fault_is_let_be() -> None:
     for quiet, told_ in ((START + MINUTE, False), (START - MINUTE, True)):
         story = Story()
@@ -575,6 +582,19 @@ def test_what_the_log_tells_of_panics_is_a_broken_promise() -> None:
     assert reports == [[(rule, "queue", "broke")], [(rule, "Pod d/a", "cannot be read")]]
     assert [kind for kind, _ in kept] == ["reconcile.panicked", "input.left_out", "another"]
     assert kept[0][1] == {"controller": "queue", "key": "", "message": "broke"}
+
+
+def test_what_no_rule_is_about_is_passed_over() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server, watchdog, broken = MemoryServer(clock), Watchdog(clock.now), list[object]()
+        server.observe(lambda change: broken.append(watchdog.change(change)))
+        meta = {"name": "a", "namespace": "default"}
+        template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}}
+        spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
+        server.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec})
+        assert broken == [()] and watchdog.checks == 0
+
+    run_virtual(main, start=START)
 
 
 def test_checks_are_counted() -> None:
