@@ -2,9 +2,11 @@
 
 python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--json FILE]
 python -m benchmarks.realised --cluster [--workload NAME] [--minutes 4] [--json FILE]
+python -m benchmarks.realised --drift [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 
 The second form plays ten of them, or those that are named, on a real control plane as well, in the machine's
-own time, and prints each beside its simulation.
+own time, and prints each beside its simulation. The third lets all nodes drift after the burst, and takes
+half of the pods away an hour later.
 """
 
 from __future__ import annotations
@@ -14,20 +16,28 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import facts
 from benchmarks.realised import cluster
+from benchmarks.realised.drift import play_drift
 from benchmarks.realised.run import Realised, play
 from benchmarks.realised.workloads import FAMILIES, workloads
 from dovetail.base.pipe import readers_may_leave
 
+Row = dict[str, Any]
+
 HEAD = (
     f"{'workload':20} {'seed':>4} {'unbound':>7} {'$/h':>8} {'/bound':>6} {'first':>6} {'node':>6}"
     f" {'bound':>6} {'15 min':>6} {'end':>6} {'waves':>5} {'p50':>6} {'p99':>6} {'ready':>6} {'moved':>5}"
+)
+
+DRIFT_HEAD = (
+    f"{'workload':20} {'seed':>4} {'pods':>5} {'$/h':>8} {'before':>6} {'most':>6} {'after':>6} {'end':>6}"
+    f" {'moved':>5} {'twice':>5} {'undone':>6}  nodes"
 )
 
 
@@ -42,6 +52,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--json", type=Path, help="write all figures to this file as well")
     parser.add_argument("--cluster", action="store_true", help="on a real control plane as well; needs Go")
+    parser.add_argument("--drift", action="store_true", help="let nodes drift, and pods go, after the burst")
     parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
     parser.add_argument("--minutes", type=int, default=4, help="from the burst on, with --cluster (4)")
     arguments = parser.parse_args()
@@ -53,20 +64,25 @@ def main() -> int:
     families = arguments.family or list(FAMILIES)
     chosen = [one.name for one in workloads() if one.pods <= arguments.most and _family(one.name) in families]
     chosen = arguments.workload or chosen
+    if arguments.drift:
+        print(DRIFT_HEAD)
+        rows = list(_played(play_drift, _drift_line, chosen, arguments.seeds, arguments.jobs))
+        _write(arguments.json, rows, {})
+        return 0
     print(HEAD)
-    rows = list(_played(chosen, arguments.seeds, arguments.jobs))
+    rows = list(_played(play, _line, chosen, arguments.seeds, arguments.jobs))
     _tell(rows)
     _write(arguments.json, rows, _medians(rows))
     return 0
 
 
-def _write(path: Path | None, rows: Sequence[dict[str, Any]], medians: dict[str, float]) -> None:
+def _write(path: Path | None, rows: Sequence[Row], medians: dict[str, float]) -> None:
     if path is not None:
         document = {"machine": facts(), "rows": rows, "medians": medians}
         path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
-def _side_by_side(names: Sequence[str], minutes: int) -> Iterable[dict[str, Any]]:
+def _side_by_side(names: Sequence[str], minutes: int) -> Iterable[Row]:
     print(HEAD)
     for name in names:
         for world, row in cluster.both(name, minutes):
@@ -74,7 +90,7 @@ def _side_by_side(names: Sequence[str], minutes: int) -> Iterable[dict[str, Any]
             yield {"world": world, **row}
 
 
-def _compare(rows: Sequence[dict[str, Any]]) -> None:
+def _compare(rows: Sequence[Row]) -> None:
     print()
     for name in ("on_first", "on_node", "at_bound", "early", "waves", "p50", "p99"):
         simulated, real = (
@@ -83,17 +99,23 @@ def _compare(rows: Sequence[dict[str, Any]]) -> None:
         print(f"median {name:9} {simulated:8.3f} simulated {real:8.3f} on the cluster")
 
 
-def _played(names: Sequence[str], seeds: int, jobs: int) -> Iterable[dict[str, Any]]:
+def _played(
+    run: Callable[[tuple[str, int]], Row],
+    line: Callable[[Row], str],
+    names: Sequence[str],
+    seeds: int,
+    jobs: int,
+) -> Iterable[Row]:
     runs = [(name, seed) for name in names for seed in range(1, seeds + 1)]
     # A process is replaced after eight runs, so that none holds the caches of all. (A ProcessPoolExecutor may
     # stand still at that, python/cpython#115634.)
     with get_context("spawn").Pool(jobs, maxtasksperchild=8) as pool:
-        for row in pool.imap_unordered(play, runs):
-            print(_line(row), flush=True)
+        for row in pool.imap_unordered(run, runs):
+            print(line(row), flush=True)
             yield row
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Row) -> str:
     return (
         f"{row['workload']:20} {row['seed']:4} {row['unbound']:7} {row['planned']:8.2f}"
         f" {row['planned'] / row['bound'] if row['bound'] else 1:6.3f} {row['on_first']:6.1%}"
@@ -102,7 +124,15 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
-def _medians(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+def _drift_line(row: Row) -> str:
+    return (
+        f"{row['workload']:20} {row['seed']:4} {row['pods']:5} {row['planned']:8.2f} {row['before']:6.3f}"
+        f" {row['most']:6.3f} {row['after']:6.3f} {row['end']:6.3f} {row['moved']:5} {row['twice']:5}"
+        f" {row['undone']:6}  {row['nodes']}"
+    )
+
+
+def _medians(rows: Sequence[Row]) -> dict[str, float]:
     """Of each figure over all runs, the shares of runs that the targets are about, and of pods in all."""
     names = [name for name in Realised.__dataclass_fields__ if name != "pods"]
     found = {name: statistics.median(row[name] for row in rows) for name in names}
@@ -115,7 +145,7 @@ def _medians(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def _tell(rows: Sequence[dict[str, Any]]) -> None:
+def _tell(rows: Sequence[Row]) -> None:
     print()
     for family in (*FAMILIES, ""):
         ours = [row for row in rows if not family or _family(row["workload"]) == family]

@@ -82,8 +82,8 @@ def realised(records: Sequence[Record], burst: int, end: int) -> Realised:
         bound=sum(r["lowerBound"] for r in first) / NANO_DOLLARS,
         on_first=_share((places.get(pod, (0, ""))[1] in claims for pod in promised), len(promised)),
         on_node=_outcomes(records, {r["snapshot"] for r in first}),
-        at_bound=_ratio(_hourly(records, burst, bound_at), planned),
-        at_end=_ratio(_hourly(records, burst, end), planned),
+        at_bound=_ratio(hourly(records, burst, bound_at), planned),
+        at_end=_ratio(hourly(records, burst, end), planned),
         early=_ratio(
             _spent(records, burst, burst + EARLY), planned * (burst + EARLY - _middle(starts)) // HOUR
         ),
@@ -122,7 +122,7 @@ def _outcomes(records: Iterable[Record], plans: set[str]) -> float:
     return _ratio(here, here + sum(pods["elsewhere"] + pods["replanned"] for pods in settled))
 
 
-def _hourly(records: Iterable[Record], burst: int, until: int) -> int:
+def hourly(records: Iterable[Record], burst: int, until: int) -> int:
     """Nano-dollars per hour, at that instant, of what was started for claims since the burst."""
     running: dict[str, int] = {}
     for r in records:

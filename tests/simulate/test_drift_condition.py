@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from operated import Operated, play, pod, pool
 
+from dovetail.api.core import Node
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.fingerprint import CLASS_HASH_VERSION, HASH_VERSION
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import HOUR, MINUTE, SECOND
+from dovetail.controllers.disruption.drifted import AVOIDED
 from dovetail.model import labels
 from dovetail.testing.manifests import node_class
 
@@ -142,3 +144,33 @@ VERSIONS = (labels.NODEPOOL_HASH_VERSION, labels.NODECLASS_HASH_VERSION)
 def claim(world: Operated) -> str:
     (found,) = world.state.all(NodeClaim)
     return found.metadata.name
+
+
+@pytest.mark.parametrize(
+    ("disruption", "asked"),
+    [
+        ({"consolidateAfter": "Never", "budgets": [{"nodes": "10%"}]}, True),
+        ({"consolidateAfter": "Never", "budgets": [{"nodes": "0", "reasons": ["Empty"]}]}, True),
+        (STILL, False),
+        ({"consolidateAfter": "Never", "budgets": [{"nodes": "0%", "reasons": ["Drifted"]}]}, False),
+    ],
+)
+def test_pods_are_asked_not_to_come_to_a_drifted_node_that_may_go(disruption: Change, asked: bool) -> None:
+    """A pod that may not be disturbed keeps the node from being replaced meanwhile."""
+    stays = {labels.DO_NOT_DISRUPT: "true"}
+
+    async def script(world: Operated) -> None:
+        world.create(node_class(), pool(disruption=disruption), pod("web", annotations=stays))
+        await world.clock.sleep(3 * MINUTE)
+        await only("c5.4xlarge")(world)
+        await world.clock.sleep(MINUTE)
+        (node,) = world.state.all(Node)
+        assert drift(world) == "RequirementsDrifted"
+        assert (AVOIDED in node.spec.taints) is asked
+        await only("m5.large", "m5.xlarge")(world)
+        await world.clock.sleep(MINUTE)
+        (node,) = world.state.all(Node)
+        assert drift(world) == ""
+        assert AVOIDED not in node.spec.taints
+
+    play(script)

@@ -43,6 +43,7 @@ CONFIRM_TERMINATION = "dovetail.dev/confirm-termination"
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT = "karpenter.sh/unregistered"
 OPENING_TAINT = "dovetail.dev/opening"
+DRIFTED_TAINT = "dovetail.dev/drifted"
 TERMINATION_FINALIZER = "karpenter.sh/termination"
 
 ALIASES = {

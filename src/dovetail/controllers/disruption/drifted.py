@@ -1,27 +1,41 @@
-"""The Drifted condition: the node is not what its pool and class would make now."""
+"""The Drifted condition: the node is not what its pool and class would make now.
+
+Its node gets a taint that asks pods to go elsewhere: a pod that has to leave one drifted node would otherwise
+often come to the next one, and be moved again. A node that may not be replaced now takes pods as before.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Node, Taint
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Condition, Object, condition, is_true
 from dovetail.base.clock import MINUTE
-from dovetail.base.errors import InstanceNotFound
+from dovetail.base.errors import InstanceNotFound, NotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
 from dovetail.controllers.nodeclaim.status import LAUNCHED, write
 from dovetail.controllers.reconciler import failure_log
+from dovetail.disrupt.budgets import allowed_disruptions
 from dovetail.disrupt.command import DRIFTED
 from dovetail.disrupt.drift import pool_drift
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
+from dovetail.model.taints import PREFER_NO_SCHEDULE
 
 PERIOD = 5 * MINUTE
+AVOIDED = Taint(key=labels.DRIFTED_TAINT, effect=PREFER_NO_SCHEDULE)
 
 
 class Drifted:
-    """Sets the condition with the first reason found, removes it when none is left; it is never False."""
+    """Sets the condition with the first reason found, removes it when none is left; it is never False.
+
+    The taint of the node follows it.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -60,7 +74,29 @@ class Drifted:
             await write(self._context, claim, found)
         elif not reason and present is not None:
             await remove_condition(self._context, claim, DRIFTED)
+        await self._ask_pods_elsewhere(claim, wanted=bool(reason) and self._replaceable(pool))
         return PERIOD
+
+    def _replaceable(self, pool: NodePool) -> bool:
+        """True iff, as things stand, the pool's budgets and pauses let a drifted node of it go."""
+        if self._context.brakes.disruption_paused(pool):
+            return False
+        budgets = pool.spec.disruption.budgets
+        return allowed_disruptions(budgets, DRIFTED, nodes=1, used=0, now=self._context.clock.now()) > 0
+
+    async def _ask_pods_elsewhere(self, claim: NodeClaim, *, wanted: bool) -> None:
+        """Put the taint on the claim's node, or take it off. Raises Conflict where others change the node."""
+        node = self._context.state.node_of(claim)
+        if node is None or node.deleting or (AVOIDED in node.spec.taints) == wanted:
+            return
+        with suppress(NotFound):
+            now = await self._context.read(Node, node.metadata.name)
+            taints = [taint for taint in now.spec.taints if taint.key != AVOIDED.key]
+            merge = {
+                "metadata": {"resourceVersion": now.metadata.resource_version},
+                "spec": {"taints": [encode(taint) for taint in (*taints, *((AVOIDED,) if wanted else ()))]},
+            }
+            await self._context.client.patch(Node, node.metadata.name, merge=merge)
 
     async def _reason(self, claim: NodeClaim, pool: NodePool) -> str:
         context = self._context
