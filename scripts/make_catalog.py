@@ -1,16 +1,16 @@
-"""Make src/dovetail/cloud/catalog/data/ec2.json.gz from two public packages that carry real EC2 data.
+"""Make src/dovetail/cloud/catalog/data/ec2.json.gz from public packages that carry real EC2 data.
 
-The package itself needs neither of them at run time. To make the file again:
+The package itself needs none of them at run time. To make the file again (it needs the Go client, for
+two modules):
 
-    pip install -e .[dev] apache-libcloud
-    python scripts/make_catalog.py
+    pip install -e .[dev]
+    python -m scripts.make_catalog
 
-The same versions of the two packages give the same bytes. What is taken:
+The same versions give the same bytes. What is taken:
 
 - moto: every instance type as DescribeInstanceTypes answers it, and which zones of 30 regions sell it;
-- apache-libcloud: pricing.json, on-demand Linux prices per region. A price of 0 there means unknown, and one
-  in six is that of dedicated tenancy. Sizes of most families cost in proportion, which puts those right and
-  tells some of the unknown ones.
+- the lists of scripts/price_lists.py: on-demand Linux prices. What none of them has is estimated by
+  scripts/estimate_prices.py; `--errors` shows how far off such prices are.
 
 Kept are types with hvm virtualization and an x86_64 or arm64 processor: what a Kubernetes node can run on.
 The file's layout is that of `Catalog` in src/dovetail/cloud/catalog/store.py, with the records of records.py.
@@ -25,10 +25,10 @@ import importlib.resources
 import io
 import json
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from operator import attrgetter
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +36,28 @@ import msgspec
 
 from dovetail.cloud.catalog import described as catalog_data
 from dovetail.cloud.catalog.records import TypeRecord
+from scripts.estimate_prices import Estimator, errors
+from scripts.price_lists import PriceList, lists
 
 TARGET = Path(__file__).parent.parent / "src/dovetail/cloud/catalog/data/ec2.json.gz"
-FORMAT = 2
-NANO_DOLLARS = 1_000_000_000
-STEP = NANO_DOLLARS // 100_000  # EC2's prices have five decimals
-Measure = Callable[[TypeRecord], int]
-Listed = Mapping[str, Mapping[str, float]]  # dollars per hour by type and region; 0 is unknown
-MEASURES: tuple[Measure, ...] = (attrgetter("vcpus"), attrgetter("memory"))
-# Price by a measure as a multiple of the least in the family: plain, and with dedicated tenancy's surcharge.
-# The bands are as wide as prices of small types are rounded.
-PLAIN = (1, 1.012)
+FORMAT = 3
+# Bare metal with dedicated tenancy, as a multiple of what counts.
 SURCHARGED = ((1.05, 1.075), (1.095, 1.105))
+MODERN = 6  # the generation from which errors are told, since newer families are what is estimated
 
 
 def main() -> int:
     """Read both packages and write the file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--output", type=Path, default=TARGET)
-    output = parser.parse_args().output
+    parser.add_argument(
+        "--errors", action="store_true", help="show how far off estimates are, and write nothing"
+    )
+    arguments = parser.parse_args()
+    if arguments.errors:
+        show_errors()
+        return 0
+    output = arguments.output
     data = catalog()
     text = json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
     packed = io.BytesIO()
@@ -70,22 +73,33 @@ def main() -> int:
 
 def catalog() -> dict[str, Any]:
     """The whole file as plain JSON values."""
-    described = _read("moto.ec2", "resources/instance_types.json.gz")
-    pricing = _read("libcloud", "data/pricing.json")
-    usable = [described[name] for name in sorted(described) if catalog_data.usable(described[name])]
-    types = [catalog_data.record(item) for item in usable]
-    listed = pricing["compute"]["ec2_linux"]
-    measured = measures(types, listed)
+    types, sold, known = read()
+    estimator = Estimator(types, known.prices)
     return {
         "format": FORMAT,
-        "sources": {
-            "moto": importlib.metadata.version("moto"),
-            "apache-libcloud": importlib.metadata.version("apache-libcloud"),
-            "prices": datetime.fromtimestamp(pricing["updated"], UTC).date().isoformat(),
-        },
+        "sources": {"moto": importlib.metadata.version("moto")},
         "types": msgspec.to_builtins(types),
-        "regions": {name: region(name, types, listed, measured) for name in region_names()},
+        "regions": {name: region(name, types, sold[name], known, estimator) for name in sold},
     }
+
+
+def read() -> tuple[list[TypeRecord], dict[str, dict[str, list[str]]], Known]:
+    """The types by name; by region and type the zones that sell it; the prices that lists have."""
+    described = _read("moto.ec2", "resources/instance_types.json.gz")
+    usable = [described[name] for name in sorted(described) if catalog_data.usable(described[name])]
+    types = [catalog_data.record(item) for item in usable]
+    sold = {name: offered(name, types) for name in region_names()}
+    return types, sold, merged(lists(), types, sold)
+
+
+def show_errors() -> None:
+    """A row per kind of estimate, as docs/reference/prices.md has them."""
+    types, _, known = read()
+    for one in errors(Estimator(types, known.prices), known.prices, since=MODERN):
+        print(
+            f"{one.kind}: {one.told:,} prices, median {one.middle:.2%}, nine in ten within {one.ninth:.1%}, "
+            f"{one.within:.1%} within 5 %"
+        )
 
 
 def region_names() -> list[str]:
@@ -95,81 +109,87 @@ def region_names() -> list[str]:
 
 
 def region(
-    name: str, types: Sequence[TypeRecord], listed: Listed, measured: Mapping[str, Measure]
+    name: str,
+    types: Sequence[TypeRecord],
+    sold: Mapping[str, Sequence[str]],
+    known: Known,
+    estimator: Estimator,
 ) -> dict[str, Any]:
     """Zones as [name, id]; per type, in the order of `types`: zones as a bit mask, price in nano-dollars.
 
-    `derived` are the places in that order of the prices that follow from those of other sizes.
+    `estimates` are the kinds of the prices that no list has, by the place of the type in that order; `lists`
+    are [date, source, how many prices] of the lists that the others are from.
     """
-    offered = _read("moto.ec2", f"resources/instance_type_offerings/availability-zone/{name}.json.gz")
-    zones = sorted({entry["Location"] for entry in offered})
-    masks = {record.name: 0 for record in types}
-    for entry in offered:
-        if entry["InstanceType"] in masks:
-            masks[entry["InstanceType"]] |= 1 << zones.index(entry["Location"])
+    zones = sorted({zone for places in sold.values() for zone in places})
     ids = zone_ids(name, zones)
-    prices = {record: _price(record, name, listed) if masks[record.name] else 0 for record in types}
-    made = dict(prices)
-    for family, measure in measured.items():
-        sizes = [record for record in types if record.family == family and not record.bare_metal]
-        sold = {record: prices[record] for record in sizes if masks[record.name]}
-        made |= proportional(sold, measure)
+    prices, estimates = [], {}
+    for place, record in enumerate(types):
+        price = known.prices[name].get(record, 0) if record.name in sold else 0
+        if record.name in sold and not price:
+            estimate = estimator.price(record, name)
+            if estimate is not None:
+                price, estimates[str(place)] = estimate
+        prices.append(price)
     return {
         "zones": [[zone, ids[zone]] for zone in zones],
-        "masks": list(masks.values()),
-        "prices": list(made.values()),
-        "derived": [place for place, record in enumerate(types) if made[record] and not prices[record]],
+        "masks": [sum(1 << zones.index(zone) for zone in set(sold.get(record.name, ()))) for record in types],
+        "prices": prices,
+        "estimates": estimates,
+        "lists": [[*source, count] for source, count in sorted(known.counts[name].items(), reverse=True)],
     }
 
 
-def measures(types: Sequence[TypeRecord], listed: Listed) -> dict[str, Measure]:
-    """By family, what its sizes cost in proportion to: vCPUs, or memory as burstable types do.
-
-    A family of which any size costs something else again in any region, as of those with accelerators, or
-    that has two known prices in no region, is left out.
-    """
-    known: dict[str, dict[str, dict[TypeRecord, int]]] = defaultdict(lambda: defaultdict(dict))
-    for record in types:
-        for name in listed.get(record.name, {}):
-            if (price := _price(record, name, listed)) and not record.bare_metal:
-                known[record.family][name][record] = price
-    found = {}
-    for family, places in known.items():
-        several = [prices for prices in places.values() if len(prices) > 1]
-        for measure in MEASURES if several else ():
-            if all(plain(prices, measure) for prices in several):
-                found[family] = measure
-                break
-    return found
+def offered(name: str, types: Sequence[TypeRecord]) -> dict[str, list[str]]:
+    """By type, the zones of the region that sell it."""
+    path = f"resources/instance_type_offerings/availability-zone/{name}.json.gz"
+    names, found = {record.name for record in types}, defaultdict(list)
+    for entry in _read("moto.ec2", path):
+        if entry["InstanceType"] in names:
+            found[entry["InstanceType"]].append(entry["Location"])
+    return dict(found)
 
 
-def proportional(prices: Mapping[TypeRecord, int], measure: Measure) -> dict[TypeRecord, int]:
-    """A family's prices in a region, as those without a surcharge say; as they were if but one is known."""
-    known = {record: price for record, price in prices.items() if price}
-    if len(known) < 2:
-        return dict(prices)
-    right = plain(known, measure)
-    largest = max(right, key=measure)  # its price is rounded least
-    each = known[largest] / measure(largest)
-    said = {record: round(each * measure(record) / STEP) * STEP for record in prices}
-    return said | {record: known[record] for record in right}
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Prices by region and type as the newest list has them, and how many of each (date, source)."""
+
+    prices: Mapping[str, Mapping[TypeRecord, int]]
+    counts: Mapping[str, Mapping[tuple[str, str], int]]
 
 
-def plain(known: Mapping[TypeRecord, int], measure: Measure) -> list[TypeRecord]:
-    """The types whose price has no surcharge; none if the prices are not proportional to the measure."""
-    least = min(price / measure(record) for record, price in known.items())
-    times = {record: price / measure(record) / least for record, price in known.items()}
-    right = [record for record in known if _within(times[record], PLAIN)]
-    dear = [record for record in known if any(_within(times[record], band) for band in SURCHARGED)]
-    return right if len(right) + len(dear) == len(known) else []
+def merged(
+    found: Sequence[PriceList], types: Sequence[TypeRecord], names: Mapping[str, Collection[str]]
+) -> Known:
+    """The lists, newest first, as one. Bare metal at the price of dedicated tenancy is left out."""
+    prices: dict[str, dict[TypeRecord, int]] = {name: {} for name in names}
+    counts: dict[str, Counter[tuple[str, str]]] = {name: Counter() for name in names}
+    named = {record.name: record for record in types}
+    # What a list is known to have wrong comes last.
+    turns = [(one, metal) for metal in (False, True) for one in found if metal <= one.dedicated_metal]
+    for (one, metal), (name, sold) in product(turns, names.items()):
+        for type_name, price in one.prices.get(name, {}).items():
+            record = named.get(type_name)
+            if record is None or type_name not in sold or record in prices[name]:
+                continue
+            if (
+                one.dedicated_metal
+                and record.bare_metal
+                and (not metal or surcharged(record, price, prices[name]))
+            ):
+                continue
+            prices[name][record] = price
+            counts[name][one.date, one.source] += 1
+    return Known(prices, counts)
 
 
-def _price(record: TypeRecord, name: str, listed: Listed) -> int:
-    return round(listed.get(record.name, {}).get(name, 0) * NANO_DOLLARS)
-
-
-def _within(value: float, band: tuple[float, float]) -> bool:
-    return band[0] <= value <= band[1]
+def surcharged(metal: TypeRecord, price: int, prices: Mapping[TypeRecord, int]) -> bool:
+    """True iff a virtual machine as large as the metal costs as much less as shared tenancy does."""
+    twins = (
+        price / known
+        for record, known in prices.items()
+        if record.family == metal.family and record.vcpus == metal.vcpus and not record.bare_metal
+    )
+    return any(low <= ratio <= high for ratio in twins for low, high in SURCHARGED)
 
 
 def zone_ids(name: str, zones: list[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import pytest
 
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.base.errors import InputError
+from dovetail.cloud.catalog import store
 from dovetail.simulate.scenario.latency import Distribution, Latency
 from dovetail.simulate.scenario.scenario import load
 
@@ -58,19 +59,30 @@ def test_a_good_scenario(tmp_path: Path) -> None:
     assert origins["latencies.launch"] == "default"
 
 
-def _prices(folder: Path) -> list[str]:
-    return [item.value for item in load(folder).assumptions if item.subject == "on-demand prices"]
+def test_where_prices_are_from_is_an_assumption(tmp_path: Path) -> None:
+    (prices,) = (item.value for item in load(_write(tmp_path, GOOD)).assumptions if item.subject == "prices")
+    assert prices.startswith("Prices of ap-northeast-2: ec2-instances-info of 2025-05-28")
+    assert "258 estimated" in prices
 
 
+@pytest.mark.usefixtures("unpriced")
 def test_types_without_a_price_that_somebody_names_are_told(tmp_path: Path) -> None:
-    _write(tmp_path, GOOD)
-    derived, unknown = _prices(tmp_path)
-    assert derived == "derived from those of other sizes of 71 of 754 types in ap-northeast-2"
-    assert unknown == "unknown of 282 of 754 types in ap-northeast-2, which are not bought"
     (tmp_path / "pool.yaml").write_text(POOL)
     _write(tmp_path, GOOD + "cluster: {instanceTypes: [m5.large, c6gd.metal]}\n")
-    told = "; among them are types that are asked for by name: c6gd.metal, m8i.large"
-    assert _prices(tmp_path) == [derived, unknown + told]
+    (told,) = (item.value for item in load(tmp_path).assumptions if item.subject == "on-demand prices")
+    assert told == (
+        "unknown of 2 of 754 types in ap-northeast-2, which are not bought; among them are types that are "
+        "asked for by name: c6gd.metal, m8i.large"
+    )
+
+
+@pytest.fixture
+def unpriced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A region in which two types have no price, as in a file without a price list."""
+    known = tuple(store.sold("ap-northeast-2"))
+    without = {"c6gd.metal", "m8i.large"}
+    rows = [(record, zones, 0 if record.name in without else price) for record, zones, price in known]
+    monkeypatch.setattr(store, "sold", lambda _: iter(rows))
 
 
 @pytest.mark.parametrize(

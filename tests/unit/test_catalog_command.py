@@ -25,23 +25,25 @@ def _text(capsys: _Text, *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_types_without_a_price_are_counted(capsys: _Text) -> None:
-    text = _text(capsys, "--region", "ap-northeast-2")
-    assert "ap-northeast-2 sells 754 types; 282 of them have no known price" in text
-    assert "therefore unavailable" in text
-    assert "spot prices (~) are estimates" in text
+def test_every_answer_says_where_its_prices_are_from(capsys: _Text) -> None:
+    text = " ".join(_text(capsys, "--region", "ap-northeast-2").split())
+    assert "ap-northeast-2 sells 754 types." in text
+    assert "Prices of ap-northeast-2: ec2-instances-info of 2025-05-28 (496 types);" in text
+    assert "258 estimated from relatives (~); spot estimated (~)." in text
+    document = _json(capsys, "--region", "us-east-1", "--name", "m5.large")
+    assert document["prices"]["date"] == "2026-07-20"
+    assert sum(one["types"] for one in document["prices"]["lists"]) + document["withEstimatedPrice"] == 1366
 
 
-def test_prices_that_are_derived_are_marked(capsys: _Text) -> None:
-    text = _text(capsys, "--name", "m5.*large")
-    assert "=0.1920" in text
-    assert " 0.0960" in text
-    assert "107 on-demand prices (=) are derived from those of other sizes of the family" in text
-    assert "=0.1920" in _text(capsys, "--name", "m5.xlarge")
-    document = _json(capsys, "--name", "m5.xlarge")
-    assert document["withDerivedPrice"] == 107
-    offerings = document["types"][0]["offerings"]
-    assert all(one["derived"] is (one["capacityType"] == "on-demand") for one in offerings)
+def test_prices_that_no_list_has_are_marked(capsys: _Text) -> None:
+    text = _text(capsys, "--name", "m8*.large", "--region", "eu-west-1")
+    assert "~0.1180" in text
+    assert " 0.1000" in text
+    one = _text(capsys, "--name", "m8i.large", "--region", "eu-west-1")
+    assert "it is estimated from the type's price elsewhere" in one
+    (item,) = _json(capsys, "--name", "m8i.large", "--region", "eu-west-1")["types"]
+    assert item["estimatedFrom"] == "the type's price elsewhere"
+    assert all(offering["estimated"] for offering in item["offerings"])
 
 
 def test_the_assumed_region_is_said(capsys: _Text) -> None:
@@ -68,7 +70,7 @@ def test_nothing_matches(capsys: _Text) -> None:
 
 def test_json_has_labels_room_and_offerings(capsys: _Text) -> None:
     document = _json(capsys, "--name", "m5.large", "--region", "ap-northeast-2")
-    assert (document["typesInRegion"], document["withoutPrice"], document["matching"]) == (754, 282, 1)
+    assert (document["typesInRegion"], document["withoutPrice"], document["matching"]) == (754, 0, 1)
     (item,) = document["types"]
     assert item["labels"]["karpenter.k8s.aws/instance-memory"] == "8192"
     assert item["allocatable"]["cpu"] == "1930m"
@@ -80,7 +82,6 @@ def test_json_has_labels_room_and_offerings(capsys: _Text) -> None:
         "price": 0.118,
         "available": True,
         "estimated": False,
-        "derived": False,
     }
     assert item["offerings"][-1]["estimated"]
 

@@ -61,18 +61,22 @@ def test_everything_that_is_sold_with_its_prices() -> None:
 
 
 def test_without_a_price_list_the_packaged_prices_stay() -> None:
-    assert asked(denied=PRICES) == asked()
+    kept, told = asked(denied=PRICES), asked()
+    assert (kept.rows, kept.zones) == (told.rows, told.zones)
+    assert kept.lists == (("2025-05-28", "ec2-instances-info", 3),)
     with pytest.raises(AwsError):
         asked(denied="ec2:DescribeInstanceTypes")
 
 
-def test_prices_that_are_derived_stay_marked_until_aws_tells_them() -> None:
-    few = FEW | {"m6i.large"}
-    assert few & store.derived(REGION) == {"m6i.large"}
+def test_prices_that_are_estimates_stay_marked_until_aws_tells_them() -> None:
+    few = FEW | {"m8i.large"}
+    assert few & store.estimates(REGION).keys() == {"m8i.large"}
     store.use(asked(denied=PRICES, only=few))
-    assert store.derived(REGION) == {"m6i.large"}
+    assert store.estimates(REGION) == {"m8i.large": "region"}
+    assert store.lists(REGION) == (("2025-05-28", "ec2-instances-info", 3),)
     store.use(asked(only=few))
-    assert store.derived(REGION) == set()
+    assert store.estimates(REGION) == {}
+    assert store.lists(REGION) == (("2026-03-02", "AWS", 4),)
 
 
 def test_a_file_of_it_is_used_in_place_of_the_packaged_region(tmp_path: Path) -> None:
@@ -125,7 +129,10 @@ def test_the_command_line_takes_the_files_that_the_environment_names(
     monkeypatch.setenv("DOVETAIL_CATALOG", os.pathsep.join((str(path), "")))
     assert run(["catalog", "--region", REGION]) == OK
     shown = capsys.readouterr().out
-    assert "as AWS told them on 2026-03-02" in shown and "sells 3 types" in shown
+    assert (
+        "AWS of 2026-03-02 (3 types); spot as of 2026-03-02." in " ".join(shown.split())
+        and "sells 3 types" in shown
+    )
     assert run(["catalog", "--region", REGION, "-o", "json"]) == OK
     assert '"aws": "2026-03-02"' in capsys.readouterr().out
 
@@ -151,7 +158,7 @@ def spoilt(tmp_path: Path, content: bytes) -> Path:
         (packed(b'{"format":1}')[:-4], "is no catalogue"),
         (
             packed(b'{"format": 9, "region": "x", "asked": "", "zones": [], "rows": []}'),
-            "of format 9, this version reads 1",
+            "of format 9, this version reads 2",
         ),
     ],
     ids=["empty", "text", "no fields", "no end", "cut off", "newer"],

@@ -23,6 +23,7 @@ from dovetail.cloud.aws.permissions import FREE, PERMISSIONS, QUOTAS, SHIFTS
 from dovetail.cloud.aws.preflight.account import Wanted, preflight
 from dovetail.cloud.aws.preflight.finding import Finding, Verdict, failed
 from dovetail.cloud.aws.quota.quotas import read as read_quotas
+from dovetail.cloud.catalog import store
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from tests.unit.karpenters_policy import BEYOND
 
@@ -198,11 +199,15 @@ def test_an_isolated_vpc_asks_for_no_prices() -> None:
     assert "pricing:GetProducts" not in found(wanted, spoil=unreachable("pricing", "on_demand"))
 
 
-def test_an_isolated_vpc_is_told_which_types_have_no_price() -> None:
+def test_an_isolated_vpc_is_told_which_types_have_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "list prices" not in found()
-    finding = found(replace(WANTED, isolated_vpc=True))["list prices"]
+    isolated = replace(WANTED, isolated_vpc=True)
+    assert found(isolated)["list prices"].verdict is Verdict.UNSURE
+    assert "258 of 754 types in ap-northeast-2 are estimates" in found(isolated)["list prices"].detail
+    monkeypatch.setattr(store, "unpriced", lambda _: (3, 754))
+    finding = found(isolated)["list prices"]
     assert finding.verdict is Verdict.UNSURE
-    assert "282 of 754 types in ap-northeast-2, so they are not bought" in finding.detail
+    assert "no price is known of 3 of 754 types in ap-northeast-2, so they are not bought" in finding.detail
     assert "dovetail catalog refresh --region ap-northeast-2" in finding.remedy
 
 

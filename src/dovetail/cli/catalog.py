@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -21,6 +22,7 @@ from dovetail.cli.catalog_query import (
     select,
 )
 from dovetail.cli.catalog_refresh import refresh
+from dovetail.cli.prices import use_prices
 from dovetail.cloud import catalog as ec2
 from dovetail.model.offering import InstanceType
 
@@ -52,14 +54,14 @@ def show(
     name: Annotated[str, Parameter(show_default=False)] = "",
     sort: Literal["price", "cpu", "memory", "name"] = "price",
     limit: int | None = None,
+    prices: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
 ) -> None:
     """Show EC2 instance types as Dovetail sees them: labels, allocatable, offerings, prices.
 
     What pods get is the allocatable of an AL2023 node with default settings. Prices are dollars per hour.
-    Spot prices are estimates, marked ~; on-demand prices marked = are derived from those of other sizes. A
-    type that has no price in the region is unavailable there. When a single type matches, all of its labels,
-    resources and offerings are shown.
+    Prices marked ~ are estimates: all spot prices, and those on demand that no list has. When a single type
+    matches, all of its labels, resources and offerings are shown.
 
     Examples:
 
@@ -100,12 +102,17 @@ def show(
         Cheapest offering first, or by vCPUs, memory or name.
     limit
         Rows to show; a table stops at 40 unless told otherwise, 0 shows all.
+    prices
+        Prices to count instead: AWS's offer file of EC2 (index.json or index.csv of a region), or a CSV with
+        instanceType,price and, if wanted, region,capacityType,zone. Plain or gzipped.
     output
         A table to read, or JSON with everything.
     """
     if limit is not None and limit < 0:
         raise InputError(f"{limit} is below zero", source="--limit", remedy="0 shows all")
     place = region or _DEFAULT_REGION
+    ec2.zones(place)  # an unknown region is told before prices that it has none of
+    use_prices(prices, place)
     types = ec2.instance_types(place)
     query = Query(
         categories=known("--category", category, {label(item, CATEGORY) for item in types}),

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from dovetail.cli.catalog_query import GPUS, cheapest, label, memory_size
 from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.provenance import HOW, provenance
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, quantities
@@ -22,7 +23,7 @@ from dovetail.units.quantity import Quantity
 _WIDE = 130  # columns from which the table shows more
 _PIPED = 160  # columns when the output is no terminal
 _GIB = 1 << 30
-_ESTIMATED, _DERIVED = "~", "="  # marks before a price that is no published one
+_ESTIMATED = "~"  # before a price that is no published one
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,9 @@ class Answer:
     chosen: tuple[InstanceType, ...]
     assumed_region: bool
 
-    def derived(self, item: InstanceType) -> bool:
-        """True iff the type's price on demand follows from those of other sizes."""
-        return item.name in store.derived(self.region)
-
-    def unpriced(self) -> int:
-        """Types of the region without any price."""
-        return sum(cheapest(item) is None for item in self.types)
+    def estimate(self, item: InstanceType) -> str:
+        """How the type's price on demand was estimated; "" where a list has it."""
+        return store.estimates(self.region).get(item.name, "")
 
 
 def print_table(answer: Answer, limit: int | None) -> None:
@@ -52,7 +49,7 @@ def print_table(answer: Answer, limit: int | None) -> None:
     if not answer.chosen:
         console.print(f"None of the {len(answer.types)} types of {answer.region} matches.")
     elif len(answer.chosen) == 1:
-        _print_one(console, answer.chosen[0], derived=answer.derived(answer.chosen[0]))
+        _print_one(console, answer.chosen[0], answer.estimate(answer.chosen[0]))
     else:
         console.print(_table(answer, limit, wide=console.width >= _WIDE))
     for line in _notes(answer, limit):
@@ -61,15 +58,16 @@ def print_table(answer: Answer, limit: int | None) -> None:
 
 def print_json(answer: Answer, limit: int | None) -> None:
     """Everything, prices in dollars per hour."""
-    told = store.live(answer.region)
+    told, where = store.live(answer.region), provenance(answer.region)
     document = {
         "region": answer.region,
         "sources": {"aws": told.asked} if told is not None else store.load().sources,
+        "prices": where.document(),
         "typesInRegion": len(answer.types),
-        "withoutPrice": answer.unpriced(),
-        "withDerivedPrice": len(store.derived(answer.region)),
+        "withoutPrice": where.unknown,
+        "withEstimatedPrice": sum(where.estimated.values()),
         "matching": len(answer.chosen),
-        "types": [_document(item, derived=answer.derived(item)) for item in answer.chosen[:limit]],
+        "types": [_document(item, answer.estimate(item)) for item in answer.chosen[:limit]],
     }
     print(json.dumps(document, indent=2))
 
@@ -80,17 +78,8 @@ def _notes(answer: Answer, limit: int | None) -> Iterable[str]:
         which = f"{shown} of " if shown < len(answer.chosen) else ""
         rest = "; --limit 0 shows all" if which else ""
         yield f"{which}{len(answer.chosen)} matching types{rest}. --name TYPE shows one in full."
-    yield (
-        f"{answer.region} sells {len(answer.types)} types; {answer.unpriced()} of them have no known price "
-        "and are therefore unavailable."
-    )
-    if derived := store.derived(answer.region):
-        yield f"{len(derived)} on-demand prices (=) are derived from those of other sizes of the family."
-    told = store.live(answer.region)
-    if told is not None:
-        yield f"Types and prices are as AWS told them on {told.asked}."
-    else:
-        yield f"On-demand prices as of {store.load().sources['prices']}; spot prices (~) are estimates."
+    yield f"{answer.region} sells {len(answer.types)} types."
+    yield provenance(answer.region).sentence()
 
 
 def _grid(*headings: str) -> Table:
@@ -110,7 +99,7 @@ def _table(answer: Answer, limit: int | None, *, wide: bool) -> Table:
     columns += [">\ndisk", ">network\nMbps", ">local\nNVMe"] if wide else []
     table = _grid(*columns, ">on-demand\n$/h", ">spot from\n$/h", "zones")
     for item in types:
-        prices = _prices(item, derived=answer.derived(item))
+        prices = _prices(item)
         row = [*_row(item, wide=wide, gpus=gpus), *prices, _zones(item.offerings)]
         table.add_row(*row, style="dim" if cheapest(item) is None else "")
     return table
@@ -130,16 +119,23 @@ def _row(item: InstanceType, *, wide: bool, gpus: bool) -> list[str]:
     return row
 
 
-def _prices(item: InstanceType, *, derived: bool) -> tuple[str, str]:
-    on_demand, spot = cheapest(item, labels.ON_DEMAND), cheapest(item, labels.SPOT)
-    return _price(on_demand, _DERIVED if derived else ""), _price(spot, _ESTIMATED)
+def _prices(item: InstanceType) -> tuple[str, str]:
+    return _cheapest(item, labels.ON_DEMAND), _cheapest(item, labels.SPOT)
+
+
+def _cheapest(item: InstanceType, capacity_type: str) -> str:
+    price = cheapest(item, capacity_type)
+    estimated = any(
+        one.estimated for one in item.offerings if (one.capacity_type, one.price) == (capacity_type, price)
+    )
+    return _price(price, _ESTIMATED if estimated else "")
 
 
 def _gpus(item: InstanceType) -> int:
     return sum(item.capacity.get(name, 0) for name in GPUS)
 
 
-def _print_one(console: Console, item: InstanceType, *, derived: bool) -> None:
+def _print_one(console: Console, item: InstanceType, estimate: str) -> None:
     console.print(f"[bold]{item.name}[/]\n")
     facts = _grid("label", "value")
     for key in sorted(item.requirements.by_key):
@@ -161,13 +157,14 @@ def _print_one(console: Console, item: InstanceType, *, derived: bool) -> None:
     sold = _grid("zone", "capacity type", ">$/h")
     for offering in item.offerings:
         price = offering.price if offering.available else None
-        on_demand = offering.capacity_type == labels.ON_DEMAND
-        mark = _ESTIMATED if offering.estimated else _DERIVED if derived and on_demand else ""
+        mark = _ESTIMATED if offering.estimated else ""
         sold.add_row(offering.zone, offering.capacity_type, _price(price, mark))
     console.print(sold)
+    if estimate:
+        console.print(f"No list has its price on demand: it is estimated from {HOW[estimate]}.")
 
 
-def _document(item: InstanceType, *, derived: bool) -> dict[str, Any]:
+def _document(item: InstanceType, estimate: str) -> dict[str, Any]:
     named = {key: label(item, key) for key in sorted(item.requirements.by_key)}
     return {
         "name": item.name,
@@ -179,6 +176,7 @@ def _document(item: InstanceType, *, derived: bool) -> dict[str, Any]:
             "evictionThreshold": _texts(item.overhead.eviction_threshold),
         },
         "allocatable": _texts(item.allocatable()),
+        "estimatedFrom": HOW[estimate] if estimate else None,
         "offerings": [
             {
                 "zone": offering.zone,
@@ -186,7 +184,6 @@ def _document(item: InstanceType, *, derived: bool) -> dict[str, Any]:
                 "price": offering.price / NANO_DOLLARS if offering.price else None,
                 "available": offering.available,
                 "estimated": offering.estimated,
-                "derived": derived and offering.capacity_type == labels.ON_DEMAND,
             }
             for offering in item.offerings
         ],

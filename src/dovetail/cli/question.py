@@ -16,6 +16,7 @@ from rich.console import Console, RenderableType
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli.plan_input import Source, read_problem
+from dovetail.cli.prices import use_prices
 from dovetail.cli.unpriced import warn_of_unpriced
 from dovetail.model.offering import parse_dollars
 from dovetail.model.plan import Plan
@@ -44,6 +45,9 @@ class Question:
         Files or folders with manifests (YAML or JSON). May be repeated.
     region
         The AWS region to buy in: types and prices come from the catalogue (see `dovetail catalog`).
+    prices
+        Prices to count instead: AWS's offer file of EC2 (index.json or index.csv of a region), or a CSV with
+        instanceType,price and, if wanted, region,capacityType,zone. Plain or gzipped.
     instance_types
         A JSON list of instance types to buy instead, each with name, requirements, offerings, capacity and
         overhead. The label keys that they define count as well known.
@@ -67,6 +71,7 @@ class Question:
 
     filename: Annotated[list[Path], Parameter(alias="-f", consume_multiple=True, negative="")]
     region: str | None = None
+    prices: Path | None = None
     instance_types: Path | None = None
     deadline: str = "1s"
     preference_policy: Literal["Respect", "Ignore"] = "Respect"
@@ -86,6 +91,12 @@ class Question:
             spot_diversity=_at_least("--spot-diversity", self.spot_diversity, 1),
             spot_tolerance=_at_least("--spot-tolerance", self.spot_tolerance, 0),
         )
+        if source.region:
+            use_prices(self.prices, source.region)
+        elif self.prices is not None:
+            raise InputError(
+                "prices are of a region's types, and --instance-types has its own", source="--prices"
+            )
         problem = read_problem(self.filename, source, options)
         if source.region:
             warn_of_unpriced(problem.pools, source.region)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
-from dovetail.base.errors import DovetailError
+from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli.run_aws import AwsFlags
 from dovetail.cli.run_flags import Flags
 from dovetail.cli.run_inert import Inert
+from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.pricefile import read_prices
 
 
-def run(*, flags: Flags | None = None, aws: AwsFlags | None = None, inert: Inert | None = None) -> None:
+def run(
+    *,
+    flags: Flags | None = None,
+    aws: AwsFlags | None = None,
+    inert: Inert | None = None,
+    prices: Path | None = None,
+) -> None:
     """Run the controller on a real cluster, until SIGTERM or Ctrl-C.
 
     Flags and environment are Karpenter's: --batch-idle-duration is BATCH_IDLE_DURATION. A flag wins over the
@@ -19,9 +28,22 @@ def run(*, flags: Flags | None = None, aws: AwsFlags | None = None, inert: Inert
 
     Example, on EKS: `dovetail run --provider aws --cluster-name demo --interruption-queue demo`
     On any cluster and without a cloud: `dovetail run --provider kwok`
+
+    Parameters
+    ----------
+    prices
+        With --provider aws: prices that count before those that AWS tells, from AWS's offer file of EC2
+        (index.json or index.csv of a region), or a CSV with instanceType,price and, if wanted,
+        region,capacityType,zone.
     """
     flags, aws = flags or Flags(), aws or AwsFlags()
     options = flags.options()
+    if prices is not None:
+        if options.provider != "aws":
+            raise InputError(
+                f"{options.provider} has prices of its own", source="--prices", remedy="leave it out"
+            )
+        store.use_prices(read_prices(prices))
     without_effect = (*flags.given(), *(inert or Inert()).given())
     if options.provider == "aws" and not options.observe:
         options = replace(options, aws=aws.options(), without_effect=without_effect)

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from dovetail.base.errors import InputError
+from dovetail.cli.prices import use_prices
 from dovetail.cli.simulate_live import live_view, play_watched
 from dovetail.simulate.analysis.summary import to_json
 from dovetail.simulate.analysis.summary_table import summary_table
@@ -28,6 +29,7 @@ def simulate(
     until: str | None = None,
     trace: Path | None = None,
     faults: Path | None = None,
+    prices: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
     events: Path | None = None,
@@ -62,6 +64,9 @@ def simulate(
         The CSV file of pods for a scenario that plays a trace.
     faults
         A YAML file of what is to go wrong, and how often: crashes, lost watches, launch failures and more.
+    prices
+        Prices to count instead: AWS's offer file of EC2 (index.json or index.csv of a region), or a CSV with
+        instanceType,price and, if wanted, region,capacityType,zone. Plain or gzipped.
     output
         A summary to read, or JSON with every figure.
     report
@@ -77,6 +82,8 @@ def simulate(
         The context of the kubeconfig; its current one by default.
     """
     plan = _changed(load(scenario, trace=trace), seed, until)
+    if prices is not None:
+        use_prices(prices, plan.file.region)
     _check_target(report, "--report")
     _check_target(events, "--events")
     if kubeconfig is not None:

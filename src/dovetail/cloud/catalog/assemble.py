@@ -13,7 +13,7 @@ from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.capacity import capacity, overhead, pods
 from dovetail.cloud.catalog.labels import requirements
-from dovetail.cloud.catalog.offerings import offerings, with_spot_prices
+from dovetail.cloud.catalog.offerings import offerings, with_given_spot_prices, with_spot_prices
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.model import labels
@@ -43,7 +43,9 @@ def instance_types(
         node_class,
     )
     told = store.live(region)
-    return _packaged(asked) if told is None else _assembled(asked, told.spot())
+    if told is None and not store.given_prices(region) and not store.given_spot(region):
+        return _packaged(asked)
+    return _assembled(asked, told.spot() if told is not None else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,14 @@ def _assembled(asked: _Asked, spot: Mapping[tuple[str, str], int] | None) -> tup
     region = asked.region
     place = _places(region, dict(asked.zones) if asked.zones is not None else None)
     made = []
+    estimates, given = store.estimates(region), store.given_spot(region)
     for record, sold_in, price in store.sold(region):
         where = tuple((name, place[name]) for name in sold_in if name in place)
         if where and runs(record, settings):
-            item = make(record, settings, region=region, zones=where, on_demand=price)
-            made.append(item if spot is None else with_spot_prices(item, spot))
+            known = record.name not in estimates
+            item = make(record, settings, region=region, zones=where, on_demand=price, listed=known)
+            item = item if spot is None else with_spot_prices(item, spot)
+            made.append(with_given_spot_prices(item, given) if given else item)
     return tuple(made)
 
 
@@ -86,9 +91,11 @@ def make(
     region: str,
     zones: tuple[tuple[str, str], ...],
     on_demand: int,
+    listed: bool = True,
 ) -> InstanceType:
     """One type with its offerings in `zones` (name, id); `on_demand` is nano-dollars/h, 0 for unknown.
 
+    `listed` is False for a price that is an estimate.
     Raises InputError for kubelet expressions that have no value for the type.
     """
     settings = settings.on(record, partial(pods, record))
@@ -96,7 +103,7 @@ def make(
     return InstanceType(
         name=record.name,
         requirements=requirements(record, settings, _where(region, zones, record.spot)),
-        offerings=offerings(record.family, zones, on_demand, spot=record.spot),
+        offerings=offerings(record.family, zones, on_demand, spot=record.spot, listed=listed),
         capacity=room,
         overhead=overhead(record, settings, room),
     )

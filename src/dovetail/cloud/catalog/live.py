@@ -12,7 +12,7 @@ import msgspec
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog.records import TypeRecord
 
-FORMAT = 1
+FORMAT = 2
 _REMEDY = "make it with: dovetail catalog refresh --region REGION"
 
 
@@ -23,17 +23,18 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     zones: tuple[str, ...]
     price: int  # on demand, nano-dollars per hour; 0 is unknown
     spot: tuple[int, ...]
-    derived: bool = False  # True iff the price is packaged and follows from those of other sizes
+    estimate: str = ""  # how the price was estimated, if it is packaged and no list has it
 
 
 class LiveRegion(msgspec.Struct, frozen=True):
-    """`asked` is a date; zones are (name, id)."""
+    """`asked` is a date; zones are (name, id); `lists` say where prices are from, as in RegionRecord."""
 
     format: int
     region: str
     asked: str
     zones: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]  # by name of type
+    lists: tuple[tuple[str, str, int], ...] = ()
 
     def spot(self) -> Mapping[tuple[str, str], int]:
         """Spot prices by type and zone; what is not there is not sold as spot."""

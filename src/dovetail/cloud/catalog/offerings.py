@@ -1,6 +1,6 @@
 """Offerings of a type: one per zone and capacity type, with a price.
 
-On-demand prices are published ones or derived from them. Spot prices are not part of the catalogue's
+On-demand prices are published ones or estimated from them. Spot prices are not part of the catalogue's
 sources, so they are estimated: the on-demand price less a discount that depends on the family and the zone
 alone. The discount is drawn once, from a stream keyed by the two, within the range in which discounts of
 that category usually lie;
@@ -37,11 +37,11 @@ _UNRESERVED = (
 
 
 def offerings(
-    family: str, zones: tuple[tuple[str, str], ...], on_demand: int, *, spot: bool
+    family: str, zones: tuple[tuple[str, str], ...], on_demand: int, *, spot: bool, listed: bool = True
 ) -> tuple[Offering, ...]:
     """Offerings in all (zone, zone id), on-demand first; `on_demand` is nano-dollars per hour, 0 for unknown.
 
-    An offering without a price is unavailable.
+    An offering without a price is unavailable. `listed` is False for a price on demand that is an estimate.
     """
     made = [
         Offering(
@@ -50,6 +50,7 @@ def offerings(
             price=on_demand,
             requirements=_requirements(zone, zone_id, labels.ON_DEMAND),
             available=on_demand > 0,
+            estimated=not listed,
         )
         for zone, zone_id in zones
     ]
@@ -76,6 +77,18 @@ def with_spot_prices(item: InstanceType, prices: Mapping[tuple[str, str], int]) 
             return one
         price = prices.get((item.name, one.zone), 0)
         return replace(one, price=price, available=price > 0, estimated=False)
+
+    return replace(item, offerings=tuple(map(priced, item.offerings)))
+
+
+def with_given_spot_prices(item: InstanceType, prices: Mapping[tuple[str, str], int]) -> InstanceType:
+    """The type with spot prices by (type, zone) where they are given; the zone "" stands for all."""
+
+    def priced(one: Offering) -> Offering:
+        price = prices.get((item.name, one.zone)) or prices.get((item.name, ""))
+        if one.capacity_type != labels.SPOT or not price:
+            return one
+        return replace(one, price=price, available=True, estimated=False)
 
     return replace(item, offerings=tuple(map(priced, item.offerings)))
 

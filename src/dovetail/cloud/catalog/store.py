@@ -6,20 +6,22 @@ The packaged file is made by scripts/make_catalog.py.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import resources
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.cloud.catalog.live import LiveRegion
+from dovetail.cloud.catalog.pricefile import PriceFile
 from dovetail.cloud.catalog.records import Accelerator, Gpu, Neuron, TypeRecord
 
 __all__ = ["Accelerator", "Gpu", "Neuron", "TypeRecord"]
 
-FORMAT = 2
+FORMAT = 3
 
 
 class RegionRecord(msgspec.Struct, frozen=True):
@@ -28,7 +30,8 @@ class RegionRecord(msgspec.Struct, frozen=True):
     zones: tuple[tuple[str, str], ...]  # name and id
     masks: tuple[int, ...]  # bit i: sold in zone i
     prices: tuple[int, ...]  # on demand, nano-dollars per hour; 0 is unknown
-    derived: frozenset[int]  # places of the prices that follow from those of other sizes of the family
+    estimates: dict[int, str]  # by place, the kind of the prices that no list has
+    lists: tuple[tuple[str, str, int], ...]  # date, source, how many prices; the newest first
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -40,8 +43,10 @@ class Catalog(msgspec.Struct, frozen=True):
     regions: dict[str, msgspec.Raw]
 
 
-# Regions as AWS told of them, by name: chosen once by whoever starts a process, before anything is read.
+# Regions as AWS told of them, by name, and a user's own prices: chosen once by whoever starts a process,
+# before anything is read.
 _LIVE: dict[str, LiveRegion] = {}
+_PRICES: list[PriceFile] = []
 
 
 def use(*found: LiveRegion) -> None:
@@ -49,6 +54,22 @@ def use(*found: LiveRegion) -> None:
     _LIVE.clear()
     _LIVE.update({item.region: item for item in found})
     region.cache_clear()
+
+
+def use_prices(*found: PriceFile) -> None:
+    """From now on these prices count before all others; without any, those of the regions do."""
+    _PRICES[:] = found
+    region.cache_clear()
+
+
+def given_prices(name: str) -> Mapping[str, int]:
+    """On-demand prices of the region that a user gave, by type, in nano-dollars per hour."""
+    return {kind: price for one in _PRICES for kind, price in one.on_demand(name).items()}
+
+
+def given_spot(name: str) -> Mapping[tuple[str, str], int]:
+    """Spot prices of the region that a user gave, by type and zone; the zone "" stands for all."""
+    return {place: price for one in _PRICES for place, price in one.spot(name).items()}
 
 
 def live(name: str) -> LiveRegion | None:
@@ -75,12 +96,12 @@ def regions() -> tuple[str, ...]:
 def region(name: str) -> RegionRecord:
     """One region's offerings. Raises InputError for a region that the catalogue does not have."""
     if name in _LIVE:
-        return _as_packaged(_LIVE[name])
+        return _priced(name, _as_packaged(_LIVE[name]))
     raw = load().regions.get(name)
     if raw is None:
         remedy = f"{meant(name, regions(), most=3)} known regions: {', '.join(regions())}"
         raise InputError(f"there is no region {name!r} in the catalogue", remedy=remedy.lstrip())
-    return msgspec.json.decode(raw, type=RegionRecord)
+    return _priced(name, msgspec.json.decode(raw, type=RegionRecord))
 
 
 def sold(name: str) -> Iterator[tuple[TypeRecord, tuple[str, ...], int]]:
@@ -92,10 +113,18 @@ def sold(name: str) -> Iterator[tuple[TypeRecord, tuple[str, ...], int]]:
             yield record, zones, price
 
 
-def derived(name: str) -> frozenset[str]:
-    """Names of the types whose price on demand follows from those of other sizes. Raises as `region` does."""
-    types, places = _types(name), region(name).derived
-    return frozenset(types[place].name for place in places)
+def estimates(name: str) -> Mapping[str, str]:
+    """By type, how its price on demand was estimated; without those that a list has. Raises as `region` does.
+
+    The kinds are those of scripts/estimate_prices.py: size, region, generation, resources.
+    """
+    types = _types(name)
+    return {types[place].name: kind for place, kind in region(name).estimates.items()}
+
+
+def lists(name: str) -> tuple[tuple[str, str, int], ...]:
+    """Date, source and number of the prices on demand that are no estimates, the newest first."""
+    return region(name).lists
 
 
 def unpriced(name: str) -> tuple[int, int]:
@@ -111,5 +140,27 @@ def _types(name: str) -> tuple[TypeRecord, ...]:
 def _as_packaged(found: LiveRegion) -> RegionRecord:
     bits = {zone: 1 << bit for bit, (zone, _) in enumerate(found.zones)}
     masks = tuple(sum(bits[zone] for zone in row.zones) for row in found.rows)
-    places = frozenset(place for place, row in enumerate(found.rows) if row.derived)
-    return RegionRecord(found.zones, masks, tuple(row.price for row in found.rows), places)
+    estimates = {place: row.estimate for place, row in enumerate(found.rows) if row.estimate}
+    prices = tuple(row.price for row in found.rows)
+    return RegionRecord(found.zones, masks, prices, estimates, found.lists)
+
+
+def _priced(name: str, found: RegionRecord) -> RegionRecord:
+    """With the prices that a user gave."""
+    given = given_prices(name)
+    if not given:
+        return found
+    places = {record.name: place for place, record in enumerate(_types(name))}
+    prices = list(found.prices)
+    changed = {
+        places[kind]: price for kind, price in given.items() if kind in places and found.masks[places[kind]]
+    }
+    for place, price in changed.items():
+        prices[place] = price
+    kept = {place: kind for place, kind in found.estimates.items() if place not in changed}
+    listed = sum(
+        price > 0 and place not in kept and place not in changed for place, price in enumerate(prices)
+    )
+    lists = tuple((date, source, min(count, listed)) for date, source, count in found.lists) if listed else ()
+    own = tuple((one.date, one.source, len(changed)) for one in _PRICES if one.on_demand(name))
+    return replace(found, prices=tuple(prices), estimates=kept, lists=(*own, *lists))

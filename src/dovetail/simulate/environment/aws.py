@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
@@ -23,6 +23,7 @@ from dovetail.cloud.aws.fake.machines import Machine
 from dovetail.cloud.aws.instance.instances import CLAIM, provider_id
 from dovetail.cloud.aws.provider import AwsCloud, Options
 from dovetail.cloud.aws.sqs import SqsQueue
+from dovetail.cloud.catalog import store
 from dovetail.cloud.interruption import InterruptionKind, InterruptionQueue, instance_id
 from dovetail.cloud.provider import Instance
 from dovetail.model import labels
@@ -145,7 +146,7 @@ class CloudOnAws:
         # No scenario has feature gates of the provider's: what it can do it does.
         told = Told(self._options.cluster, expressions=True)
         around = Around(aws.eks, clock, aws.region, told, version=version, dns_ip=dns)
-        once = _Once(log, lambda place: instance_id(place) in self._heard)
+        once = _Once(log, lambda place: instance_id(place) in self._heard, store.estimates(aws.region))
         made = _Heard(aws, clock, once, around, self._options)
         made.asked = self._ask
         made.started = self._begin
@@ -264,16 +265,19 @@ class CloudOnAws:
 class _Once:
     """A log that hears of the start of each instance once; `heard` is asked by its provider id.
 
-    The provider takes spot prices as AWS tells them. This AWS has drawn them: they are estimates.
+    The provider takes prices as AWS tells them. This AWS has drawn those on spot, and those on demand of
+    `estimates` (types): they are estimates.
     """
 
-    def __init__(self, log: EventLog, heard: Callable[[str], bool]) -> None:
+    def __init__(self, log: EventLog, heard: Callable[[str], bool], estimates: Container[object]) -> None:
         self._log = log
         self._heard = heard
+        self._estimates = estimates
 
     def record(self, kind: str, /, **fields: object) -> None:
         """See EventLog."""
         if kind != "instance.started":
             self._log.record(kind, **fields)
         elif not self._heard(str(fields["instance"])):
-            self._log.record(kind, **{**fields, "estimated": fields["capacityType"] == labels.SPOT})
+            estimated = fields["capacityType"] == labels.SPOT or fields["instanceType"] in self._estimates
+            self._log.record(kind, **{**fields, "estimated": estimated})

@@ -16,6 +16,7 @@ from dovetail.api.manifest import load as load_manifests
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.provenance import provenance
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.latency import Distribution
@@ -254,12 +255,10 @@ def _triggers_left_out(scenario: Scenario) -> Iterator[Assumption]:
 
 
 def _unpublished(scenario: Scenario) -> Iterator[Assumption]:
-    """Prices on demand that are not as AWS published them."""
+    """Where prices are from, and which are unknown."""
     region = scenario.file.region
     prices = {record.name: price for record, _, price in store.sold(region)}
-    if derived := store.derived(region):
-        text = f"derived from those of other sizes of {len(derived)} of {len(prices)} types in {region}"
-        yield Assumption("on-demand prices", text, "default")
+    yield Assumption("prices", provenance(region).sentence(), "default")
     if unknown := {name for name, price in prices.items() if not price}:
         text = f"unknown of {len(unknown)} of {len(prices)} types in {region}, which are not bought"
         if named := sorted(unknown & _asked_for(scenario)):

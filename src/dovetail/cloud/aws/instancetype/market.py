@@ -19,7 +19,7 @@ from dovetail.cloud.aws.instancetype.reservations import Reservation, with_reser
 from dovetail.cloud.aws.pricing import latest
 from dovetail.cloud.aws.quota.quotas import Addresses, drawing
 from dovetail.cloud.catalog import store
-from dovetail.cloud.catalog.offerings import with_spot_prices
+from dovetail.cloud.catalog.offerings import with_given_spot_prices, with_spot_prices
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Pool
@@ -38,6 +38,7 @@ class Sold:
     zones: Mapping[str, frozenset[str]] = field(default_factory=dict)  # names, by type
     zone_ids: Mapping[str, str] = field(default_factory=dict)
     on_demand: Mapping[str, int] = field(default_factory=dict)
+    estimates: frozenset[str] = frozenset()  # types whose price on demand is one
     spot: Mapping[tuple[str, str], int] | None = None
 
 
@@ -149,7 +150,10 @@ class Market:
                 where = tuple(place for place in places if place[0] in sold.zones.get(name, ()))
                 if where and catalog.runs(record, settings):
                     price = sold.on_demand.get(name, 0)
-                    item = catalog.make(record, settings, region=region, zones=where, on_demand=price)
+                    listed = name not in sold.estimates
+                    item = catalog.make(
+                        record, settings, region=region, zones=where, on_demand=price, listed=listed
+                    )
                     item = with_reservations(self._priced(item), wanted.reservations)
                     made.append(drawing(item, record, wanted.addresses))
         except InputError:
@@ -159,8 +163,9 @@ class Market:
 
     def _priced(self, item: InstanceType) -> InstanceType:
         """With spot prices as they were heard; a pool without one is sold to nobody."""
-        spot = self.sold.spot
-        return item if spot is None else with_spot_prices(item, spot)
+        spot, given = self.sold.spot, store.given_spot(self._aws.region)
+        item = item if spot is None else with_spot_prices(item, spot)
+        return with_given_spot_prices(item, given) if given else item
 
     async def _types(self) -> Sold:
         records = await self._aws.ec2.describe_instance_types()
@@ -188,8 +193,9 @@ class Market:
         return replace(self.sold, spot=latest(history))
 
     async def _prices(self) -> Sold:
-        heard = await self._aws.pricing.on_demand()
-        return replace(self.sold, on_demand={**self.sold.on_demand, **heard})
+        heard = {**await self._aws.pricing.on_demand(), **store.given_prices(self._aws.region)}
+        left = frozenset(self.sold.estimates - heard.keys())
+        return replace(self.sold, on_demand={**self.sold.on_demand, **heard}, estimates=left)
 
 
 def _packaged(region: str) -> Sold:
@@ -204,6 +210,7 @@ def _packaged(region: str) -> Sold:
         {record.name: frozenset(places) for record, places, _ in rows},
         zones,
         {record.name: price for record, _, price in rows if price},
+        frozenset(store.estimates(region)),
         told.spot() if (told := store.live(region)) is not None else None,
     )
 

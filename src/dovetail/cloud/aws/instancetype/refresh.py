@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
 from dovetail.base.clock import Clock
 from dovetail.cloud.aws.api import Aws
@@ -26,8 +27,10 @@ async def ask(aws: Aws, clock: Clock) -> tuple[LiveRegion, str]:
         aws.ec2.describe_spot_price_history(now),
     )
     prices, why = packaged(aws.region), ""
+    heard: Mapping[str, int] = {}
     try:
-        prices |= {name: (price, False) for name, price in (await aws.pricing.on_demand()).items()}
+        heard = await aws.pricing.on_demand()
+        prices |= {name: (price, "") for name, price in heard.items()}
     except AwsError as error:
         why = str(error)
     spot = latest(history)
@@ -42,20 +45,38 @@ async def ask(aws: Aws, clock: Clock) -> tuple[LiveRegion, str]:
             tuple(where),
             price,
             tuple(spot.get((record.name, zone), 0) for zone in where),
-            derived,
+            estimate,
         )
         for record in sorted(records, key=lambda item: item.name)
         if (where := sold.get(record.name))
-        for price, derived in (prices.get(record.name, (0, False)),)
+        for price, estimate in (prices.get(record.name, (0, "")),)
     ]
     ids = {zone.name: zone.id for zone in zones}
     places = tuple((name, ids[name]) for name in names)
-    return LiveRegion(FORMAT, aws.region, to_rfc3339(now)[:10], places, tuple(rows)), why
+    asked = to_rfc3339(now)[:10]
+    lists = _lists(aws.region, asked, [row for row in rows if not row.estimate], heard)
+    return LiveRegion(FORMAT, aws.region, asked, places, tuple(rows), lists), why
 
 
-def packaged(region: str) -> dict[str, tuple[int, bool]]:
-    """By type the packaged list price, and whether it is derived; none of a region that is not packaged."""
+def _lists(
+    region: str, asked: str, rows: Sequence[Row], heard: Mapping[str, int]
+) -> tuple[tuple[str, str, int], ...]:
+    """Where the prices are from: AWS's of today, and what is left of the packaged lists."""
+    told = sum(row.record.name in heard for row in rows)
+    kept = sum(row.price > 0 and row.record.name not in heard for row in rows)
+    packaged_lists = store.lists(region) if kept else ()
+    # Which of the packaged lists has one of those is not kept; each of them could.
+    rest = tuple((date, source, min(count, kept)) for date, source, count in packaged_lists)
+    return ((asked, "AWS", told), *rest) if told else rest
+
+
+def packaged(region: str) -> dict[str, tuple[int, str]]:
+    """By type the packaged price and how it was estimated, if so; none of a region that is not packaged."""
     if region not in store.load().regions:
         return {}
-    derived = store.derived(region)
-    return {record.name: (price, record.name in derived) for record, _, price in store.sold(region) if price}
+    estimates = store.estimates(region)
+    return {
+        record.name: (price, estimates.get(record.name, ""))
+        for record, _, price in store.sold(region)
+        if price
+    }

@@ -134,9 +134,12 @@ def _prices(region: str) -> Finding:
     except InputError as error:
         detail = error.message
     else:
-        if not unknown:
+        estimates = len(store.estimates(region))
+        if not unknown and not estimates:
             return Finding("prices", "list prices", Verdict.FINE)
         detail = f"no price is known of {unknown} of {of} types in {region}, so they are not bought"
+        if not unknown:
+            detail = f"the packaged prices of {estimates} of {of} types in {region} are estimates"
     return Finding("prices", "list prices", Verdict.UNSURE, detail, _REFRESH.format(region))
 
 
