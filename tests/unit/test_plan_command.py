@@ -10,6 +10,9 @@ import pytest
 import yaml
 
 from dovetail.cli.main import run
+from dovetail.cloud import catalog
+from dovetail.cloud.catalog import store
+from dovetail.cloud.catalog.live import FORMAT, LiveRegion, Row
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
 
@@ -336,6 +339,17 @@ spec:
 """
 
 
+def without_prices_of(*names: str) -> LiveRegion:
+    """us-east-1 as AWS may tell it to whoever does not get the price list: m5.large alone has a price."""
+    rows = tuple(
+        Row(record, zones, 0 if record.name in names else price, (0,) * len(zones))
+        for record, zones, price in store.sold("us-east-1")
+        if record.name in (*names, "m5.large")
+    )
+    zones = tuple(catalog.zones("us-east-1").items())
+    return LiveRegion(FORMAT, "us-east-1", "2026-03-02", zones, rows)
+
+
 @pytest.mark.parametrize(
     ("types", "told"),
     [
@@ -349,12 +363,18 @@ spec:
     ],
 )
 def test_types_that_nobody_knows_a_price_of_are_named(
-    types: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    types: str,
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     of_type = f"{{key: node.kubernetes.io/instance-type, operator: In, values: [{types}]}}"
     pool = POOL.replace("      nodeClassRef", f"      - {of_type}\n      nodeClassRef")
     pool = pool.replace("example.com, kind: Class", "karpenter.k8s.aws, kind: EC2NodeClass")
     manifests = write(tmp_path, pool, UNPRICED, PODS)
+    request.addfinalizer(store.use)
+    store.use(without_prices_of("m8i.large", "m8i.xlarge", "r8i.xlarge", "r8i.8xlarge", "r8i.16xlarge"))
     assert run(["plan", "-f", manifests, "--region", "us-east-1", "-o", "json"]) == 0
     out, err = capsys.readouterr()
     json.loads(out)  # nothing of it stands between the answer's lines

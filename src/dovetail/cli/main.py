@@ -32,6 +32,7 @@ _COMMANDS = {
     "convert": "Write manifests of older generations of the API in today's.",
     "check": "Find out what is missing in an AWS account, or whether user data is valid.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
+    "snapshot": "Write what plans need of a cluster to a file, without secrets.",
 }
 
 
