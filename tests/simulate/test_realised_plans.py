@@ -16,7 +16,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cli.main import run
-from dovetail.controllers.provisioning.realised import COST, NODES, PODS
+from dovetail.controllers.provisioning.realised import COST, ELSEWHERE, NODES, PODS
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
 from dovetail.simulate.analysis.summary import plan_figures
@@ -69,10 +69,13 @@ def test_pods_that_are_deleted_or_go_elsewhere() -> None:
         await world.clock.sleep(5 * MINUTE)
         assert sum(bool(item.spec.node_name) for item in world.state.all(Pod)) == 1
 
-    figures = plan_figures(play(script).log.records)
+    world = play(script)
+    figures = plan_figures(world.log.records)
     assert (figures.settled, figures.nodes_joined) == (1, 2)
     assert figures.pods_here + figures.pods_elsewhere == 1
     assert figures.pods_gone == 1
+    (realised,) = world.records("plan.realised")
+    assert sum(realised["causes"].values()) == figures.pods_elsewhere
 
 
 def test_a_claim_that_comes_to_nothing_is_planned_again() -> None:
@@ -83,9 +86,16 @@ def test_a_claim_that_comes_to_nothing_is_planned_again() -> None:
         await world.client.delete(NodeClaim, claim.metadata.name)
         await world.clock.sleep(5 * MINUTE)
 
-    figures = plan_figures(play(script).log.records)
+    world = play(script)
+    figures = plan_figures(world.log.records)
     assert (figures.settled, figures.nodes_joined, figures.nodes_failed) == (2, 1, 1)
     assert (figures.pods_replanned, figures.pods_here) == (1, 1)
+    assert world.metrics.value(ELSEWHERE, cause="failed") == 1
+    settled = world.records("plan.realised")
+    assert sorted((one["pods"]["replanned"], one["causes"]) for one in settled) == [
+        (0, {}),
+        (1, {"failed": 1}),
+    ]
 
 
 @pytest.fixture(scope="module")

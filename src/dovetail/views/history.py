@@ -180,9 +180,11 @@ def _weighed(record: Record) -> str:
 def _realised(record: Record) -> Iterator[str]:
     pods = record["pods"]
     elsewhere = pods["elsewhere"] + pods["replanned"]
+    causes = ", ".join(f"{cause} {count}" for cause, count in record.get("causes", {}).items())
     yield (
         f"the plan came to {_price(record['realised'])} instead of {_price(record['planned'])}; "
-        f"{_count(pods['here'])} where planned, {elsewhere} elsewhere, {pods['gone']} deleted before"
+        f"{_count(pods['here'])} where planned, {elsewhere} elsewhere{f' ({causes})' if causes else ''}, "
+        f"{pods['gone']} deleted before"
     )
 
 

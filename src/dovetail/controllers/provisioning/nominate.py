@@ -28,10 +28,10 @@ from dovetail.cluster.nodes import Machine, is_ephemeral
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.nodeclaim.status import REGISTERED
+from dovetail.controllers.provisioning.causes import open_to
 from dovetail.controllers.provisioning.pods import evicts
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
-from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
 from dovetail.units.timestamp import parse_rfc3339
 
 NOMINATIONS = Metric(
@@ -117,14 +117,6 @@ def leans(pod: Pod) -> bool:
 def destination(place: Machine | None) -> str:
     """The node to nominate for a pod that is promised this machine: none before its Node is there. Pure."""
     return place.node.metadata.name if place is not None and place.node is not None else ""
-
-
-def open_to(pod: Pod, node: Node) -> bool:
-    """True iff no taint keeps the pod off the node. Pure."""
-    return all(
-        taint.effect == PREFER_NO_SCHEDULE or any(tolerates(one, taint) for one in pod.spec.tolerations)
-        for taint in node.spec.taints
-    )
 
 
 def _test(path: str, value: object) -> Mapping[str, Any]:

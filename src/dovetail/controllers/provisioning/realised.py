@@ -15,6 +15,7 @@ from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.status import INITIALIZED, LAUNCHED
 from dovetail.controllers.prices import offer_of
+from dovetail.controllers.provisioning.causes import cause
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS
@@ -37,7 +38,13 @@ COST = Metric(
     "counter",
     "What the instances that the cloud chose for plans cost, all of them together.",
 )
-ALL = (PODS, NODES, COST)
+ELSEWHERE = Metric(
+    "dovetail_planned_pods_elsewhere_total",
+    "counter",
+    "Pods that went elsewhere than the plan put them, or were planned again, by why.",
+    ("cause",),
+)
+ALL = (PODS, NODES, COST, ELSEWHERE)
 
 
 class PodOutcome(StrEnum):
@@ -56,6 +63,9 @@ class NodeOutcome(StrEnum):
     FAILED = "failed"
 
 
+FAILED = "failed"  # the cause of a pod whose node never joined, or went before the pod came
+
+
 @dataclass(slots=True)
 class _Account:
     """One plan. It is settled once `claims` and `pods`, those that are still open, are empty."""
@@ -66,6 +76,7 @@ class _Account:
     pods: set[str]
     realised: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)  # of pods that went elsewhere or were planned again
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,7 @@ class Realised:
         for name, one in claims:
             self._by_claim[name] = account
             for pod in one.pods:
+                self._missed(pod)
                 self._settle_pod(pod, PodOutcome.REPLANNED)
                 self._promise(pod, _Promise(name, account, self._owner(pod)))
                 if self._context.state.get(Pod, pod) is None:
@@ -156,7 +168,23 @@ class Realised:
         claim = self._context.state.claim_of(node) if node is not None else None
         name = claim.metadata.name if claim is not None else ""
         here = name == promise.claim or self._trade(pod.key, name)
+        if not here:
+            self._missed(pod.key)
         self._settle_pod(pod.key, PodOutcome.HERE if here else PodOutcome.ELSEWHERE)
+
+    def _missed(self, key: str) -> None:
+        """Note why the pod, if a plan is open that gave it a node, is not to run there."""
+        promise, pod = self._by_pod.get(key), self._context.state.get(Pod, key)
+        if promise is None or pod is None:
+            return
+        claim = self._context.state.get(NodeClaim, promise.claim)
+        node = self._context.state.node_of(claim) if claim is not None else None
+        if claim is None or claim.deleting:
+            found = FAILED
+        else:
+            found = cause(pod, node, self._context.state.pods_on(node.metadata.name) if node else ())
+        self._context.metrics.add(ELSEWHERE, cause=found)
+        promise.account.causes[found] += 1
 
     def _trade(self, pod: str, claim: str) -> bool:
         """Change places with a pod of the same owner and plan that is promised this claim; False: none."""
@@ -196,6 +224,7 @@ class Realised:
             realised=account.realised,
             nodes={str(outcome): account.outcomes[outcome] for outcome in NodeOutcome},
             pods={str(outcome): account.outcomes[outcome] for outcome in PodOutcome},
+            causes=dict(sorted(account.causes.items())),
         )
 
     def _price(self, claim: NodeClaim) -> int:

@@ -18,6 +18,7 @@ import msgspec
 
 from dovetail.api.core import Pod, PodStatus
 from dovetail.base.streams import stream
+from dovetail.controllers.provisioning.causes import AFFINITY, ORDER, OTHER, PRIORITY, SCORE, SPREAD, TAINT
 from dovetail.controllers.provisioning.nominate import leans
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.model import labels
@@ -33,14 +34,6 @@ from dovetail.simulate.scheduler.scores import total_scores
 from dovetail.solve.solver import solve
 
 MOST_TRIES = 5
-# Why a pod went elsewhere than planned.
-SCORE = "score"  # another node was as good for the scheduler, or better
-ORDER = "order"  # pods whose turn came before had taken the room
-PRIORITY = "priority"  # pods of a higher priority had
-SPREAD = "spread"  # a topology spread constraint, as things stood when its turn came
-AFFINITY = "affinity"  # a rule about other pods, as things stood
-TAINT = "taint"  # its node was not up yet
-OTHER = "other"
 _SECOND_PLAN = Budget(100_000)  # of work for the few pods that are left over
 
 
