@@ -1,6 +1,6 @@
 """What plans promise beside what the cluster makes of it: sixty bursts in virtual time, on three seeds each.
 
-python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--json FILE]
+python -m benchmarks.realised [--family NAME] [--most PODS] [--seeds 3] [--jobs N] [--alone] [--json FILE]
 python -m benchmarks.realised --cluster [--workload NAME] [--minutes 4] [--json FILE]
 python -m benchmarks.realised --drift [--workload NAME] [--seeds 3] [--jobs N] [--json FILE]
 
@@ -17,6 +17,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--json", type=Path, help="write all figures to this file as well")
     parser.add_argument("--cluster", action="store_true", help="on a real control plane as well; needs Go")
+    parser.add_argument("--alone", action="store_true", help="the scheduler is told nothing of plans")
     parser.add_argument("--drift", action="store_true", help="let nodes drift, and pods go, after the burst")
     parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
     parser.add_argument("--minutes", type=int, default=4, help="from the burst on, with --cluster (4)")
@@ -70,7 +72,9 @@ def main() -> int:
         _write(arguments.json, rows, {})
         return 0
     print(HEAD)
-    rows = list(_played(play, _line, chosen, arguments.seeds, arguments.jobs))
+    rows = list(
+        _played(partial(play, nominate=not arguments.alone), _line, chosen, arguments.seeds, arguments.jobs)
+    )
     _tell(rows)
     _write(arguments.json, rows, _medians(rows))
     return 0

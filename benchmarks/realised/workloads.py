@@ -41,8 +41,10 @@ class Workload:
     update: list[Document] = field(default_factory=list)
     base_nodes: int = 0  # of a managed group that pods may use, half full when the burst comes
 
-    def write(self, folder: Path, minutes: int = HOUR_MINUTES) -> Path:
-        """The scenario as files in the folder, so long; answers the folder."""
+    def write(self, folder: Path, minutes: int = HOUR_MINUTES, *, nominate: bool = True) -> Path:
+        """The scenario as files in the folder, so long; answers the folder. Without `nominate` the scheduler
+        is told nothing of plans.
+        """
         (folder / "changes").mkdir(parents=True)
         changes = [{"at": f"10:{BURST_MINUTES:02}", "file": "changes/burst.json"}]
         if self.update and minutes > UPDATE_MINUTES:
@@ -50,7 +52,8 @@ class Workload:
             _write(folder / "changes" / "update.json", _listed(self.update))
         _write(folder / "changes" / "burst.json", _listed(self.burst))
         _write(folder / "base.json", _listed([node_class("realised"), *self.base]))
-        _write(folder / "scenario.yaml", self._scenario(changes, minutes))
+        scenario = {**self._scenario(changes, minutes), "settings": {"nominatePods": nominate}}
+        _write(folder / "scenario.yaml", scenario)
         return folder
 
     def _scenario(self, changes: list[Document], minutes: int) -> Document:

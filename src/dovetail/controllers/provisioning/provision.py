@@ -25,6 +25,7 @@ from dovetail.controllers.provisioning.pods import NOT_FOR_US
 from dovetail.controllers.provisioning.realised import Realised
 from dovetail.controllers.provisioning.remarks import Remarks
 from dovetail.controllers.provisioning.repeat import Leftover
+from dovetail.controllers.provisioning.sturdy import second_question, sturdier
 from dovetail.controllers.provisioning.tell import failed, nominate
 from dovetail.controllers.provisioning.turns import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.vain import Vain
@@ -109,7 +110,7 @@ class Provisioner:
         await self._check_offers(problem.pools)
         if plan is None:
             self._remarks.on_problem(problem)
-            plan = await self._solve(problem, turn, waiting)
+            plan = await self._sturdier(problem, await self._solve(problem, turn, waiting))
             self._leftover.keep(problem, plan)
             self._remarks.on_plan(problem, plan)
         left = frozenset(item.pod for item in plan.unschedulable)
@@ -212,6 +213,16 @@ class Provisioner:
         left = {item.pod for item in plan.unschedulable}
         worse = any(item.pod not in left for item in other.unschedulable)
         return (problem, plan) if worse or other.cost.hourly >= plan.cost.hourly else (whole, other)
+
+    async def _sturdier(self, problem: Problem, plan: Plan) -> Plan:
+        """The plan, or one on larger nodes of which more comes true."""
+        question = second_question(problem, plan)
+        if question is None:
+            return plan
+        try:
+            return sturdier(problem, plan, await self._planned(question))
+        except PlannerFailed:
+            return plan
 
     async def _solve(self, problem: Problem, turn: Turn, waiting: tuple[Pod, ...]) -> Plan:
         try:
