@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -305,3 +306,16 @@ def test_alerts_where_they_are_wanted_and_the_cluster_knows_them() -> None:
     assert rule["metadata"]["labels"]["release"] == "prometheus"
     alerts = {one["alert"]: one for one in rule["spec"]["groups"][0]["rules"]}
     assert alerts["DovetailWatchFailing"]["annotations"]["summary"].startswith("{{ $labels.kind }}")
+
+
+def test_dashboards_where_they_are_wanted() -> None:
+    named = ("ConfigMap", "dovetail-dovetail-capacity")
+    assert named not in render("dovetail", NAMED)
+    values = f"{NAMED}grafanaDashboards: {{enabled: true, annotations: {{grafana_folder: Nodes}}}}"
+    found = [one for (kind, _), one in render("dovetail", values).items() if kind == "ConfigMap"]
+    assert len(found) == 3
+    for one in found:
+        assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert one["metadata"]["annotations"] == {"grafana_folder": "Nodes"}
+        ((file, text),) = one["data"].items()
+        assert json.loads(text)["uid"] == file.removesuffix(".json")

@@ -13,8 +13,10 @@ import pytest
 
 from dovetail.base.metrics import Metric
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
+from scripts import make_dashboards
 
 ROOT = Path(__file__).parents[2]
+DASHBOARDS = ROOT / "charts" / "dovetail" / "dashboards"
 # Karpenter calls them so, and dashboards are made for these names.
 KARPENTERS = (
     "karpenter_cluster_state_node_count",
@@ -72,27 +74,6 @@ def test_every_metric_is_in_the_reference() -> None:
     assert missing == []
 
 
-def alerts() -> str:
-    text = (ROOT / "docs" / "guides" / "operate.md").read_text(encoding="utf-8")
-    found = re.search(r"```yaml\n(groups:.*?)```", text, re.DOTALL)
-    assert found is not None
-    return found.group(1)
-
-
-@needs_promtool
-def test_the_alerts_of_the_operating_guide(tmp_path: Path) -> None:
-    rules = tmp_path / "rules.yaml"
-    rules.write_text(alerts(), encoding="utf-8")
-    assert promtool("check", "rules", str(rules), given="") == ""
-
-
-def test_alerts_are_about_metrics_that_there_are() -> None:
-    known = declared()
-    for expression in re.findall(r"expr: (.*)", alerts()):
-        names = re.findall(r"[a-z_]+_[a-z_]+", expression)
-        assert any(name in known for name in names), expression
-
-
 def charts_rules() -> str:
     """The groups of the chart's PrometheusRule, as a rules file; what is Helm's is taken out."""
     path = ROOT / "charts" / "dovetail" / "templates" / "prometheusrule.yaml"
@@ -108,6 +89,71 @@ def test_the_alerts_of_the_chart(tmp_path: Path) -> None:
     assert promtool("check", "rules", str(rules), given="") == ""
 
 
+def named(expression: str) -> list[str]:
+    """The metrics of an expression: what is left without labels and functions."""
+    bare = re.sub(r"\{[^}]*\}|by \([^)]*\)|histogram_quantile", "", expression)
+    return [re.sub("_bucket$", "", name) for name in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", bare)]
+
+
+def test_alerts_and_dashboards_are_about_metrics_that_there_are() -> None:
+    known = declared()
+    expressions = [*re.findall(r"expr: (.*)", charts_rules()), *(query for query, _ in queries())]
+    assert len(expressions) > 80
+    assert [name for expression in expressions for name in named(expression) if name not in known] == []
+    assert [expression for expression in expressions if not named(expression)] == []
+
+
+def test_what_dashboards_tell_apart_are_labels_of_their_metrics() -> None:
+    known = declared()
+    for query, legend in queries():
+        labels = {"le", *known[named(query)[0]].labels}
+        kept = {label for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(", ")}
+        chosen = set(re.findall(r"([a-z_]+)=", query))
+        assert kept | chosen | set(re.findall(r"\{\{(\w+)\}\}", legend)) <= labels, query
+
+
+def test_every_alert_of_the_chart_is_in_the_guide() -> None:
+    text = (ROOT / "docs" / "guides" / "operate.md").read_text(encoding="utf-8")
+    told = re.findall(r"alert: (\w+)", charts_rules())
+    assert len(told) == len(set(told)) > 15
+    assert [name for name in told if f"`{name}`" not in text] == []
+
+
+def queries() -> list[tuple[str, str]]:
+    """What the dashboards of the chart ask, and how they call what comes."""
+    return [
+        (target["expr"].replace("$nodepool", ".*"), target["legendFormat"])
+        for path in sorted(DASHBOARDS.glob("*.json"))
+        for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]
+        for target in panel.get("targets", ())
+    ]
+
+
+@needs_promtool
+def test_prometheus_reads_the_queries_of_the_dashboards(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"dashboard:query:{number}", "expr": query} for number, (query, _) in enumerate(queries())
+    ]
+    path = tmp_path / "rules.yaml"
+    path.write_text(json.dumps({"groups": [{"name": "dashboards", "rules": rules}]}), encoding="utf-8")
+    assert promtool("check", "rules", str(path), given="") == ""
+
+
+@pytest.mark.parametrize("made", make_dashboards.ALL, ids=lambda made: made.name)
+def test_dashboards_are_as_their_script_makes_them(made: make_dashboards.Dashboard) -> None:
+    path = DASHBOARDS / f"{made.name}.json"
+    assert path.read_text(encoding="utf-8") == make_dashboards.text(made), "run scripts/make_dashboards.py"
+    places = [panel["gridPos"] for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]]
+    covered = [
+        (x, y)
+        for one in places
+        for x in range(one["x"], one["x"] + one["w"])
+        for y in range(one["y"], one["y"] + one["h"])
+    ]
+    assert len(covered) == len(set(covered)), "panels lie over each other"
+    assert max(x for x, _ in covered) < 24
+
+
 @needs_promtool
 @pytest.mark.parametrize(
     ("series", "values", "alert"),
@@ -117,6 +163,22 @@ def test_the_alerts_of_the_chart(tmp_path: Path) -> None:
         ('controller_runtime_reconcile_panics_total{controller="x"}', "_x15 1x5", "DovetailUnexpectedErrors"),
         ('dovetail_plan_failures_total{controller="provisioner"}', "_x15 4x5", "DovetailPlansFail"),
         ('dovetail_log_lines_dropped_total{level="info"}', "_x15 1x5", "DovetailLogLinesDropped"),
+        ('leader_election_master_status{name="x"}', "0x20", "DovetailNobodyLeads"),
+        (
+            'karpenter_scheduler_unschedulable_pods_count{controller="provisioner"}',
+            "2x20",
+            "DovetailPodsWithoutAPlace",
+        ),
+        ('karpenter_pods_unbound_time_seconds{name="p"}', "1000+60x20", "DovetailPodsPending"),
+        (
+            'karpenter_cloudprovider_instance_launch_failures_total{reason="x"}',
+            "_x10 11x9",
+            "DovetailLaunchesRefused",
+        ),
+        ('dovetail_planned_nodes_total{outcome="failed"}', "_x10 4x9", "DovetailNodesDoNotJoin"),
+        ("dovetail_guarded_instances", "1x20", "DovetailInstancesGuarded"),
+        ("dovetail_guarded_nodeclaims", "1x20", "DovetailNodeClaimsGuarded"),
+        ("karpenter_voluntary_disruption_queue_failures_total", "0+1x20", "DovetailDisruptionUndone"),
     ],
 )
 def test_alerts_of_the_chart_fire(tmp_path: Path, series: str, values: str, alert: str) -> None:
