@@ -66,6 +66,14 @@ def test_top(world: World) -> None:
     assert all(name in seen for name in nodes)
     for heading in ("USED", "WHY IT STAYS", f"{world.name}/web-", "Initialized"):
         assert heading in page
+    logged = subprocess.run(
+        (sys.executable, "-m", "dovetail", "top", "--log", str(controller.log)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert logged.stdout.startswith("2 nodes"), logged.stderr
     unknown = look(world, "--node-selector", "world=none")
     assert unknown.startswith("0 nodes")
     assert "No nodes." in unknown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -118,6 +119,16 @@ def test_a_file_that_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path.write_text("kind: Pod\n")
     assert run(["top", "--log", str(path)]) == 2
     assert f"{path}:1: is no JSON object" in capsys.readouterr().err
+
+
+def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = {"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "a", "context": {"cluster": "a", "user": "a"}}
+    config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "a", "user": {}}]}
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "a", **config}))
+    assert run(["top", "--kubeconfig", str(path)]) == 2
+    assert "the API server does not answer as it should" in capsys.readouterr().err
 
 
 def test_live_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

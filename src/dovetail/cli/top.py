@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cyclopts import Parameter
 
-from dovetail.base.errors import ApiError, InputError
+from dovetail.base.errors import ApiError, DovetailError, InputError
+from dovetail.cli.run import first
 from dovetail.cli.terminal import application_of
 from dovetail.model.selector import Selector
 from dovetail.units.timestamp import parse_rfc3339
@@ -106,11 +107,18 @@ def top(
         raise InputError("only a log knows the past", source="--at", remedy="give --log FILE as well")
     try:
         asyncio.run(_cluster(board, kubeconfig, context, metrics, zone, live=live))
-    except ApiError as error:
-        raise InputError(
-            f"the API server does not answer as it should: {error}",
-            remedy="see that `kubectl get nodes` works with the same kubeconfig and context",
-        ) from None
+    except* DovetailError as group:
+        raise _told(first(group)) from None
+
+
+def _told(error: DovetailError) -> DovetailError:
+    """What a server has against it is something that the user can mend."""
+    if not isinstance(error, ApiError):
+        return error
+    return InputError(
+        f"the API server does not answer as it should: {error}",
+        remedy="see that `kubectl get nodes` works with the same kubeconfig and context",
+    )
 
 
 async def _cluster(
