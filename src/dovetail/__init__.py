@@ -11,6 +11,7 @@ solve        Problem -> Plan            verify a checker of plans that shares no
 cluster      State and Snapshot
 kube         the API server's port      cloud  the provider's port
 model        the rules as frozen values
+reading      files, folders and pipes as kubectl takes them, with the place of every field
 api          Kubernetes and Karpenter objects
 units        quantity, duration, cron   base   clock, event log, random streams, errors
 """

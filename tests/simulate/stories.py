@@ -10,11 +10,11 @@ from operated import REGION, Operated, pod
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.manifest import load
 from dovetail.api.meta import Condition, condition
 from dovetail.api.workloads import ReplicaSet
 from dovetail.cloud import catalog
 from dovetail.model.offering import InstanceType
+from dovetail.reading import read
 
 TRAVEL = Path(__file__).parents[2] / "examples" / "evening-rush" / "01-node-pool.yaml"
 POOL = "karpenter-node-pool"
@@ -25,7 +25,7 @@ ZONES = ("ap-northeast-2a", "ap-northeast-2c")
 
 def travel_class(**spec: Any) -> dict[str, Any]:
     """The travel site's EC2NodeClass in the cluster `demo`; fields of the spec may be given."""
-    _, made = (dict(manifest.document) for manifest in load([TRAVEL]))
+    _, made = (dict(manifest.document) for manifest in read([TRAVEL]).manifests)
     terms = [{"tags": {"karpenter.sh/discovery": "demo"}}]
     made["spec"] = {
         **made["spec"],
@@ -38,7 +38,7 @@ def travel_class(**spec: Any) -> dict[str, Any]:
 
 def travel_pool(*, capacity: tuple[str, ...] = ("spot", "on-demand"), **template: Any) -> dict[str, Any]:
     """The travel site's NodePool as first written: without a disruption section."""
-    made, _ = (dict(manifest.document) for manifest in load([TRAVEL]))
+    made, _ = (dict(manifest.document) for manifest in read([TRAVEL]).manifests)
     spec = {key: value for key, value in made["spec"].items() if key != "disruption"}
     inner = {**spec["template"]["spec"], **template}
     inner["requirements"] = [

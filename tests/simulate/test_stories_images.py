@@ -15,11 +15,11 @@ from stories import ASKED, OFFERED, POOL, apart, inflate, keeping, told, travel_
 from dovetail.api.core import Node
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.manifest import load
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
 from dovetail.model import labels
+from dovetail.reading import read
 from dovetail.runtime.settings import FeatureGates
 
 OFF = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
@@ -81,14 +81,14 @@ def test_a_class_of_an_older_version_is_refused_with_the_one_to_write(tmp_path: 
     file = tmp_path / "class.yaml"
     file.write_text(GUIDE)
     with pytest.raises(InputError, match=r"did you mean karpenter\.k8s\.aws/v1\?"):
-        load([file])
+        read([file])
     # With nothing but the version changed, what v1 wants besides is named.
     file.write_text(GUIDE.replace("v1beta1", "v1"))
     with pytest.raises(InputError) as raised:
-        load([file])
+        read([file])
     assert raised.value.path == "spec.amiSelectorTerms"
     file.write_text(GUIDE.replace("v1beta1", "v1") + "  amiSelectorTerms: [{alias: al2@latest}]\n")
-    (found,) = load([file])
+    (found,) = read([file]).manifests
     assert found.document["spec"]["amiFamily"] == "AL2"
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.manifest import Manifest, load
 from dovetail.api.workloads import Deployment
 from dovetail.base.errors import InputError
+from dovetail.reading import Manifest
+from dovetail.reading import read as read_all
 
 POD = """\
 apiVersion: v1
@@ -87,7 +88,7 @@ spec:
 def read(tmp_path: Path, text: str, name: str = "a.yaml") -> tuple[Manifest, ...]:
     file = tmp_path / name
     file.write_text(text, "utf-8")
-    return load([file])
+    return read_all([file]).manifests
 
 
 def test_pod_has_its_defaults(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_folder_is_read_by_name(tmp_path: Path) -> None:
     (tmp_path / "b.yml").write_text(POD)
     (tmp_path / "a.json").write_text('{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x"}}')
     (tmp_path / "notes.txt").write_text("not a manifest")
-    assert [item.document["kind"] for item in load([tmp_path])] == ["Namespace", "Pod"]
+    assert [item.document["kind"] for item in read_all([tmp_path]).manifests] == ["Namespace", "Pod"]
 
 
 def test_scalars_as_kubernetes_reads_them(tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_scalars_as_kubernetes_reads_them(tmp_path: Path) -> None:
         (POOL.replace("sh/v1", "sh/v1beta1"), 1, "apiVersion", "did you mean karpenter.sh/v1?"),
         (POD.replace("kind: Pod\n", ""), 1, "kind", "kind is required"),
         (POD.replace("name: web", "name: Web_1"), 4, "metadata.name", "RFC 1123 subdomain"),
-        (POD.replace("  name: web", "  labels: {a: b}"), 1, "metadata.name", "a name is required"),
+        (POD.replace("  name: web", "  labels: {a: b}"), 3, "metadata.name", "a name is required"),
         (
             POD.replace("image: app:1", "image: app:1\n    image: app:2"),
             9,
@@ -216,10 +217,11 @@ def test_all_broken_rules_are_told(tmp_path: Path) -> None:
     text = DEPLOYMENT.replace("replicas: 3", "replicas: -1").replace("name: web\nspec", "name: WEB\nspec")
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)
-    assert caught.value.path == "metadata.name"
-    assert "also line 7: spec.replicas: Invalid value: must be greater than or equal to 0" in str(
-        caught.value
-    )
+    assert [(fault.line, fault.path, fault.kind, fault.name) for fault in caught.value.faults] == [
+        (5, "metadata.name", "Deployment", "WEB"),
+        (7, "spec.replicas", "Deployment", "WEB"),
+    ]
+    assert "a.yaml:7: Deployment WEB: spec.replicas: Invalid value: must be greater" in str(caught.value)
 
 
 def test_two_objects_run_together(tmp_path: Path) -> None:
@@ -231,16 +233,16 @@ def test_two_objects_run_together(tmp_path: Path) -> None:
 def test_missing_and_empty(tmp_path: Path) -> None:
     (tmp_path / "pods.yaml").write_text("# nothing\n")
     with pytest.raises(InputError, match="no such file or folder") as missing:
-        load([tmp_path / "pod.yaml"])
+        read_all([tmp_path / "pod.yaml"])
     assert missing.value.remedy == f"did you mean {tmp_path / 'pods.yaml'}?"
     with pytest.raises(InputError, match="holds no objects"):
-        load([tmp_path / "pods.yaml"])
+        read_all([tmp_path / "pods.yaml"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no manifests"):
-        load([tmp_path / "empty"])
+        read_all([tmp_path / "empty"])
     (tmp_path / "bin.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
-        load([tmp_path / "bin.yaml"])
+        read_all([tmp_path / "bin.yaml"])
 
 
 def test_json_lists_have_lines(tmp_path: Path) -> None:
@@ -259,7 +261,7 @@ def test_json_lists_have_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("{", 1), ('{\n"a": }', 2), ('{"kind": "List", "items": [{]}', 1), ("", 1)]
+    ("text", "line"), [("{", 1), ('{\n"a": }', 2), ('{"kind": "List", "items": [{]}', 1)]
 )
 def test_malformed_json(tmp_path: Path, text: str, line: int) -> None:
     with pytest.raises(InputError, match="malformed JSON") as caught:

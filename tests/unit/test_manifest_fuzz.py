@@ -11,8 +11,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
+from dovetail.reading import read
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
 DOCUMENTS = [
@@ -85,7 +85,7 @@ def test_damaged_documents(tmp_path: Path, document: Any, as_json: bool) -> None
         json.dumps(document, indent=1) if as_json else yaml.safe_dump(document, allow_unicode=True), "utf-8"
     )
     try:
-        load([file])
+        read([file])
     except InputError as error:
         assert error.message
         assert error.line is not None
@@ -97,6 +97,6 @@ def test_any_text(tmp_path: Path, text: str, as_json: bool) -> None:
     file = tmp_path / ("a.json" if as_json else "a.yaml")
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        load([file])
+        read([file])
     except InputError as error:
         assert error.message

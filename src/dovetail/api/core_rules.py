@@ -108,7 +108,7 @@ def _amounts(resources: Value, field: str) -> dict[str, Quantity]:
     """The quantities of a list; those that cannot be read are reported by the schema."""
     found = {}
     for name, text in resources.get(field, {}).items():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError):
             found[name] = parse_quantity(text)
     return found
 

@@ -121,6 +121,18 @@ def with_defaults(schema: Schema, value: Any) -> Any:
     return value
 
 
+def without_unknown(schema: Schema, value: Any) -> Any:
+    """A copy without the fields that the schema does not define."""
+    if schema.type == "any":
+        return value
+    if isinstance(value, dict):
+        known = ((key, schema.child(key), item) for key, item in value.items())
+        return {key: without_unknown(child, item) for key, child, item in known if child is not None}
+    if isinstance(value, list) and schema.items is not None:
+        return [without_unknown(schema.items, item) for item in value]
+    return value
+
+
 def _copy(value: Any) -> Any:
     """A deep copy of a JSON value."""
     if isinstance(value, dict):

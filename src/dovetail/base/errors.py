@@ -2,6 +2,7 @@
 
 DovetailError
 ├── InputError                 what a user gave is wrong: exit code 2, never a traceback
+│   └── InputErrors            several things at once, each an InputError of its own
 ├── ApiError                   the API server said no; `status` is the HTTP code
 │   ├── NotFound 404
 │   ├── AlreadyExists 409
@@ -34,8 +35,9 @@ class DovetailError(Exception):
 class InputError(DovetailError):
     """Something a user gave is wrong.
 
-    `message` says what is wrong and what would be valid; `source` is the file or flag, `line` counts from 1,
-    `path` is a field path such as `spec.template.spec.requirements[0].operator`, `remedy` says what to do.
+    `message` says what is wrong and what would be valid; `source` is the file or flag, `line` and `column`
+    count from 1, `kind` and `name` are those of the object, `path` is a field path such as
+    `spec.template.spec.requirements[0].operator`, `remedy` says what to do.
     """
 
     def __init__(
@@ -44,6 +46,9 @@ class InputError(DovetailError):
         *,
         source: str = "",
         line: int | None = None,
+        column: int | None = None,
+        kind: str = "",
+        name: str = "",
         path: str = "",
         remedy: str = "",
     ) -> None:
@@ -51,13 +56,59 @@ class InputError(DovetailError):
         self.message = message
         self.source = source
         self.line = line
+        self.column = column
+        self.kind = kind
+        self.name = name
         self.path = path
         self.remedy = remedy
 
+    @property
+    def faults(self) -> tuple[InputError, ...]:
+        """Everything that is wrong, one by one."""
+        return (self,)
+
     def __str__(self) -> str:
         place = self.source if self.line is None else f"{self.source}:{self.line}"
-        head = ": ".join(part for part in (place, self.path, self.message) if part)
+        subject = f"{self.kind} {self.name}".strip()
+        head = ": ".join(part for part in (place, subject, self.path, self.message) if part)
         return f"{head}\n  {self.remedy}" if self.remedy else head
+
+
+class InputErrors(InputError):
+    """Several things a user gave are wrong; it reads as the first of them does."""
+
+    MOST_SHOWN = 50
+
+    def __init__(self, faults: tuple[InputError, ...]) -> None:
+        first = faults[0]
+        super().__init__(
+            first.message,
+            source=first.source,
+            line=first.line,
+            column=first.column,
+            kind=first.kind,
+            name=first.name,
+            path=first.path,
+            remedy=first.remedy,
+        )
+        self._faults = faults
+
+    @staticmethod
+    def of(faults: tuple[InputError, ...]) -> InputError:
+        """One error for one or more of them."""
+        flat = tuple(single for fault in faults for single in fault.faults)
+        return flat[0] if len(flat) == 1 else InputErrors(flat)
+
+    @property
+    def faults(self) -> tuple[InputError, ...]:
+        return self._faults
+
+    def __str__(self) -> str:
+        shown = [str(fault) for fault in self._faults[: self.MOST_SHOWN]]
+        more = len(self._faults) - len(shown)
+        if more:
+            shown.append(f"and {more} more error{'s' if more > 1 else ''}")
+        return "\n".join(shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -14,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
 from dovetail.cli.check_userdata import userdata
+from dovetail.cli.question import read_manifests
 from dovetail.cloud.aws.preflight.finding import FAILED, Finding, Verdict, failed
 
 if TYPE_CHECKING:
@@ -48,7 +47,11 @@ def aws(
     isolated_vpc: Annotated[bool, Parameter(negative="")] = False,
     region: str = "",
     kubernetes_version: str = "",
-    file: Annotated[tuple[Path, ...], Parameter(alias="-f", negative="", show_default=False)] = (),
+    filename: Annotated[
+        tuple[str, ...], Parameter(name=("--filename", "--file", "-f"), negative="", show_default=False)
+    ] = (),
+    recursive: Annotated[bool, Parameter(alias="-R", negative="")] = False,
+    strict: Annotated[bool, Parameter(negative="")] = False,
     endpoint_url: str = "",
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
 ) -> None:
@@ -80,8 +83,12 @@ def aws(
         Where the cluster is; AWS_REGION or your profile's otherwise.
     kubernetes_version
         Such as 1.33, where EKS cannot be asked.
-    file
-        Manifests with EC2NodeClasses; other kinds are not looked at. May be repeated.
+    filename
+        Files, folders or - with EC2NodeClasses; other kinds are not looked at. May be repeated.
+    recursive
+        Read sub-folders too.
+    strict
+        What Dovetail does not know in the manifests is an error.
     endpoint_url
         One URL that answers for all services of AWS, such as that of a test server.
     output
@@ -91,7 +98,7 @@ def aws(
         raise InputError(
             "the cluster's name is missing", source="--cluster-name", remedy="or set CLUSTER_NAME"
         )
-    classes = _classes(file)
+    classes = _classes(filename, recursive, strict)
     environ = {**os.environ, "AWS_REGION": region} if region else dict(os.environ)
     # The SDK costs half a second to import: help and wrong words should not.
     from dovetail.cloud.aws.preflight.account import Wanted
@@ -103,12 +110,15 @@ def aws(
         raise SystemExit(_BAD)
 
 
-def _classes(paths: tuple[Path, ...]) -> tuple[EC2NodeClass, ...]:
-    found = tuple(item.object for item in load(paths) if isinstance(item.object, EC2NodeClass))
-    if paths and not found:
+def _classes(paths: tuple[str, ...], recursive: bool, strict: bool) -> tuple[EC2NodeClass, ...]:
+    if not paths:
+        return ()
+    manifests = read_manifests(paths, recursive=recursive, strict=strict).manifests
+    found = tuple(item.object for item in manifests if isinstance(item.object, EC2NodeClass))
+    if not found:
         raise InputError(
             "the manifests hold no EC2NodeClass",
-            source=", ".join(map(str, paths)),
+            source=", ".join(paths),
             remedy="name a file that does, or leave -f out",
         )
     return found

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from dovetail.api.codec import decode
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.amifamily.userdata import LARGE_BYTES, MOST_BYTES
 from dovetail.cloud.aws.amifamily.userdata.check import family_of, remarks
 from dovetail.cloud.aws.amifamily.userdata.nodeconfig import Remark
 from dovetail.cloud.aws.nodeclass.validation import too_large, user_data_bytes
 from dovetail.cloud.catalog.settings import ami_family
+from dovetail.reading import read
 
 _BAD = 2  # the exit code of something that the user has to change
 _FAMILIES = {
@@ -90,7 +90,7 @@ def _given(file: Path, family: Family | None) -> Iterator[tuple[str, EC2NodeClas
     """(where it is from, a class with the user data)"""
     text = _read(file)
     if any(line.split("#")[0].split() == ["kind:", "EC2NodeClass"] for line in text.splitlines()):
-        found = [item.object for item in load((file,)) if isinstance(item.object, EC2NodeClass)]
+        found = [item.object for item in read((file,)).manifests if isinstance(item.object, EC2NodeClass)]
         for node_class in found:
             yield f"{file}: EC2NodeClass {node_class.metadata.name}: spec.userData", node_class
         return

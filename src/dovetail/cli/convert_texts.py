@@ -16,12 +16,14 @@ from dovetail.api.generations.admission import broken_rules, old_schema
 from dovetail.api.generations.editing import ABSENT, Change, Document, Editor, shown
 from dovetail.api.generations.upgrade import Trouble, Upgraded, downgrade, upgrade
 from dovetail.api.generations.written import Layout, layout, styled, write
-from dovetail.api.jsontext import read_json
-from dovetail.api.manifest import broken_rules as refusal
-from dovetail.api.manifest import unknown_field
 from dovetail.api.schema import unknown_fields
-from dovetail.api.yamltext import Located, compose, read_documents
 from dovetail.base.errors import InputError
+from dovetail.reading import Located
+from dovetail.reading.jsontext import read_json
+from dovetail.reading.located import compose
+from dovetail.reading.manifests import broken_rules as refusal
+from dovetail.reading.manifests import unknown_field
+from dovetail.reading.yamltext import read_documents
 
 _LONGEST = 60  # characters of a value in a line
 _HEREDOC = re.compile(r"<<(-?)(\w+)[ \t]*\n(.*?\n)([ \t]*)\2[ \t]*(?=\n|$)", re.DOTALL)
@@ -168,10 +170,10 @@ def _admit(part: _Part, *, both: bool) -> None:
         return
     unknown = next(unknown_fields(schema, part.value), None)
     if unknown is not None:
-        raise unknown_field(schema, unknown, part.located, part.source)
+        raise unknown_field(schema, unknown, part.located)
     causes = broken_rules(schema, part.value)
     if causes:
-        raise refusal(causes, part.located, part.source)
+        raise refusal(causes, part.located)
 
 
 def _file(name: str, text: str, pieces: list[tuple[int, int, list[_Part]]], comments: bool) -> Converted:

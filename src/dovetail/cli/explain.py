@@ -11,7 +11,6 @@ from rich.console import Console, Group
 from rich.progress import Progress
 
 from dovetail.api.core import Pod
-from dovetail.api.manifest import load
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant, nearest
 from dovetail.cli import explain_cost_output as cost_output
@@ -121,7 +120,7 @@ def node(
     story = node_story(problem, answer, name, explaining(question.longest()))
     tables, document = node_output.node_tables(story), node_output.node_document(story)
     if not story.planned:
-        found = standing(read_cluster(question.filename), name, time.time_ns())
+        found = standing(read_cluster(question.reading), name, time.time_ns())
         tables = Group(tables, *standing_lines(found))
         document["disruption"] = standing_document(found)
     show(tables, document, output)
@@ -192,7 +191,9 @@ def _bound_to(question: Question, problem: Problem, key: str) -> str:
     there = next((node.name for node in problem.nodes for item in node.pods if item.key == key), "")
     if there:
         return there
-    given = {item.object.key: item.object for item in load(question.filename) if isinstance(item.object, Pod)}
+    given = {
+        item.object.key: item.object for item in question.reading.manifests if isinstance(item.object, Pod)
+    }
     found = given.get(key)
     if found is None:
         names = {item.key for item in problem.pods} | given.keys()

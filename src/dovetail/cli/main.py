@@ -10,16 +10,17 @@ import sys
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
-from rich.console import Console
-from rich.text import Text
 
 from dovetail import __version__
 from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import DovetailError, InputError
 from dovetail.base.pipe import readers_may_leave
+from dovetail.cli.messages import choose_form, complain, tell_error
 from dovetail.cli.misuse import misuse
+from dovetail.reading.sources import STDIN_PATH
 
 _CATALOGS = "DOVETAIL_CATALOG"
+_FILES = ("-f", "--filename", "--file")
 OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 _COMMANDS = {
@@ -63,29 +64,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; answers the exit code."""
+    choose_form(arguments)
     try:
         _use_catalogs()
         app = _application(overview=not any(argument in _COMMANDS for argument in arguments))
         with readers_may_leave():
-            app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+            app(_with_stdin(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         return OK
     except CycloptsError as error:
-        _complain(str(misuse(error)))
+        complain(misuse(error))
         return BAD_INPUT
     except InputError as error:
-        _complain(str(error))
+        complain(error)
         return BAD_INPUT
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else OK
     except KeyboardInterrupt:
-        _complain("interrupted")
+        tell_error("interrupted")
         return INTERRUPTED
     except Exception as error:
         if os.environ.get("DOVETAIL_DEBUG"):
             raise
         kind = "" if isinstance(error, DovetailError) else f"{type(error).__name__}: "
-        _complain(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
+        tell_error(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
         return FAULT
+
+
+def _with_stdin(arguments: Sequence[str]) -> list[str]:
+    """`-f -` as a path: a lone hyphen is no value to the parser of the command line."""
+    given, flag = [], ""
+    for word in arguments:
+        if word == "-" and flag in _FILES:
+            word = STDIN_PATH
+        elif word.startswith("-"):
+            flag = word
+        given.append(word)
+    return given
 
 
 def _use_catalogs() -> None:
@@ -95,8 +109,3 @@ def _use_catalogs() -> None:
         from dovetail.cloud.catalog import live, store
 
         store.use(*map(live.read, live.named(given)))
-
-
-def _complain(message: str) -> None:
-    text = Text.assemble(("dovetail: ", "bold red"), message)
-    Console(stderr=True, soft_wrap=True, highlight=False).print(text)

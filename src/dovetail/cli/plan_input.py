@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from dovetail.api.admission import NAMESPACE_NAME
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -14,7 +17,6 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.karpenter.runtime import validate_node_pool
-from dovetail.api.manifest import Manifest, load
 from dovetail.api.meta import Meta, Object
 from dovetail.api.workloads import (
     CSINode,
@@ -35,6 +37,7 @@ from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.podtemplate import Workload, pods_of, volume_claims_of
 from dovetail.model.problem import Options, Problem
+from dovetail.reading import Manifest, Reading
 
 Kind = TypeVar("Kind", bound=Object)
 
@@ -47,34 +50,29 @@ class Source:
     file: Path | None = None
 
 
-def read_problem(paths: Sequence[Path], source: Source, options: Options) -> Problem:
-    """The problem of the manifests at `paths`; raises InputError that names file, line, path and remedy."""
-    manifests = load(paths)
+def read_problem(reading: Reading, given: str, source: Source, options: Options) -> Problem:
+    """The problem of manifests, `given` as that; raises InputError with file, line, path and remedy."""
+    manifests = reading.manifests
     _refuse_twins(manifests)
     pools = [item for item in manifests if isinstance(item.object, NodePool)]
     if not pools:
         raise InputError(
             "the manifests hold no NodePool, so nothing can be bought",
-            source=", ".join(str(path) for path in paths),
+            source=given,
             remedy="add a manifest of kind NodePool (karpenter.sh/v1)",
         )
     _refuse_broken_pools(pools)
     types, volume_price, well_known = _types(source, manifests, pools)
-    objects = _objects(manifests)
+    objects = read_cluster(reading)
     pending = tuple(pod for pod in objects.pods if not pod.spec.node_name)
     settings = replace(options, well_known=well_known)
     return build(objects, pending, types, settings, require_ready=False, volume_price=volume_price)
 
 
-def read_cluster(paths: Sequence[Path]) -> ClusterObjects:
-    """The objects of the manifests at `paths`, pods that workloads still lack included; raises InputError."""
-    return _objects(load(paths))
-
-
 def _refuse_twins(manifests: tuple[Manifest, ...]) -> None:
     seen: dict[tuple[str, str], Manifest] = {}
     for manifest in manifests:
-        name = (manifest.document["kind"], manifest.object.key)
+        name = (manifest.written[0], manifest.object.key)
         if name in seen and manifest.object.metadata.name:
             first = seen[name]
             raise InputError(
@@ -180,10 +178,12 @@ def _refuse_missing_class(manifest: Manifest, classes: Mapping[str, Manifest]) -
     )
 
 
-def _objects(manifests: tuple[Manifest, ...]) -> ClusterObjects:
-    given = tuple(item.object for item in manifests)
+def read_cluster(reading: Reading) -> ClusterObjects:
+    """The objects of manifests, pods that workloads still lack included."""
+    counted = _counted(reading)
+    given = tuple(item.object for item in counted)
     pods = tuple(pod for pod in _of(given, Pod) if not pod.terminal and not pod.deleting)
-    missing = _missing_pods(given, pods)
+    missing = _missing_pods(counted, pods)
     claims = _of(given, PersistentVolumeClaim)
     have = {claim.key for claim in claims}
     wanted = (claim for item in _of(given, StatefulSet) for claim in volume_claims_of(item))
@@ -206,22 +206,56 @@ def _of(given: tuple[Object, ...], kind: type[Kind]) -> tuple[Kind, ...]:
     return tuple(item for item in given if isinstance(item, kind))
 
 
-def _missing_pods(given: tuple[Object, ...], pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+def _counted(reading: Reading) -> tuple[Manifest, ...]:
+    """Without the workloads of other groups whose own pods or workloads are among the manifests as well.
+
+    In a dump, what a Rollout makes is there beside it, and says what is wanted now.
+    """
+    owners = {item.key: item.owner for item in reading.left_out}
+    owners |= {_key(item.object.KIND, item.object): _parent(item.object) for item in _own(reading.manifests)}
+    owning: set[tuple[str, str]] = set()
+    for item in _own(reading.manifests):
+        owner = _parent(item.object)
+        while owner is not None and owner not in owning:
+            owning.add(owner)
+            owner = owners.get(owner)
+    return tuple(item for item in reading.manifests if not item.foreign or item.written not in owning)
+
+
+def _own(manifests: tuple[Manifest, ...]) -> Iterator[Manifest]:
+    return (item for item in manifests if not item.foreign)
+
+
+def _missing_pods(given: tuple[Manifest, ...], pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
     """What the workloads still ask for beside the pods that are given."""
     owned: dict[tuple[str, str], list[str]] = {}
-    parents = {_key(item.KIND, item): _parent(item) for item in given if isinstance(item, ReplicaSet | Job)}
+    own = tuple(item.object for item in _own(given))
+    parents = {_key(item.KIND, item): _parent(item) for item in own if isinstance(item, ReplicaSet | Job)}
     for pod in pods:
         owner = _parent(pod)
         while owner is not None:
             owned.setdefault(owner, []).append(pod.metadata.name)
             owner = parents.get(owner)
-    known = {_key(item.KIND, item) for item in given}
-    return tuple(
-        pod
+    known = {_key(item.KIND, item) for item in own}
+    asking = [
+        (item, item.object)
         for item in given
-        if isinstance(item, Workload) and _parent(item) not in known
-        for pod in pods_of(item, owned.get(_key(item.KIND, item), ()))
-    )
+        if isinstance(item.object, Workload) and (item.foreign or _parent(item.object) not in known)
+    ]
+    names = Counter(workload.key for _, workload in asking)
+    missing: list[Pod] = []
+    for item, workload in asking:
+        there = () if item.foreign else owned.get(_key(workload.KIND, workload), ())
+        pods = pods_of(workload, there)
+        if names[workload.key] > 1 and not isinstance(workload, StatefulSet):
+            # A Rollout and a Deployment may have one name, their pods may not.
+            pods = tuple(_renamed(pod, f"{item.written[0].lower()}-{pod.metadata.name}") for pod in pods)
+        missing.extend(pods)
+    return tuple(missing)
+
+
+def _renamed(pod: Pod, name: str) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
 
 
 def _key(kind: str, item: Object) -> tuple[str, str]:

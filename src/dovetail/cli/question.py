@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,12 +16,14 @@ from rich.console import Console, RenderableType
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
+from dovetail.cli import messages
 from dovetail.cli.plan_input import Source, read_problem
 from dovetail.cli.prices import use_prices
 from dovetail.cli.unpriced import warn_of_unpriced
 from dovetail.model.offering import parse_dollars
 from dovetail.model.plan import Plan
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Budget, Options, Problem
+from dovetail.reading import Reading, read
 from dovetail.solve.budget import Deadline
 from dovetail.solve.solver import solve
 from dovetail.units.duration import parse_duration
@@ -42,7 +45,12 @@ class Question:
     Parameters
     ----------
     filename
-        Files or folders with manifests (YAML or JSON). May be repeated.
+        Files or folders with manifests (YAML or JSON, gzip or not), or - for standard input. May be repeated.
+    recursive
+        Read the sub-folders of folders too.
+    strict
+        What Dovetail does not know in the manifests is an error: kinds of other groups, and fields in objects
+        that come from a server.
     region
         The AWS region to buy in: types and prices come from the catalogue (see `dovetail catalog`).
     prices
@@ -69,7 +77,9 @@ class Question:
         By how many percent those types may be dearer than the cheapest.
     """
 
-    filename: Annotated[list[Path], Parameter(alias="-f", consume_multiple=True, negative="")]
+    filename: Annotated[list[str], Parameter(alias="-f", consume_multiple=True, negative="")]
+    recursive: Annotated[bool, Parameter(alias="-R", negative="")] = False
+    strict: Annotated[bool, Parameter(negative="")] = False
     region: str | None = None
     prices: Path | None = None
     instance_types: Path | None = None
@@ -79,6 +89,11 @@ class Question:
     node_surcharge: str = "0"
     spot_diversity: int = SPOT_DIVERSITY
     spot_tolerance: int = SPOT_TOLERANCE
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The manifests, read once: standard input cannot be read again."""
+        return read_manifests(self.filename, recursive=self.recursive, strict=self.strict)
 
     def problem(self) -> Problem:
         """What the solver is asked; raises InputError for whatever is wrong with the options or the files."""
@@ -97,7 +112,7 @@ class Question:
             raise InputError(
                 "prices are of a region's types, and --instance-types has its own", source="--prices"
             )
-        problem = read_problem(self.filename, source, options)
+        problem = read_problem(self.reading, ", ".join(self.filename), source, options)
         if source.region:
             warn_of_unpriced(problem.pools, source.region)
         return problem
@@ -128,6 +143,14 @@ class Question:
                 remedy="name the region to buy in, such as --region us-east-1, or a file of instance types",
             )
         return Source(region=self.region or "", file=self.instance_types)
+
+
+def read_manifests(paths: Sequence[str], *, recursive: bool, strict: bool) -> Reading:
+    """The manifests that -f names; what a user should know of them is told."""
+    reading = read(paths, recursive=recursive, strict=strict)
+    for line in reading.notes:
+        messages.note(line)
+    return reading
 
 
 def _at_least(flag: str, value: int, least: int) -> int:

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from dovetail.base.errors import InputError
+from dovetail.cli.messages import note
 from dovetail.cli.prices import use_prices
 from dovetail.cli.simulate_live import live_view, play_watched
 from dovetail.simulate.analysis.summary import to_json
@@ -82,6 +83,8 @@ def simulate(
         The context of the kubeconfig; its current one by default.
     """
     plan = _changed(load(scenario, trace=trace), seed, until)
+    for line in plan.notes:
+        note(line)
     if prices is not None:
         use_prices(prices, plan.file.region)
     _check_target(report, "--report")

@@ -8,13 +8,14 @@ from typing import Any
 from dovetail.api.codec import decode
 from dovetail.api.core import TopologySpreadConstraint
 from dovetail.api.core_schema import core_schema
-from dovetail.api.manifest import broken_rules, unknown_field
 from dovetail.api.meta import Part
 from dovetail.api.names import label_key_faults
 from dovetail.api.rules import Rule, rule
 from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
-from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import InputError
+from dovetail.reading import Located
+from dovetail.reading.manifests import broken_rules, unknown_field
+from dovetail.reading.yamltext import read_documents
 
 Value = dict[str, Any]
 
@@ -47,7 +48,7 @@ def read_default_constraints(text: str, source: str) -> tuple[TopologySpreadCons
     document = with_defaults(schema, found[0].value)
     causes = validate(schema, document)
     if causes:
-        raise broken_rules(causes, found[0], source)
+        raise broken_rules(causes, found[0])
     return decode(document, _SchedulerConfig).pod_topology_spread.default_constraints
 
 
@@ -66,7 +67,7 @@ def _check_shape(schema: Schema, located: Located, source: str) -> None:
         )
     unknown = next(unknown_fields(schema, value), None)
     if unknown is not None:
-        raise unknown_field(schema, unknown, located, source)
+        raise unknown_field(schema, unknown, located)
 
 
 def _schema() -> Schema:

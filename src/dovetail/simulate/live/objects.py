@@ -7,7 +7,6 @@ from typing import Any
 
 from dovetail.api.core import Namespace, Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.manifest import Manifest
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import AlreadyExists, ApiError, InputError, NotFound
@@ -15,6 +14,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.kube.http import wire
 from dovetail.kube.http.client import HttpClient
 from dovetail.kube.http.transport import Request
+from dovetail.reading import Manifest
 from dovetail.simulate.scenario.manifests import Change, in_order
 
 _ROUNDS = 120  # in which everything is taken away; each takes half a second

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
+from dovetail.reading import Located
+from dovetail.reading.yamltext import read_documents
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -11,11 +11,11 @@ from typing import Any
 
 from dovetail.api.core import Namespace
 from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.manifest import Manifest
 from dovetail.base.clock import Clock
 from dovetail.base.errors import AlreadyExists, ApiError, InputError, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.kube.memory.server import MemoryServer
+from dovetail.reading import Manifest
 
 # What others refer to comes first; everything else follows in the order of the files.
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "PersistentVolume", "EC2NodeClass", "NodePool")

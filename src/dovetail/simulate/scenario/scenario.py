@@ -11,13 +11,12 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.keda import ScaledJob, ScaledObject
-from dovetail.api.manifest import Manifest
-from dovetail.api.manifest import load as load_manifests
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.provenance import provenance
 from dovetail.model.labels import INSTANCE_TYPE
+from dovetail.reading import Manifest, Reading, read
 from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.manifests import Change
@@ -65,6 +64,7 @@ class Scenario:
     visits: tuple[Visit, ...] = ()  # pods of the trace
     changes: tuple[Change, ...] = ()
     assumptions: tuple[Assumption, ...] = field(default=())
+    notes: tuple[str, ...] = ()  # on what was read, for whoever wrote it
 
     @property
     def source(self) -> str:
@@ -91,6 +91,8 @@ def load(path: Path, *, trace: Path | None = None) -> Scenario:
     file = document.decode(ScenarioFile)
     start = _start(document, file)
     check(document, file)
+    beside = _manifests(folder)
+    changes = tuple(_changes(document, file, folder, start))
     scenario = Scenario(
         file=file,
         folder=folder,
@@ -99,9 +101,10 @@ def load(path: Path, *, trace: Path | None = None) -> Scenario:
         seed=file.seed,
         latencies=_latencies(document, file),
         curves=_curves(document, file),
-        manifests=_manifests(folder),
+        manifests=beside.manifests,
         visits=_visits(document, file, trace),
-        changes=_changes(document, file, folder, start),
+        changes=tuple(change for change, _ in changes),
+        notes=(*beside.notes, *(note for _, notes in changes for note in notes)),
     )
     return replace(scenario, assumptions=_assumptions(scenario, document))
 
@@ -176,17 +179,19 @@ def _curves(document: Document, file: ScenarioFile) -> tuple[Curve, ...]:
     return tuple(curves)
 
 
-def _manifests(folder: Path) -> tuple[Manifest, ...]:
+def _manifests(folder: Path) -> Reading:
     paths = sorted(
         path
         for path in folder.iterdir()
         if path.suffix in _MANIFESTS and path.name not in (FILE_NAME, FAULTS_NAME) and path.is_file()
     )
-    return load_manifests(paths) if paths else ()
+    return read(paths) if paths else Reading()
 
 
-def _changes(document: Document, file: ScenarioFile, folder: Path, start: int) -> tuple[Change, ...]:
-    found = []
+def _changes(
+    document: Document, file: ScenarioFile, folder: Path, start: int
+) -> Iterator[tuple[Change, tuple[str, ...]]]:
+    """With the notes on what was read."""
     for i, change in enumerate(file.changes):
         path = folder / change.file
         if not path.is_file():
@@ -197,8 +202,8 @@ def _changes(document: Document, file: ScenarioFile, folder: Path, start: int) -
             complaint = "manifests beside the scenario are applied at the start"
             raise document.error(complaint, f"changes[{i}].file", remedy=remedy)
         at = next_time(start, second_of_day(change.at), file.timezone)
-        found.append(Change(at, load_manifests([path])))
-    return tuple(found)
+        reading = read([path])
+        yield Change(at, reading.manifests), reading.notes
 
 
 def _visits(document: Document, file: ScenarioFile, given: Path | None) -> tuple[Visit, ...]:

@@ -15,10 +15,11 @@ import yaml
 
 from dovetail.api.karpenter.common_schema import ANY, BOOLEAN, STRING
 from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
-from dovetail.api.yamltext import Located, read_documents
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
 from dovetail.cloud.aws.amifamily.kubelet import FIELDS, misfit
+from dovetail.reading import Located
+from dovetail.reading.yamltext import read_documents
 from dovetail.units.duration import parse_duration
 
 

@@ -1,0 +1,116 @@
+"""Documents of files, folders and pipes: every object apart, each with the place where it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from dovetail.base.errors import InputError
+from dovetail.reading.jsontext import read_json
+from dovetail.reading.located import Located
+from dovetail.reading.sources import Text, texts
+from dovetail.reading.yamltext import read_yaml
+
+_DEEPEST_LIST = 8  # lists in lists
+
+
+def documents(
+    paths: Sequence[Path | str],
+    *,
+    recursive: bool = False,
+    note: Callable[[str], None],
+    fault: Callable[[InputError], None],
+) -> Iterator[Located]:
+    """Every object of files, folders (*.yaml, *.yml, *.json, by name) and standard input ("-"), in order.
+
+    Lists are taken apart, whatever their kind; their items get the kind and apiVersion that a PodList leaves
+    out. Text is YAML or JSON, one document or many, compressed with gzip or not. Nothing is admitted: a
+    document may be of any kind and generation. What a user should know goes to `note`, what is wrong to
+    `fault`, and what comes after it is read all the same.
+    """
+    empty: list[Text] = []
+    count = 0
+    for text in texts(paths, recursive=recursive, note=note, fault=fault):
+        found = False
+        try:
+            for whole in _parsed(text):
+                found = True
+                for document in _taken_apart(whole):
+                    if isinstance(document.value, dict):
+                        count += 1
+                        yield document
+                    else:
+                        fault(_no_object(document))
+        except InputError as error:
+            found = True
+            fault(error)
+        if not found:
+            empty.append(text)
+    for text in empty:
+        # A file in a folder may be empty, as charts make them; one that was asked for may not.
+        if text.named or not count:
+            fault(
+                InputError(
+                    "the file holds no objects", source=text.source, remedy="add a manifest or leave it out"
+                )
+            )
+
+
+def _parsed(text: Text) -> Iterator[Located]:
+    """JSON is told from YAML by how it begins, since a pipe has no name that ends in .json."""
+    begin = text.text.lstrip()[:1]
+    if text.source.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
+        return read_json(text.text, text.source) if begin else iter(())
+    if begin not in ("{", "["):
+        return read_yaml(text.text, text.source)
+    try:
+        return iter(tuple(read_json(text.text, text.source)))
+    except InputError:
+        return read_yaml(text.text, text.source)  # braces are YAML too
+
+
+def _taken_apart(located: Located, depth: int = 0) -> Iterator[Located]:
+    """The objects of a document: itself, or the items of a list."""
+    value = located.value
+    kind = value.get("kind") if isinstance(value, dict) else None
+    # A kind of its own may end in List too, but has no items beside its apiVersion, kind and metadata.
+    if not isinstance(kind, str) or not kind.endswith("List") or "items" not in value:
+        yield located
+        return
+    items = value["items"]
+    if items is None:
+        return
+    if not isinstance(items, list):
+        line, column = located.place_of("items")
+        raise InputError(
+            f"items of a {kind} is a list of objects, not {_type_name(items)}",
+            source=located.source,
+            line=line,
+            column=column,
+            path="items",
+        )
+    if depth == _DEEPEST_LIST:
+        raise InputError(
+            f"lists in lists, deeper than {_DEEPEST_LIST}", source=located.source, line=located.line
+        )
+    inherited = {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for item in located.items():
+        if inherited["kind"] and inherited["apiVersion"] and isinstance(item.value, dict):
+            missing = {key: given for key, given in inherited.items() if key not in item.value}
+            item = item.with_value({**missing, **item.value}) if missing else item
+        yield from _taken_apart(item, depth + 1)
+
+
+def _no_object(document: Located) -> InputError:
+    return InputError(
+        f"expected an object with apiVersion and kind, got {_type_name(document.value)}",
+        source=document.source,
+        line=document.line,
+        column=document.column,
+    )
+
+
+def _type_name(value: object) -> str:
+    """In the words of YAML."""
+    names = {dict: "map", list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
+    return names.get(type(value), "nothing")

@@ -1,0 +1,124 @@
+"""JSON, such as dumps of whole clusters: fast to read, places looked up only for errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from dovetail.base.errors import InputError
+from dovetail.reading.located import Located
+
+_SPACE = " \t\r\n"
+
+
+class _List(msgspec.Struct):
+    """The envelope of many objects, each still as text."""
+
+    kind: str
+    items: tuple[msgspec.Raw, ...]
+    api_version: str = msgspec.field(name="apiVersion", default="")
+
+
+_ENVELOPE = msgspec.json.Decoder(_List)
+
+
+def read_json(text: str, source: str) -> Iterator[Located]:
+    """The documents of a text: one, one a line, or one after the other; of a `List` its items.
+
+    Items that do not say it themselves get kind and apiVersion of their list. Raises InputError with the
+    line if malformed.
+    """
+    try:
+        if _is_one(text):
+            yield from _document(text, source, text, 0)
+            return
+        decoder, at = json.JSONDecoder(), _skipped(text, 0)
+        while at < len(text):
+            _, end = decoder.raw_decode(text, at)
+            yield from _document(text[at:end], source, text, at)
+            at = _skipped(text, end)
+    except (msgspec.DecodeError, json.JSONDecodeError):
+        raise _malformed(text, source) from None
+    except RecursionError:
+        raise InputError("nested too deeply", source=source, line=1) from None
+
+
+def _is_one(text: str) -> bool:
+    """True iff a text is a single JSON value; raises what is wrong with one that is none at all."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        if "trailing characters" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _skipped(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _document(part: str, source: str, text: str, at: int) -> Iterator[Located]:
+    """The document that begins at `at` of the text, or its items."""
+    place = _Place(text)
+    try:
+        envelope = _ENVELOPE.decode(part)
+    except msgspec.ValidationError:
+        envelope = None
+    if envelope is None or not envelope.items or not envelope.kind.endswith("List"):
+        yield _located(part, source, *place.of(at))
+        return
+    inherited = {"apiVersion": envelope.api_version, "kind": envelope.kind.removesuffix("List")}
+    for item in envelope.items:
+        # The items come in the order of the text, so every search starts where the last one ended.
+        words = bytes(item).decode()
+        at = text.index(words, at)
+        found = _located(words, source, *place.of(at))
+        if isinstance(found.value, dict) and inherited["kind"]:
+            for key, value in inherited.items():
+                found.value.setdefault(key, value)
+        yield found
+        at += len(words)
+
+
+def _located(part: str, source: str, line: int, column: int) -> Located:
+    value: Any = msgspec.json.decode(part)
+    return Located(value, source, line, column, lambda: part)
+
+
+class _Place:
+    """Line and column of ever later positions of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._line = 1
+
+    def of(self, at: int) -> tuple[int, int]:
+        self._line += self._text.count("\n", self._at, at)
+        self._at = at
+        return self._line, at - self._text.rfind("\n", 0, at)
+
+
+def _malformed(text: str, source: str) -> InputError:
+    """The standard library is slower, but says where."""
+    decoder, at = json.JSONDecoder(), _skipped(text, 0)
+    try:
+        while at < len(text) or not text.strip():
+            _, end = decoder.raw_decode(text, at)
+            at = _skipped(text, end)
+        return InputError("malformed JSON: a number is out of range", source=source, line=1)
+    except json.JSONDecodeError as error:
+        return InputError(
+            f"malformed JSON: {error.msg[:1].lower()}{error.msg[1:]}",
+            source=source,
+            line=error.lineno,
+            column=error.colno,
+        )
+    except (RecursionError, ValueError):
+        return InputError("malformed JSON: nested too deeply, or a number too long", source=source, line=1)

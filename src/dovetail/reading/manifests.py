@@ -1,0 +1,338 @@
+"""Objects as kubectl takes them: typed, admitted, with the place that they came from."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dovetail.api.admission import admit, schema_of
+from dovetail.api.codec import decode
+from dovetail.api.meta import Object
+from dovetail.api.schema import Schema, join, unknown_fields, with_defaults, without_unknown
+from dovetail.api.scheme import BY_GVK
+from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
+from dovetail.base.guess import nearest
+from dovetail.reading.documents import documents
+from dovetail.reading.kinds import group_of, is_from_server, subject, unknown_kind
+from dovetail.reading.located import Located
+from dovetail.reading.workloads import as_workloads
+
+_SCENARIOS = "simulation.dovetail.dev/"
+_DEFAULT_NAMESPACE = "default"
+_UNCHECKED = "Invalid value: null: some validation"  # that rules were not asked, which is no fault of its own
+_INDEX = re.compile(r"\[\d+\]")
+_WORDS = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object. `document` has the server's defaults; `located` is what was written, and where.
+
+    An object of another group that makes pods is here as a workload of Kubernetes that makes the same ones;
+    `located` then is the object itself.
+    """
+
+    document: dict[str, Any]
+    object: Object
+    located: Located
+
+    @property
+    def source(self) -> str:
+        return self.located.source
+
+    @property
+    def line(self) -> int:
+        """Counts from 1."""
+        return self.located.line
+
+    @property
+    def foreign(self) -> bool:
+        """True iff it stands for an object of another group."""
+        return bool(self.located.value.get("apiVersion") != self.document["apiVersion"])
+
+    @property
+    def written(self) -> tuple[str, str]:
+        """(kind, namespace/name) as they are written, of another group's object too."""
+        if not self.foreign:
+            return self.object.KIND, self.object.key
+        name = self.located.value["metadata"].get("name", "")
+        return str(self.located.value["kind"]), f"{self.object.metadata.namespace}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """An object that was not taken in, and what owns it, each as (kind, namespace/name)."""
+
+    key: tuple[str, str]
+    owner: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read. `notes` are lines for a user: what was left out, and what was taken for what."""
+
+    manifests: tuple[Manifest, ...] = ()
+    notes: tuple[str, ...] = ()
+    left_out: tuple[Owned, ...] = ()
+
+
+def read(paths: Sequence[Path | str], *, recursive: bool = False, strict: bool = False) -> Reading:
+    """All objects of files, folders and standard input ("-"), in order.
+
+    Kinds of Kubernetes that Dovetail does not read, such as Secret, are checked for typos and left out;
+    kinds of other groups are counted, or taken for workloads where they carry a pod template. In objects that
+    come from a server, what Dovetail does not know is noted, in others it is an error. With `strict` all of
+    that is an error. Raises InputErrors with everything that is wrong, each with file, line, path and remedy.
+    """
+    reader = _Reader(strict=strict)
+    for located in documents(paths, recursive=recursive, note=reader.note, fault=reader.fault):
+        reader.take(located)
+    return reader.reading()
+
+
+def read_objects(objects: Iterable[Located], *, strict: bool = False) -> Reading:
+    """The same of objects that were read otherwise, such as from an API server."""
+    reader = _Reader(strict=strict)
+    for located in objects:
+        reader.take(located)
+    return reader.reading()
+
+
+@dataclass(slots=True)
+class _Told:
+    """One remark about many objects: how many, and the first."""
+
+    first: Located
+    path: str
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Workloads:
+    objects: int = 0
+    pods: int = 0
+    per_node: int = 0
+
+
+@dataclass
+class _Reader:
+    """Takes documents one by one, and gathers what is wrong with them."""
+
+    strict: bool
+    manifests: list[Manifest] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    faults: list[InputError] = field(default_factory=list)
+    ignored: Counter[tuple[str, str]] = field(default_factory=Counter)
+    foreign: dict[tuple[str, str], _Workloads] = field(default_factory=dict)
+    remarks: dict[tuple[str, str], _Told] = field(default_factory=dict)
+    left_out: list[Owned] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def fault(self, error: InputError) -> None:
+        self.faults.append(error)
+
+    def reading(self) -> Reading:
+        if self.faults:
+            raise InputErrors.of(tuple(self.faults))
+        return Reading(tuple(self.manifests), (*self.notes, *self._lines()), tuple(self.left_out))
+
+    def take(self, located: Located) -> None:
+        try:
+            self._take(located)
+        except InputError as error:
+            self.fault(error)
+        except RecursionError:
+            self.fault(_error(located, "", "nested too deeply"))
+
+    def _take(self, located: Located) -> None:
+        document = located.value
+        if str(document.get("apiVersion", "")).startswith(_SCENARIOS):
+            return  # a scenario lies beside its cluster's manifests; it is no object of a cluster
+        try:
+            schema = schema_of(document)
+        except TypeError:
+            schema = None
+        if schema is None:
+            self._take_foreign(located)
+            return
+        from_server = is_from_server(document) and not self.strict
+        unknown = list(unknown_fields(schema, document))
+        if unknown and not from_server:
+            raise InputErrors.of(tuple(unknown_field(schema, path, located) for path in unknown))
+        for path in unknown:
+            self._remark(located, path, f"unknown field {_INDEX.sub('[]', path)} left out")
+        known = without_unknown(schema, document) if unknown else document
+        self._admit(located, schema, known, from_server=from_server)
+
+    def _admit(self, located: Located, schema: Schema, known: dict[str, Any], *, from_server: bool) -> None:
+        try:
+            document = _with_namespace(admit(known))
+        except Invalid as invalid:
+            if not from_server:
+                raise broken_rules(invalid.causes, located) from None
+            # The server took it, whatever Dovetail thinks of it.
+            for cause in invalid.causes:
+                if not cause.message.startswith(_UNCHECKED):
+                    self._remark(located, cause.field, f"{_INDEX.sub('[]', cause.field)}: {cause.message}")
+            document = _with_namespace(with_defaults(schema, known))
+        kind = BY_GVK.get((document["apiVersion"], document["kind"]))
+        if kind is None:
+            self._leave_out(located)
+            return
+        meta = document.get("metadata") or {}
+        if not meta.get("name") and not meta.get("generateName"):
+            raise _error(located, "metadata.name", "a name is required")
+        self.manifests.append(Manifest(document, _decoded(document, kind, located), located))
+
+    def _take_foreign(self, located: Located) -> None:
+        """An object whose kind is not known: a mistake, a workload of another group, or of no concern."""
+        mistake = unknown_kind(located)
+        if mistake is not None:
+            raise mistake
+        document = located.value
+        group, kind = group_of(document["apiVersion"]), document["kind"]
+        self._leave_out(located)
+        workloads = as_workloads(document)
+        if self.strict:
+            remedy = "leave it out, or leave --strict out"
+            raise _error(located, "kind", f"Dovetail does not know {kind} of {group}", remedy)
+        if not workloads:
+            self.ignored[group, kind] += 1
+            return
+        counted = self.foreign.setdefault((group, kind), _Workloads())
+        counted.objects += 1
+        for path, made in workloads:
+            manifest = _stand_in(located, path, made)
+            self.manifests.append(manifest)
+            if made["kind"] == "DaemonSet":
+                counted.per_node += 1
+            else:
+                counted.pods += made["spec"]["replicas"]
+
+    def _leave_out(self, located: Located) -> None:
+        document = located.value
+        meta = document.get("metadata")
+        if not isinstance(meta, dict):
+            return
+        space = meta.get("namespace") or _DEFAULT_NAMESPACE
+        owners = meta.get("ownerReferences")
+        owner = next(
+            (
+                (str(item.get("kind")), f"{space}/{item.get('name')}")
+                for item in (owners if isinstance(owners, list) else ())
+                if isinstance(item, dict) and item.get("controller")
+            ),
+            None,
+        )
+        self.left_out.append(Owned((str(document.get("kind")), f"{space}/{meta.get('name')}"), owner))
+
+    def _remark(self, located: Located, path: str, text: str) -> None:
+        kind = str(located.value.get("kind"))
+        told = self.remarks.setdefault((kind, text), _Told(located, path))
+        told.count += 1
+
+    def _lines(self) -> Iterator[str]:
+        """One line per kind, or per remark and kind."""
+        for (group, kind), counted in sorted(self.foreign.items()):
+            parts = [f"{counted.pods} pod{'s' if counted.pods != 1 else ''}"] if counted.pods else []
+            parts += ["a pod per node"] if counted.per_node else []
+            what = " and ".join(parts) or "no pods (replicas: 0)"
+            yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
+        for (group, kind), count in sorted(self.ignored.items()):
+            yield f"{count} {kind} of {group} ignored"
+        for (kind, text), told in self.remarks.items():
+            line = told.first.line_of(told.path)
+            place = f"{told.first.source}:{line}" if line else told.first.source
+            name = subject(told.first.value)["name"]
+            others = f" and {told.count - 1} more" if told.count > 1 else ""
+            yield f"{place}: {kind} {name}{others}: {text}"
+
+
+def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
+    """The workload that stands for an object of another group, whose faults are told of the object."""
+    kind = BY_GVK[made["apiVersion"], made["kind"]]
+    schema = schema_of(made)
+    assert schema is not None
+    # Templates of other groups may hold more than Kubernetes' own.
+    try:
+        document = _with_namespace(admit(without_unknown(schema, made)))
+    except Invalid as invalid:
+        causes = tuple(
+            Cause(f"{path}{cause.field.removeprefix('spec')}", cause.message, cause.reason)
+            for cause in invalid.causes
+        )
+        raise broken_rules(causes, located) from None
+    return Manifest(document, _decoded(document, kind, located), located)
+
+
+def _decoded(document: dict[str, Any], kind: type[Object], located: Located) -> Object:
+    try:
+        return decode(document, kind)
+    except (msgspec.ValidationError, ValueError, OverflowError) as error:
+        text, _, path = str(error).partition(" - at `$.")
+        for word, plain in _WORDS.items():
+            text = text.replace(f"`{word}`", plain)
+        raise _error(located, path.rstrip("`"), text[:1].lower() + text[1:]) from None
+
+
+def _with_namespace(document: dict[str, Any]) -> dict[str, Any]:
+    kind = BY_GVK.get((document["apiVersion"], document["kind"]))
+    if kind is not None and kind.NAMESPACED:
+        document.setdefault("metadata", {}).setdefault("namespace", _DEFAULT_NAMESPACE)
+    return document
+
+
+def _error(located: Located, path: str, message: str, remedy: str = "") -> InputError:
+    line, column = located.place_of(path)
+    return InputError(
+        message,
+        source=located.source,
+        line=line,
+        column=column,
+        path=path,
+        remedy=remedy,
+        **subject(located.value),
+    )
+
+
+def broken_rules(causes: tuple[Cause, ...], located: Located) -> InputError:
+    """All faults in the order of their places."""
+    told = [cause for cause in causes if not cause.message.startswith(_UNCHECKED)]
+    faults = [_error(located, "" if cause.field == "<nil>" else cause.field, cause.message) for cause in told]
+    return InputErrors.of(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.column or 0))))
+
+
+def unknown_field(schema: Schema, path: str, located: Located) -> InputError:
+    """That the schema has no field at `path`, with the nearest one, or all."""
+    parent, key, known = _known_names(schema, path, located.value)
+    near = nearest(key, known) or [name for name in known if name.lower() == key.lower()]
+    hint = f"; did you mean {near[0]}?" if near else ""
+    remedy = "" if near or not known else f"valid in {parent or 'the object'}: {', '.join(sorted(known))}"
+    return _error(located, path, f"unknown field {key}{hint}", remedy)
+
+
+def _known_names(schema: Schema, path: str, value: Any, parent: str = "") -> tuple[str, str, list[str]]:
+    """The object that lacks the field, the field's name, and what the object may hold."""
+    for where, key, item in _children(value, parent):
+        child = schema.items if isinstance(value, list) else schema.child(key)
+        if child is None and where == path:
+            return parent, key, list(schema.properties)
+        if child is not None and path.startswith(where) and path[len(where) : len(where) + 1] in (".", "["):
+            return _known_names(child, path, item, where)
+    return parent, path, []
+
+
+def _children(value: Any, parent: str) -> Iterator[tuple[str, str, Any]]:
+    """(path, key, item) of everything right below a value."""
+    if isinstance(value, list):
+        yield from ((f"{parent}[{index}]", "", item) for index, item in enumerate(value))
+    elif isinstance(value, dict):
+        yield from ((join(parent, str(key)), str(key), item) for key, item in value.items())

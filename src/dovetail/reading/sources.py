@@ -1,0 +1,261 @@
+"""Where documents are read from: files, folders, pipes and standard input, compressed or not."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import select
+import stat
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dovetail.base.errors import InputError
+from dovetail.base.guess import nearest
+
+SUFFIXES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson")
+STDIN = "standard input"
+STDIN_PATH = "/dev/stdin"  # the same as "-"
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_MOST_OF_A_FILE = 1 << 30  # bytes
+_MOST_OF_A_STREAM = 256 << 20  # bytes out of a pipe, or out of a compressed file
+_CHUNK = 1 << 20
+_GZIP = b"\x1f\x8b"
+_PATIENCE = 2.0  # seconds for which a pipe may have no writer
+_REMOTE = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What one file holds. `named`: it was asked for itself, rather than found in a folder."""
+
+    source: str
+    text: str
+    named: bool
+
+
+def texts(
+    paths: Sequence[Path | str],
+    *,
+    recursive: bool,
+    note: Callable[[str], None],
+    fault: Callable[[InputError], None],
+) -> Iterator[Text]:
+    """The texts of files, of folders (by name) and of standard input, which is "-".
+
+    What a user should know goes to `note`; what cannot be read goes to `fault`, and the others are read all
+    the same.
+    """
+    for path in paths:
+        given = "-" if str(path) == STDIN_PATH else str(path)
+        try:
+            for file, named in _files(given, recursive=recursive, note=note):
+                try:
+                    yield Text(STDIN if file == "-" else file, _decoded(file), named)
+                except InputError as error:
+                    fault(error)
+        except InputError as error:
+            fault(error)
+
+
+def _files(given: str, *, recursive: bool, note: Callable[[str], None]) -> Iterator[tuple[str, bool]]:
+    """(file, whether it was named itself)"""
+    if given == "-":
+        yield given, True
+        return
+    if given.startswith(_REMOTE):
+        raise InputError(
+            "addresses are not fetched", source=given, remedy=f"curl -sSfL {given} | dovetail plan -f -"
+        )
+    path = Path(given)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError | ValueError):
+            message, remedy = "no such file or folder", _similar_path(path)
+            raise InputError(message, source=given, remedy=remedy) from None
+        raise InputError(f"cannot be read: {error.strerror}", source=given) from None
+    if not stat.S_ISDIR(mode):
+        if path.name in _KUSTOMIZATIONS:
+            raise _kustomization(path.parent)
+        yield given, True
+        return
+    found = list(_in_folder(path, recursive=recursive, note=note))
+    if not found:
+        patterns = ", ".join(f"*{suffix}" for suffix in SUFFIXES[:3])
+        raise InputError(
+            f"the folder holds no manifests ({patterns})",
+            source=given,
+            remedy="name a folder or a file with Kubernetes manifests"
+            if recursive
+            else "name a folder or a file with Kubernetes manifests, or add -R to look into its sub-folders",
+        )
+    for file in found:
+        yield str(file), False
+
+
+def _in_folder(folder: Path, *, recursive: bool, note: Callable[[str], None]) -> Iterator[Path]:
+    try:
+        children = sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=str(folder)) from None
+    names = {child.name for child in children}
+    if names.intersection(_KUSTOMIZATIONS):
+        raise _kustomization(folder)
+    if "Chart.yaml" in names:
+        raise InputError(
+            "the folder is a chart of Helm, not manifests",
+            source=str(folder),
+            remedy=f"helm template {folder} | dovetail plan -f -",
+        )
+    yield from (child for child in children if _is_manifest(child))
+    for child in children:
+        # Links are not followed into folders: they may lead back.
+        if not child.is_dir() or child.is_symlink() or child.name.startswith("."):
+            continue
+        if recursive:
+            yield from _in_folder(child, recursive=True, note=note)
+        elif count := _count(child):
+            files = f"{count} file{'s' if count > 1 else ''}"
+            note(f"{child}: {files} in this sub-folder not read; -R reads sub-folders too")
+
+
+def _is_manifest(path: Path) -> bool:
+    name = path.name.removesuffix(".gz")
+    return name.endswith(SUFFIXES) and not name.startswith(".") and path.is_file()
+
+
+def _count(folder: Path) -> int:
+    """How many manifests are below a folder."""
+    found = 0
+    for _, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += sum(
+            name.removesuffix(".gz").endswith(SUFFIXES) for name in names if not name.startswith(".")
+        )
+    return found
+
+
+def _kustomization(folder: Path) -> InputError:
+    return InputError(
+        "the folder is a kustomization, whose files are not manifests as they are",
+        source=str(folder),
+        remedy=f"kubectl kustomize {folder} | dovetail plan -f -",
+    )
+
+
+def _similar_path(path: Path) -> str:
+    try:
+        if not path.parent.is_dir():
+            return f"{path.parent} is no folder either"
+        near = nearest(path.name, sorted(child.name for child in path.parent.iterdir()))
+    except (OSError, ValueError):
+        return "give the name of a file or a folder"
+    return f"did you mean {path.parent / near[0]}?" if near else f"look into {path.parent.resolve()}"
+
+
+def _decoded(file: str) -> str:
+    source = STDIN if file == "-" else file
+    raw = _bytes(file, source)
+    if raw.startswith(_GZIP):
+        raw = _unpacked(raw, source)
+    # What PowerShell writes with > is UTF-16.
+    encoding = "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text: byte {error.start} is invalid", source=source) from None
+    if "\0" in text:
+        raise InputError("not text: it holds bytes that are zero", source=source)
+    return text
+
+
+def _bytes(file: str, source: str) -> bytes:
+    try:
+        if file == "-":
+            return _stdin()
+        path = Path(file)
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            if path.stat().st_size > _MOST_OF_A_FILE:
+                raise _too_much(source, _MOST_OF_A_FILE, "split it")
+            with path.open("rb") as stream:
+                return _limited(stream, source, _MOST_OF_A_FILE)
+        if stat.S_ISFIFO(mode):
+            return _from_pipe(file, source)
+        if stat.S_ISCHR(mode) and path.samefile(os.devnull):
+            return b""
+        kind = "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise InputError(f"is {kind}, not a file", source=source, remedy="name a file, a folder or -")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=source) from None
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("standard input is closed", source=STDIN, remedy="pipe manifests into -f -")
+    if sys.stdin.isatty():
+        print("Reading manifests from the terminal; Ctrl-D ends them.", file=sys.stderr)
+    stream = getattr(sys.stdin, "buffer", None)
+    return _limited(stream or io.BytesIO(sys.stdin.read().encode()), STDIN, _MOST_OF_A_STREAM)
+
+
+def _limited(stream: io.BufferedIOBase | io.BufferedReader, source: str, most: int) -> bytes:
+    """All of a stream; raises InputError when it is more than `most` bytes, or no text to begin with."""
+    parts: list[bytes] = []
+    size = 0
+    while part := stream.read(_CHUNK):
+        if not parts and part.startswith(b"\0"):
+            raise InputError("not text: it holds bytes that are zero", source=source)
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            raise _too_much(source, most, "write it into a file, or ask for less")
+    return b"".join(parts)
+
+
+def _from_pipe(file: str, source: str) -> bytes:
+    """All that comes through a named pipe or a process substitution; one without a writer is refused."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        stop, size = time.monotonic() + _PATIENCE, 0
+        parts: list[bytes] = []
+        while True:
+            try:
+                part = os.read(descriptor, _CHUNK)
+            except BlockingIOError:
+                select.select([descriptor], [], [])  # a writer is there and takes its time
+                stop = time.monotonic()
+                continue
+            if part:
+                parts.append(part)
+                size += len(part)
+                if size > _MOST_OF_A_STREAM:
+                    raise _too_much(source, _MOST_OF_A_STREAM, "write it into a file, or ask for less")
+            elif parts or time.monotonic() > stop:
+                break
+            else:
+                select.select([], [], [], 0.02)
+        if not parts:
+            raise InputError("a pipe that nothing writes to", source=source)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def _unpacked(raw: bytes, source: str) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+            return _limited(stream, source, _MOST_OF_A_STREAM)
+    except (OSError, EOFError, zlib.error):
+        raise InputError(
+            "damaged: it begins as a gzip file and does not go on as one", source=source
+        ) from None
+
+
+def _too_much(source: str, most: int, remedy: str) -> InputError:
+    return InputError(f"more than {most >> 20} MiB", source=source, remedy=remedy)
