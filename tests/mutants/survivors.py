@@ -9,6 +9,7 @@ _KEPT = "dovetail.kube.memory.disruption:"
 _WATCH = "dovetail.simulate.violations."
 _NODE = "dovetail.controllers.node."
 _AWS = "dovetail.cloud.aws."
+_DATA = "dovetail.cloud.aws.amifamily.userdata."
 _CHOICE = "dovetail.cloud.choice:"
 _ELECTION = "dovetail.runtime.process.election:"
 
@@ -105,6 +106,26 @@ EQUIVALENT: dict[str, str] = {
     _CHOICE + "_compatible:always:1": "the verdict about equal requirements is the same each time",
     _AWS + "instance.request:_target:always:1": "what is not reserved has no kind of reservation",
     _AWS + "instancetype.discovered:SeenMemory.applied:always:0": "of what was never seen nothing is known",
+    _DATA + "bootstrap:-:element:2": "it is a domain of kubernetes.io, which is named as well",
+    _DATA + "bootstrap:-:text:2": "it is a domain of kubernetes.io, which is named as well",
+    _DATA + "bootstrap:Bootstrap:constant:0": "it is always given",
+    _DATA + "bootstrap:_labels:always:0": "user data of a family of one's own says nothing of labels",
+    _DATA + "bootstrap:_labels:text:0": "user data of a family of one's own says nothing of labels",
+    _DATA + "bootstrap:_image_version:always:0": "an alias is the only term",
+    # Only whether it is below 1.46 counts.
+    _DATA + "bootstrap:_image_version:more:0": "a version that cannot be read is an old one",
+    _DATA + "bootstrap:_image_version:more:1": "a version that cannot be read is an old one",
+    _DATA + "bootstrap:_image_version:more:2": "a version that cannot be read is an old one",
+    _DATA + "bootstrap:_image_version:less:3": "no version differs from 1.46 in its last number alone",
+    _DATA + "bottlerocket:-:element:5": "no version differs from 1.46 in its last number alone",
+    _DATA + "nodeadm:_text:constant:1": "of a scalar the library looks at the first of the two",
+    _DATA + "nodeadm:_node_config:always:3": "every node has the label of its capacity type",
+    _DATA + "nodeadm:_written:compute:0": "no text in it has a space to break at",
+    _DATA + "nodeadm:_written:more:0": "no text in it has a space to break at",
+    _DATA + "nodeadm:_written:less:1": "no text in it has a space to break at",
+    _DATA + "nodeadm:_written:scale:0": "no text in it has a space to break at",
+    _DATA + "scripts:_flags:always:0": "every node has the label of its capacity type",
+    _DATA + "scripts:_flags:always:1": "every node has the taint of those that are not registered",
     _ELECTION + "Election.__init__:text:0": "another stream of random numbers",
     _ELECTION + "Election._renew:more:0": "a nanosecond",
     _ELECTION + "Election._renew:more:1": "a nanosecond",

@@ -16,6 +16,7 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.cloud.aws.amifamily.userdata import Cluster, Machine, bootstrap, render
 from dovetail.cloud.aws.amifamily.userdata.bottlerocket import toml
+from dovetail.cloud.aws.amifamily.userdata.nodeadm import means_document
 from dovetail.cloud.catalog import store
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
@@ -177,7 +178,7 @@ def test_images_of_ones_own_get_what_is_written_and_nothing_else() -> None:
 @pytest.mark.parametrize(("ca", "there"), [("Y2E=", True), (None, False)])
 def test_windows_is_told_the_certificate_if_it_is_known(ca: str | None, there: bool) -> None:
     text = told("windows2022@latest", "Write-Host 1", ca_bundle=ca)
-    assert ("-Base64ClusterCA 'Y2E='" in text) is there
+    assert ("-Base64ClusterCA 'Y2E='" in text) is there is ("-Base64ClusterCA" in text)
     lines = text.split("\n")
     assert (lines[0], lines[1], lines[-1]) == ("<powershell>", "Write-Host 1", "</powershell>")
     assert lines[3].endswith("-DNSClusterIP '10.0.0.10'")
@@ -209,6 +210,30 @@ def test_what_nodeadm_is_told() -> None:
     assert config(told("al2023@latest"))["spec"]["instance"] == {"localStorage": {}}
     with pytest.raises(InputError, match="resolving cluster CIDR"):
         told("al2023@latest", cidr=None)
+
+
+def test_what_a_class_that_says_nothing_gets() -> None:
+    kubelet = config(told("al2023@latest"))["spec"]["kubelet"]["config"]
+    assert kubelet["maxPods"] == 29  # all network interfaces are for pods
+    unknown = config(told("al2023@latest", kubelet={"clusterDNS": []}, dns_ip=None))
+    assert "clusterDNS" not in unknown["spec"]["kubelet"]["config"]
+    reserved = config(told("al2023@latest", kubelet={"kubeReserved": {"cpu": "vcpus * 20"}}))
+    assert reserved["spec"]["kubelet"]["config"]["kubeReserved"] == {"cpu": "40m"}
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", True),
+        ("kind: NodeConfig\n  apiVersion: node.eks.aws/v1alpha1\nspec: [\n", True),
+        ("apiVersion: v1\nkind: ConfigMap\n", False),
+        ("# node.eks.aws/v1alpha1\n", False),
+        ("#!/bin/bash\napiVersion: node.eks.aws/v1alpha1\n", False),
+        ("", False),
+    ],
+)
+def test_what_was_written_as_a_node_config(text: str, means: bool) -> None:
+    assert means_document(text) is means
 
 
 @pytest.mark.parametrize(
