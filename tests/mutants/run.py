@@ -257,7 +257,9 @@ def _replant(module: ModuleType, code: CodeType) -> bool:
                 if getattr(other, "__dict__", {}).get(name) is old:
                     other.__dict__[name] = value
                     changed = True
-        elif not _plain(value) and isinstance(value, dict | tuple) and _sizes(value) != _sizes(old):
+        elif (
+            not _plain(value) and isinstance(value, dict | tuple | frozenset) and _sizes(value) != _sizes(old)
+        ):
             module.__dict__[name] = value
             changed = True
     return changed
@@ -294,6 +296,8 @@ def _sizes(value: object) -> object:
     """What tells a table of functions from one that lacks a row, or part of a row."""
     if isinstance(value, Mapping):
         return [(repr(key), _sizes(item)) for key, item in value.items()]
+    if isinstance(value, frozenset):
+        return len(value)
     return [_sizes(item) for item in value] if isinstance(value, tuple | list) else None
 
 
