@@ -175,6 +175,23 @@ def test_pods_leave_in_their_turn(leaves: Document, stays: Document, told: bool)
     assert len(seen(story)) == told  # it is told once
 
 
+def test_nothing_is_promised_of_pods_that_wait_or_that_nothing_is_known_of() -> None:
+    story = cluster()
+    for name in ("a", "b"):
+        story.put(small(name))
+    story.change("Pod", "a", evict)
+    story.remove("Pod", "b")
+    story.watchdog.pod_deletion("d/none", "uid")
+    assert not seen(story)
+
+
+def test_an_eviction_of_what_is_protected_is_told_once() -> None:
+    story = tainted(small("a", annotations={"karpenter.sh/do-not-disrupt": "true"}))
+    story.change("Pod", "a", evict)
+    story.change("Pod", "a", lambda item: item["metadata"].update(labels={"x": "y"}))
+    assert [rule for rule, _, _ in seen(story)] == ["do-not-disrupt"]
+
+
 def test_the_first_whose_turn_is_earlier_is_named() -> None:
     story = tainted(critical("z"), small("c"), small("b"))
     story.change("Pod", "z", evict)
