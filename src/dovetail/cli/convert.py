@@ -18,7 +18,7 @@ _BAD = 2
 
 def convert(
     *,
-    file: Annotated[tuple[str, ...], Parameter(alias="-f", negative="", allow_leading_hyphen=True)],
+    file: Annotated[tuple[str, ...], Parameter(alias="-f", negative="")],
     output: Annotated[Literal["yaml", "json"], Parameter(alias="-o")] = "yaml",
     out: Path | None = None,
     to: Literal["v1", "v1beta1"] = "v1",

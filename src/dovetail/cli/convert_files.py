@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
+from dovetail.reading.sources import STDIN, STDIN_PATH
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".tf")
 
@@ -35,8 +36,8 @@ def read_files(names: Sequence[str]) -> tuple[File, ...]:
 
 
 def _files(name: str) -> Iterator[File]:
-    if name == "-":
-        yield File("stdin", sys.stdin.read(), Path("stdin.yaml"))
+    if name in ("-", STDIN_PATH):
+        yield File(STDIN, sys.stdin.read(), Path("stdin.yaml"))
         return
     path = Path(name)
     if path.is_file():

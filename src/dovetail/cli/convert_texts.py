@@ -12,18 +12,15 @@ import yaml
 
 from dovetail.api.admission import SCHEMAS, schema_of
 from dovetail.api.generations import helm_values
-from dovetail.api.generations.admission import broken_rules, old_schema
+from dovetail.api.generations.admission import old_schema
 from dovetail.api.generations.editing import ABSENT, Change, Document, Editor, shown
 from dovetail.api.generations.upgrade import Trouble, Upgraded, downgrade, upgrade
 from dovetail.api.generations.written import Layout, layout, styled, write
-from dovetail.api.schema import unknown_fields
-from dovetail.base.errors import InputError
-from dovetail.reading import Located
+from dovetail.base.errors import InputError, InputErrors
+from dovetail.reading.generations import admit_old
 from dovetail.reading.jsontext import read_json
-from dovetail.reading.located import compose
-from dovetail.reading.manifests import broken_rules as refusal
-from dovetail.reading.manifests import unknown_field
-from dovetail.reading.yamltext import read_documents
+from dovetail.reading.located import Located, compose
+from dovetail.reading.yamltext import read_yaml
 
 _LONGEST = 60  # characters of a value in a line
 _HEREDOC = re.compile(r"<<(-?)(\w+)[ \t]*\n(.*?\n)([ \t]*)\2[ \t]*(?=\n|$)", re.DOTALL)
@@ -52,7 +49,6 @@ class Outcome:
 class _Part:
     """A document, and the piece of a file's text that it is written in."""
 
-    source: str
     located: Located
     value: Document
     text: str
@@ -79,8 +75,9 @@ def convert_texts(
             source=", ".join(name for name, _ in files),
             remedy="name files with manifests, Terraform files with yaml_body, or values of a chart",
         )
-    for part in parts:
-        _admit(part, both=to == "v1beta1")
+    faults = [fault for part in parts for fault in _faults(part, both=to == "v1beta1")]
+    if faults:
+        raise InputErrors.of(tuple(faults))
     documents = [part.value for part in parts]
     made = upgrade(documents, role=role) if to == "v1" else downgrade(documents)
     for result in made:
@@ -116,10 +113,10 @@ def _pieces(name: str, text: str) -> Iterator[tuple[int, int, list[_Part]]]:
             if re.search(r"^\s*apiVersion:", match[3], re.MULTILINE):
                 yield from _yaml_pieces(name, text, match.start(3), match.end(3))
     elif name.endswith(".json") or text.lstrip()[:1] in ("{", "["):
-        found = [_part(name, text, item) for item in read_json(text, name)]
+        found = [part for located in read_json(text, name) for part in _parts(text, located)]
         for part in found:
             part.listed = len(found) > 1
-        yield 0, len(text), [item for part in found for item in _taken_apart(part)]
+        yield 0, len(text), found
     else:
         yield from _yaml_pieces(name, text, 0, len(text))
 
@@ -132,48 +129,37 @@ def _yaml_pieces(name: str, text: str, start: int, end: int) -> Iterator[tuple[i
         piece = text[first:last]
         # Blank lines keep the numbers of lines; a heredoc's indentation is part of its text.
         padded = "\n" * text.count("\n", 0, first) + piece
-        found = [
-            item
-            for located in read_documents(padded, name)
-            for item in _taken_apart(_part(name, piece, located))
-        ]
+        found = [part for located in read_yaml(padded, name) for part in _parts(piece, located)]
         if found:
             yield first, last, found
 
 
-def _part(name: str, text: str, located: Located) -> _Part:
-    value = styled(located.value, located.tree())
+def _parts(text: str, located: Located) -> Iterator[_Part]:
+    """The document, or the items of a `List`."""
+    value = located.value
     if not isinstance(value, dict):
         given = "a list" if isinstance(value, list) else "no mapping"
-        raise InputError(
-            f"expected an object with apiVersion and kind, got {given}",
-            source=name,
-            line=located.line,
-        )
-    return _Part(name, located, value, text)
-
-
-def _taken_apart(part: _Part) -> Iterator[_Part]:
-    if not (str(part.value.get("kind", "")).endswith("List") and isinstance(part.value.get("items"), list)):
-        yield part
+        message = f"expected an object with apiVersion and kind, got {given}"
+        raise InputError(message, source=located.source, line=located.line)
+    if str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
+        for item in located.items():
+            for part in _parts(text, item):
+                part.listed = True
+                yield part
         return
-    for item in part.located.items():
-        if isinstance(item.value, dict):
-            yield _Part(part.source, item, styled(item.value, item.tree()), part.text, listed=True)
+    yield _Part(located, styled(value, located.tree()), text)
 
 
-def _admit(part: _Part, *, both: bool) -> None:
-    """Refuse what the object's own generation would have refused, in its words; `both`: of today's too."""
+def _faults(part: _Part, *, both: bool) -> tuple[InputError, ...]:
+    """What the object's own generation would have refused, in its words; `both`: of today's too."""
     key = (str(part.value.get("apiVersion")), str(part.value.get("kind")))
     schema = old_schema(part.value) or (schema_of(part.value) if both and key in SCHEMAS else None)
-    if schema is None:
-        return
-    unknown = next(unknown_fields(schema, part.value), None)
-    if unknown is not None:
-        raise unknown_field(schema, unknown, part.located)
-    causes = broken_rules(schema, part.value)
-    if causes:
-        raise refusal(causes, part.located)
+    try:
+        if schema is not None:
+            admit_old(part.located, schema)
+    except InputError as error:
+        return error.faults
+    return ()
 
 
 def _file(name: str, text: str, pieces: list[tuple[int, int, list[_Part]]], comments: bool) -> Converted:
@@ -200,8 +186,7 @@ def _file(name: str, text: str, pieces: list[tuple[int, int, list[_Part]]], comm
 
 
 def _written(part: _Part, result: Upgraded, comments: bool) -> str:
-    tree = compose(part.text) if not part.listed else part.located.tree()
-    old = layout(part.text, tree) if not part.listed else Layout()
+    old = Layout() if part.listed else layout(part.text, compose(part.text))
     if not comments:
         old = Layout(indented=old.indented)
     elif result.made:
@@ -218,16 +203,16 @@ def _lines(part: _Part, result: Upgraded) -> Iterator[str]:
         "/"
     )
     if result.made:
-        yield f"{part.source}:{part.located.line} {name}: new, {result.made}"
+        yield f"{part.located.source}:{part.located.line} {name}: new, {result.made}"
     told = []
     for change in result.changes():
         if not (result.made and change.new == ("apiVersion",)):
             # What is new has the line of what is nearest to it in the file.
             line = part.located.line_of(shown(change.old or change.new or ()))
-            told.append((line, f"{part.source}:{line} {_change(change)} ({change.why})"))
+            told.append((line, f"{part.located.source}:{line} {_change(change)} ({change.why})"))
     yield from (text for _, text in sorted(told, key=lambda pair: pair[0]))
     for note in result.notes:
-        yield f"{part.source}:{part.located.line} {name}: note: {note}"
+        yield f"{part.located.source}:{part.located.line} {name}: note: {note}"
 
 
 def _change(change: Change) -> str:
@@ -253,4 +238,4 @@ def _told(part: _Part, troubles: Sequence[Trouble]) -> Iterator[str]:
     for trouble in troubles:
         line = part.located.line_of(shown(trouble.path))
         left = "; the object is left as it is" if trouble.whole else ""
-        yield f"{part.source}:{line} {shown(trouble.path)}: {trouble.text}{left}\n  {trouble.remedy}"
+        yield f"{part.located.source}:{line} {shown(trouble.path)}: {trouble.text}{left}\n  {trouble.remedy}"

@@ -39,10 +39,12 @@ class Located:
     text: Callable[[], str] = field(default=str, repr=False, compare=False)  # its own, without indentation
     spans: Sequence[Span] = field(default=(), repr=False, compare=False)  # of the items of a `List`
     outer: tuple[Located, str] | None = field(default=None, repr=False, compare=False)  # what it is a part of
+    # (path of a field in `value`, its path in the text), where a field is not where it was written
+    moved: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
 
     def place_of(self, path: str) -> tuple[int, int]:
         """Line and column of the field at `path` (`spec.rules[0].key`), or of the nearest one above it."""
-        place, rest, node = (self.line, self.column), path, self.tree()
+        place, rest, node = (self.line, self.column), self._written(path), self.tree()
         # Keys may hold dots, so the longest key that the rest of the path starts with is taken.
         while rest and node is not None:
             rest, node, mark = _step(rest, node)
@@ -72,9 +74,24 @@ class Located:
                 outer=(self, f"items[{index}]"),
             )
 
-    def with_value(self, value: Any) -> Located:
-        """The same place with another value, such as one in which something was filled in."""
-        return replace(self, value=value)
+    def with_value(self, value: Any, moved: tuple[tuple[str, str], ...] = ()) -> Located:
+        """The same place with another value, such as one in which something was filled in.
+
+        `moved` holds the fields that are elsewhere in the value: (path in it, path in the text).
+        """
+        return replace(self, value=value, moved=moved)
+
+    def _written(self, path: str) -> str:
+        """The path of a field in the text; the longest that is known to have moved tells."""
+        fits = [
+            (new, old)
+            for new, old in self.moved
+            if path.startswith(new) and path[len(new) :][:1] in ("", ".", "[")
+        ]
+        if not fits:
+            return path
+        new, old = max(fits, key=lambda pair: len(pair[0]))
+        return old + path[len(new) :]
 
     @cached_property
     def _above(self) -> int:

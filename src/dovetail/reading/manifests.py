@@ -14,18 +14,18 @@ import msgspec
 from dovetail.api.admission import admit, schema_of
 from dovetail.api.codec import decode
 from dovetail.api.meta import Object
-from dovetail.api.schema import Schema, join, unknown_fields, with_defaults, without_unknown
+from dovetail.api.schema import Schema, unknown_fields, with_defaults, without_unknown
 from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
-from dovetail.base.guess import nearest
 from dovetail.reading.documents import documents
+from dovetail.reading.generations import today
 from dovetail.reading.kinds import group_of, is_from_server, subject, unknown_kind
 from dovetail.reading.located import Located
+from dovetail.reading.refusals import UNCHECKED, broken, refusal, unknown_field
 from dovetail.reading.workloads import as_workloads
 
 _SCENARIOS = "simulation.dovetail.dev/"
 _DEFAULT_NAMESPACE = "default"
-_UNCHECKED = "Invalid value: null: some validation"  # that rules were not asked, which is no fault of its own
 _INDEX = re.compile(r"\[\d+\]")
 _WORDS = {"object": "map", "array": "list", "str": "text", "int": "whole number", "float": "number"}
 
@@ -91,7 +91,8 @@ def read(paths: Sequence[Path | str], *, recursive: bool = False, strict: bool =
     that is an error. Raises InputErrors with everything that is wrong, each with file, line, path and remedy.
     """
     reader = _Reader(strict=strict)
-    for located in documents(paths, recursive=recursive, note=reader.note, fault=reader.fault):
+    found = documents(paths, recursive=recursive, note=reader.note, fault=reader.fault)
+    for located in today(found, note=reader.note, fault=reader.fault):
         reader.take(located)
     return reader.reading()
 
@@ -99,7 +100,7 @@ def read(paths: Sequence[Path | str], *, recursive: bool = False, strict: bool =
 def read_objects(objects: Iterable[Located], *, strict: bool = False) -> Reading:
     """The same of objects that were read otherwise, such as from an API server."""
     reader = _Reader(strict=strict)
-    for located in objects:
+    for located in today(objects, note=reader.note, fault=reader.fault):
         reader.take(located)
     return reader.reading()
 
@@ -150,7 +151,7 @@ class _Reader:
         except InputError as error:
             self.fault(error)
         except RecursionError:
-            self.fault(_error(located, "", "nested too deeply"))
+            self.fault(refusal(located, "", "nested too deeply"))
 
     def _take(self, located: Located) -> None:
         document = located.value
@@ -177,10 +178,10 @@ class _Reader:
             document = _with_namespace(admit(known))
         except Invalid as invalid:
             if not from_server:
-                raise broken_rules(invalid.causes, located) from None
+                raise broken(invalid.causes, located) from None
             # The server took it, whatever Dovetail thinks of it.
             for cause in invalid.causes:
-                if not cause.message.startswith(_UNCHECKED):
+                if not cause.message.startswith(UNCHECKED):
                     self._remark(located, cause.field, f"{_INDEX.sub('[]', cause.field)}: {cause.message}")
             document = _with_namespace(with_defaults(schema, known))
         kind = BY_GVK.get((document["apiVersion"], document["kind"]))
@@ -189,7 +190,7 @@ class _Reader:
             return
         meta = document.get("metadata") or {}
         if not meta.get("name") and not meta.get("generateName"):
-            raise _error(located, "metadata.name", "a name is required")
+            raise refusal(located, "metadata.name", "a name is required")
         self.manifests.append(Manifest(document, _decoded(document, kind, located), located))
 
     def _take_foreign(self, located: Located) -> None:
@@ -203,7 +204,7 @@ class _Reader:
         workloads = as_workloads(document)
         if self.strict:
             remedy = "leave it out, or leave --strict out"
-            raise _error(located, "kind", f"Dovetail does not know {kind} of {group}", remedy)
+            raise refusal(located, "kind", f"Dovetail does not know {kind} of {group}", remedy)
         if not workloads:
             self.ignored[group, kind] += 1
             return
@@ -269,7 +270,7 @@ def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
             Cause(f"{path}{cause.field.removeprefix('spec')}", cause.message, cause.reason)
             for cause in invalid.causes
         )
-        raise broken_rules(causes, located) from None
+        raise broken(causes, located) from None
     return Manifest(document, _decoded(document, kind, located), located)
 
 
@@ -280,7 +281,7 @@ def _decoded(document: dict[str, Any], kind: type[Object], located: Located) -> 
         text, _, path = str(error).partition(" - at `$.")
         for word, plain in _WORDS.items():
             text = text.replace(f"`{word}`", plain)
-        raise _error(located, path.rstrip("`"), text[:1].lower() + text[1:]) from None
+        raise refusal(located, path.rstrip("`"), text[:1].lower() + text[1:]) from None
 
 
 def _with_namespace(document: dict[str, Any]) -> dict[str, Any]:
@@ -288,51 +289,3 @@ def _with_namespace(document: dict[str, Any]) -> dict[str, Any]:
     if kind is not None and kind.NAMESPACED:
         document.setdefault("metadata", {}).setdefault("namespace", _DEFAULT_NAMESPACE)
     return document
-
-
-def _error(located: Located, path: str, message: str, remedy: str = "") -> InputError:
-    line, column = located.place_of(path)
-    return InputError(
-        message,
-        source=located.source,
-        line=line,
-        column=column,
-        path=path,
-        remedy=remedy,
-        **subject(located.value),
-    )
-
-
-def broken_rules(causes: tuple[Cause, ...], located: Located) -> InputError:
-    """All faults in the order of their places."""
-    told = [cause for cause in causes if not cause.message.startswith(_UNCHECKED)]
-    faults = [_error(located, "" if cause.field == "<nil>" else cause.field, cause.message) for cause in told]
-    return InputErrors.of(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.column or 0))))
-
-
-def unknown_field(schema: Schema, path: str, located: Located) -> InputError:
-    """That the schema has no field at `path`, with the nearest one, or all."""
-    parent, key, known = _known_names(schema, path, located.value)
-    near = nearest(key, known) or [name for name in known if name.lower() == key.lower()]
-    hint = f"; did you mean {near[0]}?" if near else ""
-    remedy = "" if near or not known else f"valid in {parent or 'the object'}: {', '.join(sorted(known))}"
-    return _error(located, path, f"unknown field {key}{hint}", remedy)
-
-
-def _known_names(schema: Schema, path: str, value: Any, parent: str = "") -> tuple[str, str, list[str]]:
-    """The object that lacks the field, the field's name, and what the object may hold."""
-    for where, key, item in _children(value, parent):
-        child = schema.items if isinstance(value, list) else schema.child(key)
-        if child is None and where == path:
-            return parent, key, list(schema.properties)
-        if child is not None and path.startswith(where) and path[len(where) : len(where) + 1] in (".", "["):
-            return _known_names(child, path, item, where)
-    return parent, path, []
-
-
-def _children(value: Any, parent: str) -> Iterator[tuple[str, str, Any]]:
-    """(path, key, item) of everything right below a value."""
-    if isinstance(value, list):
-        yield from ((f"{parent}[{index}]", "", item) for index, item in enumerate(value))
-    elif isinstance(value, dict):
-        yield from ((join(parent, str(key)), str(key), item) for key, item in value.items())

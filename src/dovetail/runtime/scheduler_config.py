@@ -14,7 +14,7 @@ from dovetail.api.rules import Rule, rule
 from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
 from dovetail.base.errors import InputError
 from dovetail.reading import Located
-from dovetail.reading.manifests import broken_rules, unknown_field
+from dovetail.reading.refusals import broken, unknown_field
 from dovetail.reading.yamltext import read_documents
 
 Value = dict[str, Any]
@@ -48,7 +48,7 @@ def read_default_constraints(text: str, source: str) -> tuple[TopologySpreadCons
     document = with_defaults(schema, found[0].value)
     causes = validate(schema, document)
     if causes:
-        raise broken_rules(causes, found[0])
+        raise broken(causes, found[0])
     return decode(document, _SchedulerConfig).pod_topology_spread.default_constraints
 
 

@@ -35,11 +35,21 @@ def shown(path: Path) -> str:
 
 
 class Editor:
-    """Changes a copy of a document step by step. Mappings and lists keep their classes and their order."""
+    """Changes a document step by step, from the first change on a copy of it.
+
+    Mappings and lists keep their classes and their order. Where nothing changed, `document` is the input.
+    """
 
     def __init__(self, document: Document) -> None:
-        self.document: Document = copied(document)
+        self.document = document
+        self._own = False
         self._changes: list[Change] = []
+
+    def own(self) -> Document:
+        """The document as a copy that may be changed."""
+        if not self._own:
+            self.document, self._own = copied(self.document), True
+        return self.document
 
     def get(self, *path: str | int, default: Any = None) -> Any:
         """The value at a path, `default` where there is none."""
@@ -93,6 +103,7 @@ class Editor:
 
     def arrange(self, path: Path, order: Iterable[str]) -> None:
         """Put the keys of a mapping in an order; those that it does not name follow as they were."""
+        self.own()
         parent = self.get(*path)
         if isinstance(parent, dict):
             names = [key for key in order if key in parent]
@@ -157,7 +168,7 @@ class Editor:
         self._changes.append(Change(old, new, copied(was), ABSENT, why))
 
     def _put(self, path: Path, value: Any) -> None:
-        parent: Any = self.document
+        parent: Any = self.own()
         for step in path[:-1]:
             if isinstance(parent, dict):
                 parent = parent.setdefault(step, {})
@@ -169,6 +180,7 @@ class Editor:
             parent[path[-1]] = value
 
     def _take(self, path: Path) -> None:
+        self.own()
         parent = self.get(*path[:-1])
         del parent[path[-1]]
 

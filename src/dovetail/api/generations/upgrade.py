@@ -53,6 +53,7 @@ class Upgraded:
     editor: Editor
     troubles: list[Trouble] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what changes without any field changing
+    old: bool = False  # of an older generation, as it was written
     made: str = ""  # why the object is new, where it is
     inside: Path = ()  # where in the input the spec of a new object was
 
@@ -136,7 +137,7 @@ def _one(index: int, document: Document, role: str) -> list[Upgraded]:
         return [_left(index, document, ("spec",), str(error), _REMEDIES["launchTemplate"])]
     found = []
     for editor in editors:
-        result = Upgraded(index, editor)
+        result = Upgraded(index, editor, old=True)
         if editor is not editors[0]:
             result.made = f"the inline provider of {document['kind']} {document['metadata'].get('name', '')}"
             result.inside = ("spec", "provider")
@@ -252,7 +253,7 @@ def _place_kubelets(found: list[Upgraded]) -> list[Upgraded]:
             _keep_in_annotation(result, "")
     new: dict[int, list[Upgraded]] = {}
     for name, pools in users.items():
-        if not any(pool.editor.has(*_TEMPLATE, "kubelet") for pool in pools):
+        if not any(_kubelet(pool) is not None for pool in pools):
             continue
         if name not in classes:
             for pool in pools:
@@ -272,7 +273,7 @@ def _keep_in_annotation(result: Upgraded, class_name: str) -> None:
     """Settings without a class to go to: 1.0 reads them there, and nobody has to look for them."""
     spec: Path = _TEMPLATE if _key(result.document) == _POOL else ("spec",)
     kubelet = result.editor.get(*spec, "kubelet")
-    if kubelet is None or not str(result.document.get("apiVersion")).startswith("karpenter.sh/"):
+    if kubelet is None or not result.old or _key(result.document) == _CLASS:
         return
     origin = result.editor.origin((*spec, "kubelet")) or spec
     if kubelet:
@@ -283,18 +284,23 @@ def _keep_in_annotation(result: Upgraded, class_name: str) -> None:
     beta_to_v1.keep_kubelet(result.editor, spec)
 
 
+def _kubelet(pool: Upgraded) -> Any:
+    """The settings in the template of a pool that was v1beta1 or older; v1 has no such field."""
+    return pool.editor.get(*_TEMPLATE, "kubelet") if pool.old else None
+
+
 def _share(name: str, node_class: Upgraded, pools: list[Upgraded]) -> Iterable[Upgraded]:
     """Give each of the different settings a class; the class itself keeps those of most need for it."""
     groups: dict[str, list[Upgraded]] = {}
     for pool in pools:
-        kubelet = pool.editor.get(*_TEMPLATE, "kubelet") or {}
+        kubelet = _kubelet(pool) or {}
         groups.setdefault(json.dumps(kubelet, sort_keys=True, default=str), []).append(pool)
     own = json.dumps(node_class.editor.get("spec", "kubelet") or {}, sort_keys=True, default=str)
     # Pools without settings keep the class as it is; else the first pool's settings go into it.
     keeps = own if own in groups else next(iter(groups)) if own == "{}" else ""
     plain = copied(node_class.document)
     for text, members in groups.items():
-        kubelet = copied(members[0].editor.get(*_TEMPLATE, "kubelet") or {})
+        kubelet = copied(_kubelet(members[0]) or {})
         target = node_class
         if text != keeps:
             target = _copy_of(name, plain, node_class, members)
@@ -303,12 +309,13 @@ def _share(name: str, node_class: Upgraded, pools: list[Upgraded]) -> Iterable[U
             why = "v1 has the kubelet's settings in the class, not in the pool"
             target.editor.set(("spec", "kubelet"), kubelet, why)
         if text != keeps and kubelet:
-            target.editor.document["spec"]["kubelet"] = kubelet
+            target.editor.own()["spec"]["kubelet"] = kubelet
         new_name = target.document["metadata"]["name"]
         for pool in members:
             _tell_bottlerocket(pool, target.document)
             why = f"v1 has it in EC2NodeClass {new_name}" if kubelet else "it says nothing"
-            pool.editor.drop((*_TEMPLATE, "kubelet"), why)
+            if pool.old:
+                pool.editor.drop((*_TEMPLATE, "kubelet"), why)
             if new_name != name:
                 why = f"a class of its own, because pools of {name} had different kubelet settings"
                 pool.editor.set((*_TEMPLATE, "nodeClassRef", "name"), new_name, why)
@@ -318,7 +325,7 @@ def _share(name: str, node_class: Upgraded, pools: list[Upgraded]) -> Iterable[U
 def _copy_of(name: str, plain: Document, node_class: Upgraded, members: list[Upgraded]) -> Upgraded:
     pool = members[0].document["metadata"].get("name", "")
     made = Editor(plain)
-    made.document["metadata"]["name"] = f"{name}-{pool}"
+    made.own()["metadata"]["name"] = f"{name}-{pool}"
     return Upgraded(
         node_class.index, made, made=f"EC2NodeClass {name} with the kubelet settings of NodePool {pool}"
     )

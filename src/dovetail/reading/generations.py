@@ -1,0 +1,115 @@
+"""Objects of older generations of the API, taken for what they are in today's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from dovetail.api.admission import schema_of
+from dovetail.api.generations.admission import broken_rules, old_schema
+from dovetail.api.generations.editing import Document, shown
+from dovetail.api.generations.upgrade import Trouble, Upgraded, is_old, upgrade
+from dovetail.api.schema import Schema, unknown_fields, without_unknown
+from dovetail.base.errors import InputError, InputErrors
+from dovetail.reading.kinds import is_from_server, subject
+from dovetail.reading.located import Located
+from dovetail.reading.refusals import broken, refusal, unknown_field
+
+_MOST_NAMED = 3  # fields of a workload
+
+
+def today(
+    objects: Iterable[Located], *, note: Callable[[str], None], fault: Callable[[InputError], None]
+) -> Iterator[Located]:
+    """The objects in today's generation, in their order; new ones follow what they were made of.
+
+    One note tells of each object that is not what was written. An object that its own generation would have
+    refused, or that has no counterpart today, goes to `fault` and is left out.
+    """
+    admitted: list[Located] = []
+    for located in objects:
+        try:
+            admitted.append(_admitted(located))
+        except InputError as error:
+            fault(error)
+    for result in upgrade([located.value for located in admitted]):
+        located = admitted[result.index]
+        whole = next((trouble for trouble in result.troubles if trouble.whole), None)
+        if whole is not None:
+            fault(refusal(located, shown(whole.path), whole.text, whole.remedy))
+            continue
+        if result.document is located.value:
+            yield located
+            continue
+        note(_told(located, result))
+        moved = tuple(
+            (shown(change.new), shown(change.old))
+            for change in result.changes()
+            if change.new is not None and change.old is not None
+        )
+        yield located.with_value(result.document, moved)
+
+
+def admit_old(located: Located, schema: Schema) -> Document:
+    """The object of an older generation, without what a server keeps that its schema does not know.
+
+    Raises InputErrors with all that its own generation refuses it for.
+    """
+    document: Document = located.value
+    unknown = list(unknown_fields(schema, document))
+    if is_from_server(document):
+        # Its server took it, whatever is thought of it here.
+        kept: Document = without_unknown(schema, document) if unknown else document
+        return kept
+    newer = _newer(document, unknown)
+    if newer:
+        message = f"{unknown[0]} is a field of {newer}; did you mean {newer}?"
+        raise refusal(located, "apiVersion", message)
+    if unknown:
+        raise InputErrors.of(tuple(unknown_field(schema, path, located) for path in unknown))
+    causes = broken_rules(schema, document)
+    if causes:
+        raise broken(causes, located)
+    return document
+
+
+def _newer(document: Document, unknown: list[str]) -> str:
+    """Today's version of the kind, where it has all the fields that its own lacks; else empty."""
+    version = f"{str(document['apiVersion']).partition('/')[0]}/v1"
+    schema = schema_of({"apiVersion": version, "kind": document["kind"]})
+    known = schema is not None and not set(unknown) & set(unknown_fields(schema, document))
+    return version if unknown and known else ""
+
+
+def _admitted(located: Located) -> Located:
+    schema = old_schema(located.value)
+    if schema is None:
+        return located
+    document = admit_old(located, schema)
+    return located if document is located.value else located.with_value(document)
+
+
+def _told(located: Located, result: Upgraded) -> str:
+    """One line about an object that was converted."""
+    was, now = subject(located.value), subject(result.document)
+    changes = [change for change in result.changes() if change.why]
+    if result.made:
+        what = f"{now['kind']} {now['name']} is {result.made}"
+    elif is_old(located.value):
+        version, today_version = located.value["apiVersion"], result.document["apiVersion"]
+        what = (
+            f"{was['kind']} {was['name']} of {version} is taken for {now['kind']} {now['name']} of "
+            f"{today_version}, with {len(changes)} changes that `dovetail convert` shows"
+        )
+    elif all(change.old is None for change in changes):
+        fields = [shown(change.new or ()) for change in changes]
+        what = f"{was['kind']} {was['name']} takes {', '.join(fields)} of a pool"
+    else:
+        fields = [shown(change.old) for change in changes if change.old is not None]
+        named = ", ".join(fields[:_MOST_NAMED])
+        more = f" and {len(fields) - _MOST_NAMED} more" if len(fields) > _MOST_NAMED else ""
+        what = f"{was['kind']} {was['name']} is taken by today's names in {named}{more}"
+    return f"{located.source}:{located.line}: {what}{_needed(result.troubles)}"
+
+
+def _needed(troubles: list[Trouble]) -> str:
+    return "".join(f"; {trouble.text}: {trouble.remedy}" for trouble in troubles)

@@ -1,0 +1,64 @@
+"""Why an object is refused: the place, what is wrong there, and what would be valid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dovetail.api.schema import Schema, join
+from dovetail.base.errors import Cause, InputError, InputErrors
+from dovetail.base.guess import nearest
+from dovetail.reading.kinds import subject
+from dovetail.reading.located import Located
+
+UNCHECKED = "Invalid value: null: some validation"  # that rules were not asked, which is no fault of its own
+
+
+def refusal(located: Located, path: str, message: str, remedy: str = "") -> InputError:
+    """That something is wrong at a path of an object."""
+    line, column = located.place_of(path)
+    return InputError(
+        message,
+        source=located.source,
+        line=line,
+        column=column,
+        path=path,
+        remedy=remedy,
+        **subject(located.value),
+    )
+
+
+def broken(causes: tuple[Cause, ...], located: Located) -> InputError:
+    """All faults in the order of their places."""
+    told = [cause for cause in causes if not cause.message.startswith(UNCHECKED)]
+    places = ["" if cause.field == "<nil>" else cause.field for cause in told]
+    faults = [refusal(located, path, cause.message) for path, cause in zip(places, told, strict=True)]
+    return InputErrors.of(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.column or 0))))
+
+
+def unknown_field(schema: Schema, path: str, located: Located) -> InputError:
+    """That the schema has no field at `path`, with the nearest one, or all."""
+    parent, key, known = _known_names(schema, path, located.value)
+    near = nearest(key, known) or [name for name in known if name.lower() == key.lower()]
+    hint = f"; did you mean {near[0]}?" if near else ""
+    remedy = "" if near or not known else f"valid in {parent or 'the object'}: {', '.join(sorted(known))}"
+    return refusal(located, path, f"unknown field {key}{hint}", remedy)
+
+
+def _known_names(schema: Schema, path: str, value: Any, parent: str = "") -> tuple[str, str, list[str]]:
+    """The object that lacks the field, the field's name, and what the object may hold."""
+    for where, key, item in _children(value, parent):
+        child = schema.items if isinstance(value, list) else schema.child(key)
+        if child is None and where == path:
+            return parent, key, list(schema.properties)
+        if child is not None and path.startswith(where) and path[len(where) : len(where) + 1] in (".", "["):
+            return _known_names(child, path, item, where)
+    return parent, path, []
+
+
+def _children(value: Any, parent: str) -> Iterator[tuple[str, str, Any]]:
+    """(path, key, item) of everything right below a value."""
+    if isinstance(value, list):
+        yield from ((f"{parent}[{index}]", "", item) for index, item in enumerate(value))
+    elif isinstance(value, dict):
+        yield from ((join(parent, str(key)), str(key), item) for key, item in value.items())
