@@ -214,6 +214,10 @@ def _class(result: Upgraded, alpha: bool, role: str) -> Trouble | None:
     if not edit.has(*hop):
         limit = beta_schema.WRITTEN_FOR.hop_limit
         edit.set(hop, limit, "the old default; v1's is 1, which pods behind a bridge do not reach through")
+    if edit.get("spec", "amiSelectorTerms") == [{"alias": "al2@latest"}]:
+        result.notes.append(
+            "there is no AL2 from Kubernetes 1.33 on: al2023@latest is next, with user data of its own"
+        )
     if alpha and not told_tokens:
         result.notes.append("httpTokens was optional where v1alpha1 did not say it, and is required now")
     if edit.get("spec", "role") == alpha_to_beta.ROLE_PLACEHOLDER:
