@@ -26,8 +26,8 @@ from dovetail.explain.pod import nearest_misses
 from dovetail.kube.http.wire import Reader
 from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.budget import Deadline, Work
-from dovetail.solve.instance.instance import World
+from dovetail.solve.budget import Deadline, SolveBudget
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 
@@ -380,7 +380,7 @@ def measured(name: str, deadline: int = SECOND) -> dict[str, Any]:
     decoded = time.process_time_ns()
     asked = inputs.problem(read, types)
     start = time.process_time_ns()
-    World(asked, Work(Budget(), Deadline(start + deadline, time.process_time_ns)))
+    Instance(asked, SolveBudget(Budget(), Deadline(start + deadline, time.process_time_ns)))
     encoded = time.process_time_ns()
     stop = Deadline(encoded + deadline, time.process_time_ns)
     plan = solve(asked, Budget.within(deadline), stop=stop)

@@ -37,7 +37,7 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Budget, Problem
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.solver import solve
 
 _TURN = 3_000_000  # units of work, as in the controller
@@ -107,7 +107,7 @@ def decided(question: Question, memory: Memory) -> tuple[Finding, int]:
     """What the search finds in as many turns as it takes, and how many plans it asked for."""
     asked = 0
     while True:
-        asking = search(question, memory, Work(Budget(_TURN)), 0)
+        asking = search(question, memory, SolveBudget(Budget(_TURN)), 0)
         try:
             problem = next(asking)
             while True:

@@ -26,8 +26,8 @@ from dovetail.base.pipe import readers_may_leave
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.process import ProcessPlanner
-from dovetail.solve.budget import Deadline, Work
-from dovetail.solve.context import Desk
+from dovetail.solve.budget import Deadline, SolveBudget
+from dovetail.solve.context import SolveContext
 from dovetail.solve.solver import solve
 from dovetail.testing.crowds import crowd
 from dovetail.verify import verify
@@ -49,7 +49,7 @@ class Sample:
 
     seed: int
     pods: int
-    shapes: int
+    pod_classes: int
     seconds: float
     late: float
     left: int  # pods without a place that would have one if they were alone
@@ -119,16 +119,16 @@ def _by_cpu(nanoseconds: int) -> Asking:
 
 
 async def _sample(seed: int, arguments: argparse.Namespace, ask: Asking) -> Sample:
-    pods, shapes = size(seed)
-    problem = crowd(seed, pods, shapes)
+    pods, pod_classes = size(seed)
+    problem = crowd(seed, pods, pod_classes)
     gc.collect()
     plan, seconds = await ask(problem)
     violations = len(verify(problem, plan)) if arguments.check else 0
     late = max(0.0, seconds - arguments.deadline)
-    found = Sample(seed, pods, shapes, seconds, late, _left(problem, plan), violations)
+    found = Sample(seed, pods, pod_classes, seconds, late, _left(problem, plan), violations)
     if violations or found.late > max(0.1, 0.1 * arguments.deadline):
         print(
-            f"seed {seed}: {pods} pods of {shapes} shapes, {seconds:.2f} s, {violations} violations, "
+            f"seed {seed}: {pods} pods of {pod_classes} shapes, {seconds:.2f} s, {violations} violations, "
             f"{found.left} left over",
             flush=True,
         )
@@ -138,8 +138,8 @@ async def _sample(seed: int, arguments: argparse.Namespace, ask: Asking) -> Samp
 def _left(problem: Problem, plan: Plan) -> int:
     if not plan.left:
         return 0
-    desk, left = Desk(problem, Work(Budget(0))), set(plan.left)
-    pods = [pod for index in desk.stranded(left) for pod in desk.world.shapes[index].pods]
+    context, left = SolveContext(problem, SolveBudget(Budget(0))), set(plan.left)
+    pods = [pod for index in context.stranded(left) for pod in context.instance.pod_classes[index].pods]
     return len(left.intersection(pods))
 
 
@@ -148,7 +148,7 @@ def _classes(samples: list[Sample]) -> Iterable[tuple[str, list[Sample]]]:
     for name, most in _CLASSES:
         yield name, [sample for sample in samples if least < sample.pods <= most]
         least = most
-    yield "2,000 shapes", [sample for sample in samples if sample.shapes >= 2_000]
+    yield "2,000 shapes", [sample for sample in samples if sample.pod_classes >= 2_000]
     yield "all", samples
 
 

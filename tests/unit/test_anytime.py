@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.solver import solve
 from dovetail.testing.crowds import crowd
 from dovetail.verify import verify
 
-# (seed, pods, shapes): with few and with many distinct pods; nodes, limits and rules are drawn as well.
+# (seed, pods, pod classes): with few and with many distinct pods; nodes, limits and rules are drawn as well.
 CROWDS = ((1, 60, 3), (4, 12, 4), (5, 80, 2), (8, 20, 5), (9, 16, 16))
 BUDGET = Budget(work=100_000)
 MOMENTS = 7  # at which each is stopped
@@ -48,12 +48,12 @@ def spying(monkeypatch: pytest.MonkeyPatch) -> Callable[[Spy], Spy]:
     """Counts the units that are spent after the spy's stop."""
 
     def install(spy: Spy) -> Spy:
-        def spend(work: Work, units: int) -> None:
+        def spend(work: SolveBudget, units: int) -> None:
             if spy.over:
                 spy.since += units
             work.used += units
 
-        monkeypatch.setattr(Work, "spend", spend)
+        monkeypatch.setattr(SolveBudget, "spend", spend)
         return spy
 
     return install

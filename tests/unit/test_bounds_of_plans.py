@@ -51,7 +51,9 @@ def test_simple_pods_are_read_first_and_what_there_is_no_time_for_is_left_out() 
 
 
 def test_a_pod_of_many_resources_that_comes_first_leaves_no_others_out() -> None:
-    """Resources are counted in all: read first, it would leave no room for any that another pod asks for."""
+    """Resources are counted in all: read first, it would leave no capacity for any that another pod asks
+    for.
+    """
     asked = bounds.problem("preferred pod anti, 2000")
     amounts = {f"example.com/r{number}": "1" for number in range(1_000)}
     main = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}

@@ -12,96 +12,98 @@ from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
 from dovetail.solve.bound.provers import highest_ratio
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.exchange_pricing import Exchange
 from dovetail.solve.colgen.generation import Generator, Master
 from dovetail.solve.colgen.knapsack_pricing import Completions, Knapsacks
-from dovetail.solve.colgen.pricing_instance import Market, market
+from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 
 
 @st.composite
-def goods(draw: st.DrawFn) -> Market:
+def pricing(draw: st.DrawFn) -> PricingInstance:
     """Up to three items of two resources, up to four columns; every column holds what fits."""
     items, columns = draw(st.integers(1, 3)), draw(st.integers(1, 4))
     amounts = st.integers(1, 6)
     vectors = np.array([[draw(amounts), draw(amounts)] for _ in range(items)], dtype=np.int64)
-    room = np.array([[draw(st.integers(3, 12)), draw(st.integers(3, 12))] for _ in range(columns)], np.int64)
+    capacity = np.array(
+        [[draw(st.integers(3, 12)), draw(st.integers(3, 12))] for _ in range(columns)], np.int64
+    )
     price = np.array([draw(st.integers(1, 20)) * 10**8 for _ in range(columns)], dtype=np.int64)
     demand = np.array([draw(st.integers(1, 3)) for _ in range(items)], dtype=np.int64)
     conflict = np.zeros((items, items), dtype=np.bool_)
     for first, second in itertools.combinations_with_replacement(range(items), 2):
         conflict[first, second] = conflict[second, first] = draw(st.sampled_from([False, False, True]))
     allowed = [[draw(st.sampled_from([True, True, False])) for _ in range(columns)] for _ in range(items)]
-    feasible = np.all(room[None] >= vectors[:, None], axis=2) & np.array(allowed)
-    return market(feasible, room, price, vectors, conflict, demand)
+    feasible = np.all(capacity[None] >= vectors[:, None], axis=2) & np.array(allowed)
+    return pricing_instance(feasible, capacity, price, vectors, conflict, demand)
 
 
-def loads(some: Market) -> list[np.ndarray]:
+def patterns(some: PricingInstance) -> list[np.ndarray]:
     """Every pattern within the demand, but the empty one."""
     ranges = [range(int(amount) + 1) for amount in some.demand]
     return [np.array(each, dtype=np.int64) for each in itertools.product(*ranges) if any(each)]
 
 
-def held(some: Market, column: int, load: np.ndarray) -> bool:
-    """Whether a node of the column may carry the load."""
-    chosen = np.flatnonzero(load).tolist()
+def held(some: PricingInstance, column: int, pattern: np.ndarray) -> bool:
+    """Whether a node of the column may carry the pattern."""
+    chosen = np.flatnonzero(pattern).tolist()
     if any(not some.feasible[column, item] for item in chosen):
         return False
     if any(some.conflict[a, b] for a, b in itertools.combinations(chosen, 2)):
         return False
-    if any(some.conflict[item, item] and load[item] > 1 for item in chosen):
+    if any(some.conflict[item, item] and pattern[item] > 1 for item in chosen):
         return False
-    return bool(np.all(load @ some.vectors <= some.room[column]))
+    return bool(np.all(pattern @ some.vectors <= some.capacity[column]))
 
 
-def least_cost(some: Market) -> int:
+def least_cost(some: PricingInstance) -> int:
     """The price of the best plan, by trying all."""
     priced = []
-    for load in loads(some):
-        prices = [int(some.price[k]) for k in range(len(some.price)) if held(some, k, load)]
+    for pattern in patterns(some):
+        prices = [int(some.price[k]) for k in range(len(some.price)) if held(some, k, pattern)]
         if prices:
-            priced.append((tuple(load.tolist()), min(prices)))
+            priced.append((tuple(pattern.tolist()), min(prices)))
     best = {tuple([0] * len(some.demand)): 0}
     for state in sorted(itertools.product(*(range(int(amount) + 1) for amount in some.demand)), key=sum):
         if any(state):
             options = [
-                best[tuple(a - b for a, b in zip(state, load, strict=True))] + price
-                for load, price in priced
-                if all(a >= b for a, b in zip(state, load, strict=True))
+                best[tuple(a - b for a, b in zip(state, pattern, strict=True))] + price
+                for pattern, price in priced
+                if all(a >= b for a, b in zip(state, pattern, strict=True))
             ]
             best[state] = min(options)
     return best[tuple(some.demand.tolist())]
 
 
-@given(goods())
+@given(pricing())
 @settings(max_examples=60, deadline=None)
-def test_the_cheapest_column_of_every_load(some: Market) -> None:
-    for load in loads(some):
-        found = int(some.cheapest(load[None])[0])
-        fitting = [k for k in range(len(some.price)) if held(some, k, load)]
+def test_the_cheapest_column_of_every_load(some: PricingInstance) -> None:
+    for pattern in patterns(some):
+        found = int(some.cheapest(pattern[None])[0])
+        fitting = [k for k in range(len(some.price)) if held(some, k, pattern)]
         assert found == (fitting[0] if fitting else -1)
 
 
-@given(goods(), st.data())
+@given(pricing(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_no_load_is_worth_more_than_the_knapsack_says(some: Market, data: st.DataObject) -> None:
-    worth = np.array([data.draw(st.integers(0, 10)) * 1e8 for _ in some.demand])
+def test_no_load_is_worth_more_than_the_knapsack_says(some: PricingInstance, data: st.DataObject) -> None:
+    dual_values = np.array([data.draw(st.integers(0, 10)) * 1e8 for _ in some.demand])
     above = data.draw(st.integers(0, 30)) * 1e8
-    knapsacks = Knapsacks(some, Work(Budget()))
+    knapsacks = Knapsacks(some, SolveBudget(Budget()))
     for column in range(len(some.price)):
-        best = knapsacks.run(column, worth, above, data.draw(st.sampled_from([1, 3, 100])))
-        assert all(float(load @ worth) > above for load in best.counts)
-        for load in loads(some):
-            if held(some, column, load):
-                assert float(load @ worth) <= best.most
+        best = knapsacks.run(column, dual_values, above, data.draw(st.sampled_from([1, 3, 100])))
+        assert all(float(pattern @ dual_values) > above for pattern in best.counts)
+        for pattern in patterns(some):
+            if held(some, column, pattern):
+                assert float(pattern @ dual_values) <= best.most
 
 
-@given(goods())
+@given(pricing())
 @settings(max_examples=60, deadline=None)
-def test_a_plan_covers_the_demand_and_the_bound_is_below_the_optimum(some: Market) -> None:
+def test_a_plan_covers_the_demand_and_the_bound_is_below_the_optimum(some: PricingInstance) -> None:
     assume(len(some.price))
-    generator = Generator(some, Work(Budget()))
+    generator = Generator(some, SolveBudget(Budget()))
     plan = generator.run(np.zeros((0, len(some.demand)), dtype=np.int64))
     assert (
         sum(item.counts * item.number for item in plan).tolist() == some.demand.tolist()
@@ -111,19 +113,21 @@ def test_a_plan_covers_the_demand_and_the_bound_is_below_the_optimum(some: Marke
     cost = sum(int(some.price[item.column]) * item.number for item in plan)
     optimum = least_cost(some)
     assert cost >= optimum
-    highest = highest_ratio(some, generator.worth, lambda _: False, Work(Budget()))
+    highest = highest_ratio(some, generator.dual_values, lambda _: False, SolveBudget(Budget()))
     assert highest is not None
-    assert float(some.demand @ generator.worth) / highest <= optimum * (1 + 1e-9)
+    assert float(some.demand @ generator.dual_values) / highest <= optimum * (1 + 1e-9)
     for column, most in enumerate(generator.most.tolist()):
-        held_there = [load @ generator.worth for load in loads(some) if held(some, column, load)]
+        held_there = [
+            pattern @ generator.dual_values for pattern in patterns(some) if held(some, column, pattern)
+        ]
         assert most >= max(held_there, default=0.0) * (1 - 1e-9)
 
 
-@given(goods(), st.booleans())
+@given(pricing(), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_whole_nodes_cost_no_less_than_their_room_says(some: Market, pods: bool) -> None:
+def test_whole_nodes_cost_no_less_than_their_room_says(some: PricingInstance, pods: bool) -> None:
     assume(len(some.price))
-    assert whole_nodes(some, Work(Budget()), pods=pods).bound <= least_cost(some)
+    assert whole_nodes(some, SolveBudget(Budget()), pods=pods).bound <= least_cost(some)
 
 
 def test_a_market_is_known_again_wherever_its_offerings_stand() -> None:
@@ -133,13 +137,15 @@ def test_a_market_is_known_again_wherever_its_offerings_stand() -> None:
     assert not some.alike(some.only(np.array([0])))
 
 
-def small() -> Market:
+def small() -> PricingInstance:
     """Halves and thirds of a node, and two sizes of nodes."""
     vectors = np.array([[6, 2], [4, 4], [3, 1]], dtype=np.int64)
-    room = np.array([[12, 8], [24, 16]], dtype=np.int64)
+    capacity = np.array([[12, 8], [24, 16]], dtype=np.int64)
     price = np.array([10**9, 18 * 10**8], dtype=np.int64)
     everywhere = np.ones((3, 2), dtype=np.bool_)
-    return market(everywhere, room, price, vectors, np.zeros((3, 3), dtype=np.bool_), np.array([7, 9, 11]))
+    return pricing_instance(
+        everywhere, capacity, price, vectors, np.zeros((3, 3), dtype=np.bool_), np.array([7, 9, 11])
+    )
 
 
 def test_patterns_are_kept_once() -> None:
@@ -152,9 +158,9 @@ def test_patterns_are_kept_once() -> None:
 
 def test_exchanges_find_the_better_partner() -> None:
     some = small()
-    worth = np.array([6e8, 4e8, 1e8])
+    dual_values = np.array([6e8, 4e8, 1e8])
     base = np.array([[1, 0, 1]], dtype=np.int64)
-    found = Exchange(some, Work(Budget())).run(worth, base, np.array([0]), some.demand, 100)
+    found = Exchange(some, SolveBudget(Budget())).run(dual_values, base, np.array([0]), some.demand, 100)
     assert next(found).tolist()[0] == [2, 0, 0]
 
 
@@ -162,32 +168,32 @@ def test_exchanges_find_the_better_partner() -> None:
 def test_the_same_work_gives_the_same_plan(budget: int) -> None:
     plans = []
     for _ in range(2):
-        generator = Generator(small(), Work(Budget(work=budget)))
+        generator = Generator(small(), SolveBudget(Budget(work=budget)))
         plan = generator.run(np.zeros((0, 3), dtype=np.int64))
         plans.append([(item.counts.tolist(), item.column, item.number) for item in plan])
     assert plans[0] == plans[1]
 
 
 def test_a_multiple_that_cannot_be_told() -> None:
-    worth = np.array([4e8, 4e8, 2e8])
-    assert highest_ratio(small(), worth, lambda _: True, Work(Budget())) is None
-    assert highest_ratio(small(), worth, lambda _: False, Work(Budget(work=0))) is None
+    dual_values = np.array([4e8, 4e8, 2e8])
+    assert highest_ratio(small(), dual_values, lambda _: True, SolveBudget(Budget())) is None
+    assert highest_ratio(small(), dual_values, lambda _: False, SolveBudget(Budget(work=0))) is None
 
 
-@given(goods(), st.data())
+@given(pricing(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_no_load_is_completed_to_more_than_the_tables_say(some: Market, data: st.DataObject) -> None:
+def test_no_load_is_completed_to_more_than_the_tables_say(some: PricingInstance, data: st.DataObject) -> None:
     assume(len(some.price))
     items = np.arange(len(some.demand))
-    worth = np.array([data.draw(st.integers(0, 10)) * 1e8 for _ in items])
+    dual_values = np.array([data.draw(st.integers(0, 10)) * 1e8 for _ in items])
     prices = np.array([data.draw(st.integers(0, 3)) * 1e7 for _ in range(some.vectors.shape[1])])
     for column in range(len(some.price)):
         copies = some.copies()[column]
-        rest = Completions(some.vectors, some.room[column], copies, worth, prices)
-        for load in loads(some):
-            if held(some, column, load):
+        rest = Completions(some.vectors, some.capacity[column], copies, dual_values, prices)
+        for pattern in patterns(some):
+            if held(some, column, pattern):
                 for start in items.tolist():
-                    begun = np.where(items < start, load, 0)
-                    room = (some.room[column] - begun @ some.vectors)[None]
-                    most = rest.most(start, np.array([float(begun @ worth)]), room)
-                    assert float(load @ worth) <= float(most[0]) * (1 + 1e-12)
+                    begun = np.where(items < start, pattern, 0)
+                    capacity = (some.capacity[column] - begun @ some.vectors)[None]
+                    most = rest.most(start, np.array([float(begun @ dual_values)]), capacity)
+                    assert float(pattern @ dual_values) <= float(most[0]) * (1 + 1e-12)

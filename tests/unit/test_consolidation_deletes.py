@@ -13,7 +13,7 @@ from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.deletes import Room, deletable
 from dovetail.disrupt.consolidation.question import Mover, Question
 from dovetail.model.problem import Budget
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.dual_values import Appraisal
 
 # Pods by the first letter of their name: milli-CPU and MiB.
@@ -28,9 +28,9 @@ def appraisal(free: dict[str, tuple[int, int]], refused: tuple[tuple[str, str], 
         hosts[SHAPES.index(letter), list(free).index(name)] = False
     shape = {f"default/{letter}{number}": SHAPES.index(letter) for letter in SHAPES for number in range(20)}
     made = SimpleNamespace(
-        shape=shape,
+        pod_class=shape,
         vectors=np.array([SIZES[letter] for letter in SHAPES], dtype=np.int64),
-        room=np.array(list(free.values()), dtype=np.int64),
+        capacity=np.array(list(free.values()), dtype=np.int64),
         hosts=hosts,
     )
     return cast("Appraisal", made)
@@ -39,7 +39,7 @@ def appraisal(free: dict[str, tuple[int, int]], refused: tuple[tuple[str, str], 
 def going(
     asked: Question, free: dict[str, tuple[int, int]], *, work: int = 1_000_000, **more: Any
 ) -> list[str]:
-    found = deletable(asked, appraisal(free, **more), asked.movers, Work(Budget(work)))
+    found = deletable(asked, appraisal(free, **more), asked.movers, SolveBudget(Budget(work)))
     return [one.name for one in found]
 
 
@@ -127,12 +127,12 @@ def test_pods_that_find_no_room_are_told_and_nothing_moves() -> None:
     asked = question(node("a", "s0", "l0", "s1", "l1"))
     seen = appraisal({"a": (9000, 9000), "b": (3000, 2000), "c": (1000, 1000)})
     room = Room(asked, seen, asked.movers)
-    shapes = [seen.shape[one.key] for one in asked.movers[0].pods]
-    before = seen.room.copy()
+    shapes = [seen.pod_class[one.key] for one in asked.movers[0].pods]
+    before = seen.capacity.copy()
     small, large = SHAPES.index("s"), SHAPES.index("l")
     for _ in range(2):
         assert room.homeless(shapes, asked.movers[0]) == [large, small]
-    assert (seen.room == before).all()
+    assert (seen.capacity == before).all()
     assert not room.move(shapes, asked.movers[0])
     assert room.homeless([small], asked.movers[0]) == []
 
@@ -144,7 +144,7 @@ def test_looking_at_many_nodes_for_many_pods_costs_more() -> None:
 
     pods = [f"s{number}" for number in range(20)]
     for count, cost in ((0, 1), (9, 1), (10, 2), (19, 2), (20, 3)):
-        work = Work(Budget(1_000))
+        work = SolveBudget(Budget(1_000))
         leaving = (node("a", *pods[:count]),)
         deletable(question(*leaving, names=names), appraisal(free), leaving, work)
         assert _spent(work, 1_000) == cost
@@ -176,12 +176,12 @@ def test_two_hundred_nodes_looked_at_are_a_unit_of_work() -> None:
     for count, cost in ((199, 1), (200, 2)):
         names = [f"n{number:03}" for number in range(count)]
         asked = question(node("n000", "s0"), names=names)
-        work = Work(Budget(10))
+        work = SolveBudget(Budget(10))
         deletable(asked, appraisal(dict.fromkeys(names, (0, 0))), asked.movers, work)
         assert _spent(work, 10) == cost
 
 
-def _spent(work: Work, most: int) -> int:
+def _spent(work: SolveBudget, most: int) -> int:
     count = 0
     while work.left:
         work.spend(1)

@@ -29,7 +29,7 @@ from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import Plan, PlannedClaim, Unschedulable
 from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 
 NONE = Budgets(())
 OFFER = {labels.INSTANCE_TYPE: "m5.large", labels.ZONE: "a", labels.CAPACITY_TYPE: "on-demand"}
@@ -304,7 +304,7 @@ def test_prospects_are_what_a_node_costs_beyond_the_worth_of_its_pods() -> None:
     )
     nodes = tuple(existing(name) for name in "ab")
     asked = Question(Problem((), sold, nodes), leaving, {"p": 5})
-    found = Prospects(asked, Work(Budget(1_000_000)))
+    found = Prospects(asked, SolveBudget(Budget(1_000_000)))
     assert [found.if_bought(one) for one in leaving] == pytest.approx([dollar * 3 / 4, dollar / 4])
     assert found.bound == pytest.approx(dollar)
     unknown = replace(leaving[0], pods=(*leaving[0].pods, big("new", "1")))

@@ -25,7 +25,7 @@ from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, QUICK, UNPLANNED, search
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 
 PLENTY = 1_000_000
 LEAST = 10  # nano-dollars per hour that replacing a node must save
@@ -70,7 +70,7 @@ class Parts:
         return Move(tuple(movers), (cast("PlannedClaim", SimpleNamespace(price=price)),))
 
     def deletable(
-        self, _question: Question, _appraisal: Any, movers: Sequence[Mover], _: Work
+        self, _question: Question, _appraisal: Any, movers: Sequence[Mover], _: SolveBudget
     ) -> list[Mover]:
         self.order = [one.name for one in movers]
         return [one for name in self.fits for one in movers if one.name == name]
@@ -81,7 +81,7 @@ class Parts:
             bound=77,
             known=lambda mover: mover.name not in self.unknown,
             if_bought=lambda mover: mover.price - self.worth.get(mover.name, mover.price),
-            appraisal=SimpleNamespace(shape=shape, least=self._least),
+            appraisal=SimpleNamespace(pod_class=shape, least=self._least),
         )
 
     def _least(self, shapes: Sequence[str]) -> int | None:
@@ -101,7 +101,7 @@ class Parts:
             searching, "mixed", lambda movers, _: " ".join(one.name for one in movers) in self.mixed
         )
         plan = cast("Plan", SimpleNamespace(work=self.work))
-        asking = search(self.question, memory, Work(Budget(work)), now)
+        asking = search(self.question, memory, SolveBudget(Budget(work)), now)
         try:
             next(asking)
             while True:

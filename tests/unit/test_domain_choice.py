@@ -8,9 +8,9 @@ import pytest
 
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.assign.strategies import Policy
-from dovetail.solve.budget import Work
-from dovetail.solve.context import Desk
+from dovetail.solve.assign.strategies import Strategy
+from dovetail.solve.budget import SolveBudget
+from dovetail.solve.context import SolveContext
 from dovetail.solve.search import Search
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import to_problem
@@ -116,7 +116,9 @@ def test_pods_that_others_follow_show_where_and_the_rest_are_free() -> None:
     problem = problem_of(types, pods)
     places = {}
     for anchors in (False, True):
-        search = Search(Desk(problem, Work(Budget())), {}, Policy(favoured="zone-b", anchors=anchors))
+        search = Search(
+            SolveContext(problem, SolveBudget(Budget())), {}, Strategy(favoured="zone-b", anchors=anchors)
+        )
         answer = search.run()
         assert verify(problem, answer.plan) == ()
         leads = [item for item in search.items if item.bundles[0][0].startswith("default/lead")]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.solve import mix, rules
 from dovetail.model.problem import Budget
 from dovetail.solve.colgen.patterns import topped_up
-from dovetail.solve.pack.aggregation import Cells
+from dovetail.solve.pack.aggregation import CoarseClasses
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 
@@ -23,7 +23,7 @@ def test_what_a_cell_stands_for_is_no_larger_than_the_cell(seed: int, size: int)
     vectors = draw.integers(0, 20_000, size=(size, 2))
     kind = draw.integers(0, 3, size=size)
     feasible = np.all(vectors[:, None] <= _ROOM[None], axis=2)
-    cells = Cells(vectors, kind, feasible, _ROOM)
+    cells = CoarseClasses(vectors, kind, feasible, _ROOM)
     assert np.all(vectors <= cells.vectors[cells.cell])
     assert np.array_equal(cells.kind[cells.cell], kind)
     assert np.all(cells.feasible[cells.cell] <= feasible)
@@ -44,9 +44,9 @@ def test_only_near_equal_lots_are_merged_where_there_are_not_very_many() -> None
     vectors = np.tile(sizes, (8, 1))
     kind = np.repeat(np.arange(8), 64)
     feasible = np.ones((512, len(_ROOM)), dtype=np.bool_)
-    assert Cells(vectors, kind, feasible, _ROOM).trivial
+    assert CoarseClasses(vectors, kind, feasible, _ROOM).trivial
     near = vectors + np.arange(8)[np.tile(np.arange(8), 64), None]
-    merged = Cells(near, np.zeros(512, dtype=np.int64), feasible, _ROOM)
+    merged = CoarseClasses(near, np.zeros(512, dtype=np.int64), feasible, _ROOM)
     assert len(merged.vectors) <= 300
 
 
@@ -59,10 +59,10 @@ def test_filling_up_keeps_to_the_room_and_to_conflicts(seed: int) -> None:
     clash = draw.random((3, 3)) < 0.3
     conflict = clash | clash.T
     left = draw.integers(0, 5, size=12)
-    room = np.array([30, 25])
-    counts = topped_up(room, np.ones(12, dtype=np.bool_), vectors, left, (kind, conflict))
+    capacity = np.array([30, 25])
+    counts = topped_up(capacity, np.ones(12, dtype=np.bool_), vectors, left, (kind, conflict))
     assert np.all(counts <= left)
-    assert np.all(counts @ vectors <= room)
+    assert np.all(counts @ vectors <= capacity)
     bundles = np.bincount(kind, counts, minlength=3)
     for mine, other in np.argwhere(conflict).tolist():
         assert bundles[mine] <= 1 if mine == other else not (bundles[mine] and bundles[other])

@@ -1,4 +1,4 @@
-"""Plans for which there is no time at all: quickly made, correct, and nobody left out who had a place."""
+"""Plans for which there is no time at all: quickly made, correct, and none left out who had a place."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def test_a_plan_without_time_breaks_no_rule(seed: int) -> None:
 
 @pytest.mark.parametrize("step", [10, 20, 30, 40, 100])
 def test_a_plan_with_too_little_time_leaves_pods_over_and_breaks_no_rule(step: int) -> None:
-    """Of some pods nobody has thought, others were to be near those that no node could be bought for."""
-    late = 0
+    """Of some pods none has thought, others were to be near those that no node could be bought for."""
+    time_over = 0
     for seed in range(12):
         problem = crowd(seed, 150, 40)
         stop = Deadline(1_000, partial(next, count(0, step)))
         plan = solve(problem, Budget(100_000), stop=stop)
         assert verify(problem, plan) == (), seed
-        late += sum(each.reason == OUT_OF_TIME for each in plan.unschedulable)
-    assert late
+        time_over += sum(each.reason == OUT_OF_TIME for each in plan.unschedulable)
+    assert time_over
 
 
 def test_little_is_lost_where_sizes_complement_each_other() -> None:

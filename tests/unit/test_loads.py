@@ -1,4 +1,4 @@
-"""Loads of one node: every maximal one that is worth enough, against trying all of them."""
+"""Patterns of one node: every maximal one that is worth enough, against trying all of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.model.problem import Budget
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.pattern_mip import Loads
-from dovetail.solve.colgen.pricing_instance import Market, market
+from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 
 
 @st.composite
-def markets(draw: st.DrawFn) -> tuple[Market, np.ndarray]:
+def markets(draw: st.DrawFn) -> tuple[PricingInstance, np.ndarray]:
     """One column, up to four items of two resources, some of which keep apart, and what they are worth."""
     items = draw(st.integers(1, 4))
     vectors = np.array([[draw(st.integers(0, 4)), draw(st.integers(1, 4))] for _ in range(items)])
@@ -25,41 +25,43 @@ def markets(draw: st.DrawFn) -> tuple[Market, np.ndarray]:
     feasible = np.array([[draw(st.booleans())] for _ in range(items)])
     feasible[0] = True
     demand = np.array([draw(st.integers(1, 3)) for _ in range(items)])
-    room = np.array([[draw(st.integers(4, 14)), draw(st.integers(4, 14))]])
-    worth = np.array([float(draw(st.integers(0, 9))) for _ in range(items)])
-    return market(feasible, room, np.array([50]), vectors, conflict, demand), worth
+    capacity = np.array([[draw(st.integers(4, 14)), draw(st.integers(4, 14))]])
+    dual_values = np.array([float(draw(st.integers(0, 9))) for _ in range(items)])
+    return pricing_instance(feasible, capacity, np.array([50]), vectors, conflict, demand), dual_values
 
 
-def tried(goods: Market, worth: np.ndarray, above: float) -> set[tuple[int, ...]]:
-    """Loads of items of worth that are worth more, and have no room for one more of any."""
-    some = [range(int(n) + 1 if w > 0 else 1) for n, w in zip(goods.copies()[0], worth, strict=True)]
-    fitting = {load for load in itertools.product(*some) if goods.cheapest(np.array([load]))[0] == 0}
-    one_more = [tuple(row) for row in np.eye(len(worth), dtype=np.int64).tolist()]
+def tried(pricing: PricingInstance, dual_values: np.ndarray, above: float) -> set[tuple[int, ...]]:
+    """Patterns of items of worth that are worth more, and have no capacity for one more of any."""
+    some = [range(int(n) + 1 if w > 0 else 1) for n, w in zip(pricing.copies()[0], dual_values, strict=True)]
+    fitting = {
+        pattern for pattern in itertools.product(*some) if pricing.cheapest(np.array([pattern]))[0] == 0
+    }
+    one_more = [tuple(row) for row in np.eye(len(dual_values), dtype=np.int64).tolist()]
     return {
-        load
-        for load in fitting
-        if np.array(load) @ worth > above
-        and not any(tuple(a + b for a, b in zip(load, more, strict=True)) in fitting for more in one_more)
+        pattern
+        for pattern in fitting
+        if np.array(pattern) @ dual_values > above
+        and not any(tuple(a + b for a, b in zip(pattern, more, strict=True)) in fitting for more in one_more)
     }
 
 
 @settings(max_examples=300, deadline=None)
 @given(markets(), st.integers(0, 30))
-def test_every_load_that_matters_is_found(asked: tuple[Market, np.ndarray], above: int) -> None:
-    goods, worth = asked
-    found = Loads(goods, worth, Work(Budget(work=10**6))).of(0, float(above), 10_000)
+def test_every_load_that_matters_is_found(asked: tuple[PricingInstance, np.ndarray], above: int) -> None:
+    pricing, dual_values = asked
+    found = Loads(pricing, dual_values, SolveBudget(Budget(work=10**6))).of(0, float(above), 10_000)
     assert found.others == above
-    loads = {tuple(load) for load in found.counts.tolist()}
-    assert tried(goods, worth, above) <= loads
-    assert all(goods.cheapest(np.array([load]))[0] == 0 for load in loads)
+    patterns = {tuple(pattern) for pattern in found.counts.tolist()}
+    assert tried(pricing, dual_values, above) <= patterns
+    assert all(pricing.cheapest(np.array([pattern]))[0] == 0 for pattern in patterns)
 
 
 def test_where_there_are_too_many_nothing_is_claimed_of_the_others() -> None:
     items = 12
     vectors = np.arange(11, 11 + items)[:, None]
     everywhere, apart = np.ones((items, 1), dtype=np.bool_), np.zeros((items, items), dtype=np.bool_)
-    room, demand = np.array([[90]]), np.full(items, 3)
-    goods = market(everywhere, room, np.array([100]), vectors, apart, demand)
-    found = Loads(goods, vectors[:, 0].astype(float), Work(Budget(work=10**6))).of(0, 0.0, 20)
+    capacity, demand = np.array([[90]]), np.full(items, 3)
+    pricing = pricing_instance(everywhere, capacity, np.array([100]), vectors, apart, demand)
+    found = Loads(pricing, vectors[:, 0].astype(float), SolveBudget(Budget(work=10**6))).of(0, 0.0, 20)
     assert not len(found.counts)
     assert found.others >= 90

@@ -1,4 +1,4 @@
-"""Column generation under rules between pods proves what all loads at once do."""
+"""Column generation under rules between pods proves what all patterns at once do."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dovetail.model import labels
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.bound.topology_colgen import Enumeration, Loads, Master, Pricing, joined
 from dovetail.solve.bound.topology_mip import program
-from dovetail.solve.bound.topology_model import Rows, terrain_of
-from dovetail.solve.budget import Work
-from dovetail.solve.instance.instance import World
-from dovetail.solve.instance.offerings import Columns
+from dovetail.solve.bound.topology_model import Rows, topology_sites_of
+from dovetail.solve.budget import SolveBudget
+from dovetail.solve.instance.instance import Instance
+from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.testing.problems import Document, both, instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
 
 ANY_PRICE = 1 << 40  # nano-dollars per hour
-MANY = 200_000  # loads
+MANY = 200_000  # patterns
 
 
 def workload(app: str, number: int, size: tuple[int, int], *wanted: Document) -> list[Document]:
@@ -65,27 +65,29 @@ CASES: dict[str, tuple[list[Document], list[Document], list[Document]]] = {
 }
 
 
-def rows_of(problem: Problem) -> tuple[World, Rows]:
+def rows_of(problem: Problem) -> tuple[Instance, Rows]:
     """The program of a plan that promises each pod the first tier that has a node for it."""
-    world = World(problem, Work(Budget()))
-    columns = Columns(world.tables, len(world.axis.names))
+    instance = Instance(problem, SolveBudget(Budget()))
+    columns = OfferingsTable(instance.tables, len(instance.axis.names))
     kinds = {}
-    for shape in world.shapes:
+    for pod_class in instance.pod_classes:
         tiers = [
             index
-            for index, pools in enumerate(world.tiers)
+            for index, pools in enumerate(instance.tiers)
             if any(
-                world.columns(each, wanted, shape.vector).any()
+                instance.columns(each, wanted, pod_class.vector).any()
                 for each in pools
-                for wanted in shape.levels[0].alternatives
+                for wanted in pod_class.levels[0].alternatives
             )
         ]
-        kinds[shape.index, 0, tiers[0]] = list(shape.pods)
-    return world, program(world, terrain_of(world, columns, world.nodes.room.copy(), kinds))
+        kinds[pod_class.index, 0, tiers[0]] = list(pod_class.pods)
+    return instance, program(
+        instance, topology_sites_of(instance, columns, instance.nodes.capacity.copy(), kinds)
+    )
 
 
 def least(master: Master) -> float:
-    found = master.linear(master.every, Work(Budget()))
+    found = master.linear(master.every, SolveBudget(Budget()))
     assert found is not None
     return found.least
 
@@ -93,12 +95,12 @@ def least(master: Master) -> float:
 @pytest.mark.parametrize("name", CASES)
 def test_loads_that_pay_cost_in_fractions_what_all_loads_do(name: str) -> None:
     pods, pools, nodes = CASES[name]
-    world, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
-    every: Loads | None = Enumeration(rows, ANY_PRICE, Work(Budget()), MANY).run()
+    instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
+    every: Loads | None = Enumeration(rows, ANY_PRICE, SolveBudget(Budget()), MANY).run()
     assert every is not None
-    listed = least(Master(world, rows, every))
-    master = Master(world, rows, joined((), len(rows.pods)))
-    pricing = Pricing(rows, Work(Budget(work=100_000_000)))
+    listed = least(Master(instance, rows, every))
+    master = Master(instance, rows, joined((), len(rows.pods)))
+    pricing = Pricing(rows, SolveBudget(Budget(work=100_000_000)))
     linear = pricing.run(master)
     assert linear is not None
     assert linear.least == pytest.approx(listed, rel=1e-6)
@@ -108,19 +110,19 @@ def test_loads_that_pay_cost_in_fractions_what_all_loads_do(name: str) -> None:
 @pytest.mark.parametrize("units", [1, 2_000, 10_000])
 def test_a_bound_that_was_not_reached_is_none_that_is_too_high(units: int) -> None:
     pods, pools, nodes = CASES["visitors of a lighter pool"]
-    world, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
-    every = Enumeration(rows, ANY_PRICE, Work(Budget()), MANY).run()
+    instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
+    every = Enumeration(rows, ANY_PRICE, SolveBudget(Budget()), MANY).run()
     assert every is not None
-    pricing = Pricing(rows, Work(Budget(work=units)))
-    pricing.run(Master(world, rows, joined((), len(rows.pods))))
-    assert 0 <= pricing.bound <= least(Master(world, rows, every)) * (1 + 1e-9)
+    pricing = Pricing(rows, SolveBudget(Budget(work=units)))
+    pricing.run(Master(instance, rows, joined((), len(rows.pods))))
+    assert 0 <= pricing.bound <= least(Master(instance, rows, every)) * (1 + 1e-9)
 
 
 def test_a_node_is_bought_only_with_a_pod_of_its_pool_on_it() -> None:
     pods, pools, nodes = CASES["visitors of a lighter pool"]
-    world, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
-    master = Master(world, rows, joined((), len(rows.pods)))
-    Pricing(rows, Work(Budget(work=100_000_000))).run(master)
-    own = rows.terrain.own[:, master.loads.site].T
-    assert (own & (master.loads.counts > 0)).any(axis=1).all()
-    assert (~own & (master.loads.counts > 0)).any(), "nobody visits: the case tells nothing"
+    instance, rows = rows_of(to_problem(scenario(pods, pools, instance_types(), nodes=nodes)))
+    master = Master(instance, rows, joined((), len(rows.pods)))
+    Pricing(rows, SolveBudget(Budget(work=100_000_000))).run(master)
+    own = rows.topology_sites.own[:, master.patterns.site].T
+    assert (own & (master.patterns.counts > 0)).any(axis=1).all()
+    assert (~own & (master.patterns.counts > 0)).any(), "nobody visits: the case tells nothing"

@@ -11,11 +11,11 @@ from dovetail.solve.colgen.dual_feasible import shares
 sizes = st.lists(st.lists(st.integers(0, 12), min_size=2, max_size=2), min_size=1, max_size=4)
 
 
-@given(vectors=sizes, room=st.lists(st.integers(1, 24), min_size=2, max_size=2), data=st.data())
+@given(vectors=sizes, capacity=st.lists(st.integers(1, 24), min_size=2, max_size=2), data=st.data())
 def test_what_fits_takes_one_node_at_most(
-    vectors: list[list[int]], room: list[int], data: st.DataObject
+    vectors: list[list[int]], capacity: list[int], data: st.DataObject
 ) -> None:
-    needs, node = np.array(vectors, dtype=np.int64), np.array(room, dtype=np.int64)
+    needs, node = np.array(vectors, dtype=np.int64), np.array(capacity, dtype=np.int64)
     left, counts = node.copy(), np.zeros(len(needs), dtype=np.int64)
     for kind in data.draw(st.lists(st.integers(0, len(needs) - 1), max_size=24)):
         if (needs[kind] <= left).all():

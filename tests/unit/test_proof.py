@@ -1,4 +1,4 @@
-"""Proofs of lower bounds, checked by trying every load of every offering and of every free room."""
+"""Proofs of lower bounds, checked by trying every pattern of every offering and of every free capacity."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from dovetail.model.problem import Budget
 from dovetail.solve.bound.provers import Prover, absorbed, prove
 from dovetail.solve.bound.relaxation import Early, relax
 from dovetail.solve.bound.scope import Scope
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.pricing_instance import copies_in
 
 
 def scope(
     vectors: list[list[int]], demand: list[int], offers: list[tuple[list[int], int]], free: list[list[int]]
 ) -> Scope:
-    """Every offering is for everybody whom it has the room for."""
+    """Every offering is for every pod whom it has the capacity for."""
     sizes = np.array(vectors, dtype=np.int64)
-    room = np.array([size for size, _ in offers], dtype=np.int64)
+    capacity = np.array([size for size, _ in offers], dtype=np.int64)
     return Scope(
-        shapes=tuple(range(len(sizes))),
+        pod_classes=tuple(range(len(sizes))),
         pools=(("default",),) * len(sizes),
         pods=tuple(tuple(f"default/{kind}-{number}" for number in range(n)) for kind, n in enumerate(demand)),
         vectors=sizes,
-        feasible=np.all(room[None] >= sizes[:, None], axis=2),
-        room=room,
+        feasible=np.all(capacity[None] >= sizes[:, None], axis=2),
+        capacity=capacity,
         price=np.array([price for _, price in offers], dtype=np.int64),
         free=np.array(free, dtype=np.int64).reshape(len(free), sizes.shape[1]),
         conflict=np.zeros((len(sizes), len(sizes)), dtype=np.bool_),
@@ -51,64 +51,66 @@ def scopes(draw: st.DrawFn) -> Scope:
         ([draw(st.integers(2, 12)), draw(st.integers(2, 12))], draw(st.integers(1, 20)) * 10**8)
         for _ in range(draw(st.integers(0, 3)))
     ]
-    rooms = [[draw(st.integers(0, 8)), draw(st.integers(0, 8))] for _ in range(draw(st.integers(0, 2)))]
+    capacities = [[draw(st.integers(0, 8)), draw(st.integers(0, 8))] for _ in range(draw(st.integers(0, 2)))]
     return scope(
         [[draw(amounts), draw(amounts)] for _ in range(kinds)],
         [draw(st.integers(1, 3)) for _ in range(kinds)],
         [*offers, ([12, 12], 21 * 10**8)],
-        rooms,
+        capacities,
     )
 
 
 def optimum(asked: Scope) -> int:
     """The price of the best plan, by trying all."""
     demand = tuple(asked.demand.tolist())
-    loads = list(itertools.product(*(range(n + 1) for n in demand)))
+    patterns = list(itertools.product(*(range(n + 1) for n in demand)))
 
-    def fitting(room: np.ndarray, allowed: np.ndarray) -> list[tuple[int, ...]]:
+    def fitting(capacity: np.ndarray, allowed: np.ndarray) -> list[tuple[int, ...]]:
         return [
-            load
-            for load in loads
-            if np.all(np.array(load) @ asked.vectors <= room) and all(allowed[np.flatnonzero(load)])
+            pattern
+            for pattern in patterns
+            if np.all(np.array(pattern) @ asked.vectors <= capacity) and all(allowed[np.flatnonzero(pattern)])
         ]
 
     left = {demand}
-    for row, room in enumerate(asked.free):
+    for row, capacity in enumerate(asked.free):
         left = {
-            tuple(max(0, a - b) for a, b in zip(state, load, strict=True))
+            tuple(max(0, a - b) for a, b in zip(state, pattern, strict=True))
             for state in left
-            for load in fitting(room, asked.allowed[:, row])
+            for pattern in fitting(capacity, asked.allowed[:, row])
         }
     priced = [
-        (load, int(price))
+        (pattern, int(price))
         for column, price in enumerate(asked.price)
-        for load in fitting(asked.room[column], asked.feasible[:, column])
-        if any(load)
+        for pattern in fitting(asked.capacity[column], asked.feasible[:, column])
+        if any(pattern)
     ]
     best = {tuple([0] * len(demand)): 0}
-    for state in sorted(loads, key=sum)[1:]:
+    for state in sorted(patterns, key=sum)[1:]:
         best[state] = min(
-            best[tuple(max(0, a - b) for a, b in zip(state, load, strict=True))] + price
-            for load, price in priced
-            if any(a and b for a, b in zip(state, load, strict=True))
+            best[tuple(max(0, a - b) for a, b in zip(state, pattern, strict=True))] + price
+            for pattern, price in priced
+            if any(a and b for a, b in zip(state, pattern, strict=True))
         )
     return min(best[state] for state in left)
 
 
 def proof_of(asked: Scope, found: list[float] | None = None) -> Proof:
-    worth = None if found is None else np.array(found)
+    dual_values = None if found is None else np.array(found)
     price = max(optimum(asked), 1)
-    return prove(Prover(asked, Work(Budget())), worth, price, same=found is not None)
+    return prove(Prover(asked, SolveBudget(Budget())), dual_values, price, same=found is not None)
 
 
-def most_worth(asked: Scope, proof: Proof, room: np.ndarray, allowed: np.ndarray) -> int:
-    """The dearest load by the proof's worths, by trying all."""
+def most_worth(asked: Scope, proof: Proof, capacity: np.ndarray, allowed: np.ndarray) -> int:
+    """The dearest pattern by the proof's dual values, by trying all."""
     kinds = [int(item.pods[0].split("/")[1].split("-")[0]) for item in proof.worth]
     best = 0
-    for load in itertools.product(*(range(len(item.pods) + 1) for item in proof.worth)):
-        used = sum((n * asked.vectors[kind] for n, kind in zip(load, kinds, strict=True)), np.zeros(2))
-        if np.all(used <= room) and all(allowed[kind] or not n for n, kind in zip(load, kinds, strict=True)):
-            best = max(best, sum(n * item.each for n, item in zip(load, proof.worth, strict=True)))
+    for pattern in itertools.product(*(range(len(item.pods) + 1) for item in proof.worth)):
+        used = sum((n * asked.vectors[kind] for n, kind in zip(pattern, kinds, strict=True)), np.zeros(2))
+        if np.all(used <= capacity) and all(
+            allowed[kind] or not n for n, kind in zip(pattern, kinds, strict=True)
+        ):
+            best = max(best, sum(n * item.each for n, item in zip(pattern, proof.worth, strict=True)))
     return best
 
 
@@ -117,11 +119,11 @@ def most_worth(asked: Scope, proof: Proof, room: np.ndarray, allowed: np.ndarray
 def test_anybody_can_check_a_proof(asked: Scope, some: list[int]) -> None:
     proof = proof_of(asked, [value * 1e8 for value in some[: len(asked.pods)]])
     for column, price in enumerate(asked.price.tolist()):
-        assert most_worth(asked, proof, asked.room[column], asked.feasible[:, column]) <= price
+        assert most_worth(asked, proof, asked.capacity[column], asked.feasible[:, column]) <= price
     anything = np.ones(len(asked.pods), dtype=np.bool_)
-    for name, room in zip(asked.free_names, asked.free, strict=True):
+    for name, capacity in zip(asked.free_names, asked.free, strict=True):
         if proof.method != DEAREST_POD:
-            assert most_worth(asked, proof, room, anything) <= proof.absorbed.get(name, 0)
+            assert most_worth(asked, proof, capacity, anything) <= proof.absorbed.get(name, 0)
     total = sum(len(item.pods) * item.each for item in proof.worth)
     assert proof.linear <= total - sum(proof.absorbed.values())
     assert proof.linear <= proof.bound <= optimum(asked)
@@ -130,26 +132,29 @@ def test_anybody_can_check_a_proof(asked: Scope, some: list[int]) -> None:
 @given(scopes(), scopes())
 @settings(max_examples=100, deadline=None)
 def test_prices_of_another_relaxation_prove_something_when_it_is_late(asked: Scope, other: Scope) -> None:
-    kinds = [kind % len(other.pods) for kind in asked.shapes]
-    offers = (other.room, other.price, asked.vectors)
+    kinds = [kind % len(other.pods) for kind in asked.pod_classes]
+    offers = (other.capacity, other.price, asked.vectors)
     every = np.ones((len(kinds), len(other.price)), dtype=np.bool_)
     prices = relax(every, *offers, other.demand[kinds])
     early = Early(lambda: prices, every.sum(axis=1), len(other.price), -1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dovetail.solve.bound.provers._LARGE", 0)
-        late = Prover(asked, Work(Budget(), lambda: 1.0), early)
-    proof = late.relaxation()
+        time_over = Prover(asked, SolveBudget(Budget(), lambda: 1.0), early)
+    proof = time_over.relaxation()
     assert proof.bound <= optimum(asked)
     for column, price in enumerate(asked.price.tolist()):
-        assert most_worth(asked, proof, asked.room[column], asked.feasible[:, column]) <= price
-    assert "goods" not in vars(late)  # nothing that takes long was made
+        assert most_worth(asked, proof, asked.capacity[column], asked.feasible[:, column]) <= price
+    assert "goods" not in vars(time_over)  # nothing that takes long was made
 
 
 def test_the_first_relaxation_is_not_solved_again_for_the_same_pods() -> None:
     asked = scope([[1, 2], [3, 1]], [4, 2], [([8, 8], 10**9), ([4, 8], 6 * 10**8)], [])
-    prices = relax(asked.feasible, asked.room, asked.price, asked.vectors, asked.demand)
+    prices = relax(asked.feasible, asked.capacity, asked.price, asked.vectors, asked.demand)
     early = Early(lambda: prices, np.array([2, 2]), 2, 6)
-    assert Prover(asked, Work(Budget()), early).relaxation() == Prover(asked, Work(Budget())).relaxation()
+    assert (
+        Prover(asked, SolveBudget(Budget()), early).relaxation()
+        == Prover(asked, SolveBudget(Budget())).relaxation()
+    )
     assert early.same(asked)
     assert not replace(early, pods=7).same(asked)
     assert not early.same(replace(asked, feasible=asked.feasible & [[True, False], [True, True]]))
@@ -160,7 +165,7 @@ def test_the_first_relaxation_is_not_solved_again_for_the_same_pods() -> None:
     [
         ([1, 0], [], 10),
         ([5, 1], [], 25),  # the large pod decides, at its cheapest
-        ([1, 1], [[4, 0]], 10),  # the large pod has room, though none is left for the small ones
+        ([1, 1], [[4, 0]], 10),  # the large pod has capacity, though none is left for the small ones
         ([1, 1], [[4, 0], [1, 1]], 0),
     ],
 )
@@ -176,10 +181,10 @@ def test_some_node_has_to_hold_the_dearest_pod(demand: list[int], free: list[lis
 
 def test_free_room_absorbs_worth() -> None:
     vectors, demand = np.array([[6, 2], [4, 4], [3, 1]]), np.array([7, 9, 1])
-    room = np.array([[12, 8], [0, 0]])
-    copies = copies_in(room, vectors, demand, np.ones((3, 2), dtype=np.bool_))
+    capacity = np.array([[12, 8], [0, 0]])
+    copies = copies_in(capacity, vectors, demand, np.ones((3, 2), dtype=np.bool_))
     assert copies.tolist() == [[2, 0], [2, 0], [1, 0]]
-    worth = np.array([4e8, 4e8, 2e8])
+    dual_values = np.array([4e8, 4e8, 2e8])
     no_opinion, opinion = np.zeros((0, 2)), np.array([[0.5e8, 0.5e8]])
-    assert absorbed(worth, vectors, copies, room, no_opinion) == pytest.approx([18e8, 0])
-    assert absorbed(worth, vectors, copies, room, opinion) == pytest.approx([10e8, 0])
+    assert absorbed(dual_values, vectors, copies, capacity, no_opinion) == pytest.approx([18e8, 0])
+    assert absorbed(dual_values, vectors, copies, capacity, opinion) == pytest.approx([10e8, 0])

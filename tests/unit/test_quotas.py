@@ -58,7 +58,7 @@ def test_quotas_are_legal_as_many_as_can_be_and_cheapest(
     domains, skew, pods = case
     every = [
         shares
-        for shares in product(*(range(min(domain.room, pods) + 1) for domain in domains))
+        for shares in product(*(range(min(domain.capacity, pods) + 1) for domain in domains))
         if sum(shares) <= pods and legal_in_some_order(domains, skew, shares)
     ]
     most = max(sum(shares) for shares in every)

@@ -1,4 +1,4 @@
-"""What pools' limits leave room for, told before nodes are bought."""
+"""What pools' limits leave capacity for, told before nodes are bought."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.assign.assigner import Rations
-from dovetail.solve.budget import Work
-from dovetail.solve.instance.instance import World
+from dovetail.solve.assign.assigner import LimitQuotas
+from dovetail.solve.budget import SolveBudget
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
-from dovetail.solve.instance.offerings import Columns
+from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import Document, instance_types, pod, pool, scenario
 from dovetail.testing.scenarios import to_problem
@@ -35,28 +35,28 @@ def _problem(limits: Document) -> Problem:
     ],
 )
 def test_a_pool_is_full_with_more_than_its_limits_can_hold(limits: Document, pods: int) -> None:
-    world = World(_problem(limits), Work(Budget(0)))
-    rations = Rations(world, {0: dict(world.tables[0].pool.limits or {})})
-    vector = world.shapes[0].vector
-    rations.take((0,), vector, pods)
-    assert not rations.full
-    rations.take((0,), vector, 2)
-    assert rations.full == {0}
+    instance = Instance(_problem(limits), SolveBudget(Budget(0)))
+    limit_quotas = LimitQuotas(instance, {0: dict(instance.tables[0].pool.limits or {})})
+    vector = instance.pod_classes[0].vector
+    limit_quotas.take((0,), vector, pods)
+    assert not limit_quotas.full
+    limit_quotas.take((0,), vector, 2)
+    assert limit_quotas.full == {0}
 
 
 def test_pools_of_which_one_has_no_limits_are_never_full() -> None:
-    world = World(_problem({"cpu": "10"}), Work(Budget(0)))
-    rations = Rations(world, {0: {"cpu": 10_000}})
-    rations.take((0, 1), world.shapes[0].vector, 1_000)
-    assert not rations.full
+    instance = Instance(_problem({"cpu": "10"}), SolveBudget(Budget(0)))
+    limit_quotas = LimitQuotas(instance, {0: {"cpu": 10_000}})
+    limit_quotas.take((0, 1), instance.pod_classes[0].vector, 1_000)
+    assert not limit_quotas.full
 
 
 def test_limits_of_what_no_type_has_are_counted_only_once_exceeded() -> None:
     asked = _problem({"cpu": "10", "nodes": "2", **{f"example.com/none-{n}": str(n) for n in range(100)}})
     better = replace(asked.pools[0], usage={"example.com/none-7": 8})
     problem = replace(asked, pools=(better, *asked.pools[1:]))
-    world = World(problem, Work(Budget(0)))
-    limits = Limits(world, Columns(world.tables, len(world.axis.names)))
+    instance = Instance(problem, SolveBudget(Budget(0)))
+    limits = Limits(instance, OfferingsTable(instance.tables, len(instance.axis.names)))
     assert sorted(limits.remaining[0]) == ["cpu", "example.com/none-7", "nodes"]
     assert not limits.types(0).any()  # what is exceeded refuses all types, whatever they have of it
     assert {claim.pool for claim in solve(problem, Budget()).claims} == {"general"}

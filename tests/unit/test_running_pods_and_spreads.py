@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.budget import Work
-from dovetail.solve.context import Desk
+from dovetail.solve.budget import SolveBudget
+from dovetail.solve.context import SolveContext
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem
@@ -33,9 +33,9 @@ def test_no_bound_exceeds_a_plan(spread: int, others: int) -> None:
     plan = solve(given, WORK)
     assert verify(given, plan) == ()
     assert not plan.unschedulable
-    desk = Desk(given, Work(WORK))
-    kinds = {(shape.index, 0, 0): list(shape.pods) for shape in desk.world.shapes}
-    bound = desk.between.bound(desk.world.nodes.room.copy(), kinds, plan.cost.hourly * 3)
+    context = SolveContext(given, SolveBudget(WORK))
+    kinds = {(pod_class.index, 0, 0): list(pod_class.pods) for pod_class in context.instance.pod_classes}
+    bound = context.topology_bound.bound(context.instance.nodes.capacity.copy(), kinds, plan.cost.hourly * 3)
     assert 0 < bound <= plan.cost.hourly
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.solve.pack.aggregation import Twins
+from dovetail.solve.pack.aggregation import SubstitutableClasses
 
 
 @settings(deadline=None, max_examples=50)
@@ -22,11 +22,11 @@ def test_a_load_of_twins_asks_for_the_same_and_keeps_to_the_rules(seed: int) -> 
     counts = tuple(
         (int(item), int(draw.integers(1, 4))) for item in sorted(draw.choice(24, 3, replace=False))
     )
-    load = Twins(vectors, kind, feasible, conflict).load(counts, 1, left.tolist())
-    if not load:
+    pattern = SubstitutableClasses(vectors, kind, feasible, conflict).pattern(counts, 1, left.tolist())
+    if not pattern:
         return
     amounts = np.zeros(24, dtype=np.int64)
-    for item, number in load:
+    for item, number in pattern:
         amounts[item] = number
     asked = sum((vectors[item] * number for item, number in counts), np.zeros(2, dtype=np.int64))
     assert np.array_equal(amounts @ vectors, asked)
@@ -41,8 +41,8 @@ def test_a_load_of_twins_asks_for_the_same_and_keeps_to_the_rules(seed: int) -> 
 def test_without_equal_requests_nobody_stands_in() -> None:
     kind, everywhere = np.zeros(2, dtype=np.int64), np.ones((2, 1), dtype=np.bool_)
     apart = np.zeros((1, 1), dtype=np.bool_)
-    assert not Twins(np.array([[1], [2]]), kind, everywhere, apart).any
-    alike = Twins(np.array([[1], [1]]), kind, everywhere, apart)
+    assert not SubstitutableClasses(np.array([[1], [2]]), kind, everywhere, apart).any
+    alike = SubstitutableClasses(np.array([[1], [1]]), kind, everywhere, apart)
     assert alike.any
-    assert alike.load(((0, 3),), 0, [1, 2]) == ((0, 1), (1, 2))
-    assert alike.load(((0, 3),), 0, [1, 1]) == ()
+    assert alike.pattern(((0, 3),), 0, [1, 2]) == ((0, 1), (1, 2))
+    assert alike.pattern(((0, 3),), 0, [1, 1]) == ()

@@ -6,11 +6,11 @@ import pytest
 
 from dovetail.base.clock import SECOND
 from dovetail.model.problem import WORK_PER_SECOND, Budget
-from dovetail.solve.budget import Deadline, Work
+from dovetail.solve.budget import Deadline, SolveBudget
 
 
 def test_counted_work_ends_a_solve() -> None:
-    work = Work(Budget(10))
+    work = SolveBudget(Budget(10))
     work.spend(9)
     assert work.left
     work.spend(1)
@@ -19,7 +19,7 @@ def test_counted_work_ends_a_solve() -> None:
 
 def test_a_stop_is_final() -> None:
     answers = iter([False, True, False])
-    work = Work(Budget(10), lambda: next(answers))
+    work = SolveBudget(Budget(10), lambda: next(answers))
     assert [work.left, work.left, work.left] == [True, False, False]
 
 
@@ -48,9 +48,9 @@ def test_what_it_took_to_find_domains_is_kept_back_half_as_much_again() -> None:
     moment = 4
     stop()
     moment = 12
-    stop.judge()
+    stop.checker()
     moment = 50  # judged once: later rounds tell nothing new
-    stop.judge()
+    stop.checker()
     over = {}
     for moment in (75, 76):
         over[moment] = stop() >= 1
@@ -60,20 +60,20 @@ def test_what_it_took_to_find_domains_is_kept_back_half_as_much_again() -> None:
 def test_another_plan_is_made_as_long_as_the_least_that_it_takes_is_left() -> None:
     moment = 0
     stop = Deadline(100, lambda: moment)
-    work = Work(Budget(10), stop)
+    work = SolveBudget(Budget(10), stop)
     moment = 4
     assert work.left
     moment = 12
     work.begun()
     found = {}
     for moment in (70, 77, 79, 80):  # late from 76 on; domains took 8, the end takes three times 4
-        found[moment] = work.late, work.another
+        found[moment] = work.time_over, work.another
     assert found == {70: (False, True), 77: (True, True), 79: (True, True), 80: (True, False)}
 
 
 def test_nothing_is_known_of_the_time_that_another_plan_has_where_no_clock_ends_the_solve() -> None:
-    assert Work(Budget(0)).another
-    assert not Work(Budget(10), lambda: True).another
+    assert SolveBudget(Budget(0)).another
+    assert not SolveBudget(Budget(10), lambda: True).another
 
 
 def test_a_deadline_that_has_passed_leaves_no_time() -> None:
@@ -82,7 +82,7 @@ def test_a_deadline_that_has_passed_leaves_no_time() -> None:
 
 def test_a_part_ends_with_its_share_of_the_work_or_of_the_time() -> None:
     over = 0.0
-    work = Work(Budget(100), lambda: over)
+    work = SolveBudget(Budget(100), lambda: over)
     work.spend(20)
     part = work.part(0.5)
     work.spend(39)
@@ -103,7 +103,7 @@ def test_a_part_ends_with_its_share_of_the_work_or_of_the_time() -> None:
 
 def test_what_is_spared_is_there_later() -> None:
     over = 0.2
-    work = Work(Budget(100), lambda: over)
+    work = SolveBudget(Budget(100), lambda: over)
     work.spend(20)
     with work.sparing(0.25):
         assert work.left
@@ -115,13 +115,13 @@ def test_what_is_spared_is_there_later() -> None:
         assert work.left
         over = 0.8
         assert not work.left
-        assert not work.late
+        assert not work.time_over
     assert work.left
 
 
 def test_what_is_spared_in_what_is_spared_is_a_share_of_the_rest() -> None:
     over = 0.0
-    work = Work(Budget(100), lambda: over)
+    work = SolveBudget(Budget(100), lambda: over)
     with work.sparing(0.4), work.sparing(0.0, of_time=0.5):
         assert work.rest == 60
         over = 0.29
@@ -141,19 +141,19 @@ def test_a_deadline_maps_to_work(nanoseconds: int, rate: int, work: int) -> None
 
 def test_a_deadline_tells_the_seconds_that_are_left() -> None:
     moment = 0
-    work = Work(Budget(work=1_000), Deadline(2_000_000_000, lambda: moment))
+    work = SolveBudget(Budget(work=1_000), Deadline(2_000_000_000, lambda: moment))
     moment = 100_000_000
     assert work.left  # the first question: three times as long is kept back for the end
     assert work.seconds == pytest.approx(2.0 - 0.3 - 0.1)
     moment = 3_000_000_000
     assert work.seconds == 0.0
-    assert Work(Budget(work=1_000)).seconds == float("inf")
+    assert SolveBudget(Budget(work=1_000)).seconds == float("inf")
 
 
 def test_shapes_have_their_turn_as_long_as_nodes_for_them_can_be_bought_and_written_down_in_time() -> None:
     moment = 0
     stop = Deadline(100, lambda: moment)
-    work = Work(Budget(10), stop)
+    work = SolveBudget(Budget(10), stop)
     moment = 20
     assert work.left  # asks for the first time: encoding took 20
     over = work.turns()
@@ -167,7 +167,7 @@ def test_shapes_have_their_turn_as_long_as_nodes_for_them_can_be_bought_and_writ
 
 def test_another_round_is_as_long_as_the_first_in_the_least_time() -> None:
     moment = 0
-    work = Work(Budget(10), Deadline(100, lambda: moment))
+    work = SolveBudget(Budget(10), Deadline(100, lambda: moment))
     moment = 8
     assert work.left
     moment = 12
@@ -183,7 +183,7 @@ def test_time_is_short_where_encoding_took_much_of_it() -> None:
     found = {}
     for first in (18, 19):
         moment = 0
-        work = Work(Budget(10), Deadline(100, lambda: moment))  # noqa: B023 asked in this round only
+        work = SolveBudget(Budget(10), Deadline(100, lambda: moment))  # noqa: B023 asked in this round only
         moment = first
         assert work.left
         found[first] = work.short
@@ -191,7 +191,7 @@ def test_time_is_short_where_encoding_took_much_of_it() -> None:
 
 
 def test_without_a_clock_there_is_always_time() -> None:
-    work = Work(Budget(0))
+    work = SolveBudget(Budget(0))
     assert not work.turns()(1.0)
     assert not work.short
     assert work.rounds == float("inf")

@@ -17,7 +17,9 @@ from dovetail.solve.instance.pool_table import STAMPED
 
 
 def aftermath(problem: Problem, plan: Plan, pending: tuple[Pod, ...]) -> Problem:
-    """What is asked about `pending` alone after the plan; where the plan puts them, their room is free."""
+    """What is asked about `pending` alone after the plan; where the plan puts them, their capacity is
+    free.
+    """
     waiting = {pod.key for pod in pending}
     pods = {pod.key: pod for pod in problem.pods if pod.key not in waiting}
     nodes = [

@@ -47,8 +47,8 @@ def comparison(problem: Problem, plan: Plan, solve: Solve) -> Comparison:
 def most_possible(base: Comparison, rule: Rule) -> int:
     """No lifting of the rule saves more, in nano-dollars per hour.
 
-    Pods under fewer rules cost no less than no pods, and the worths of a proof still prove what the others
-    cost when pods are taken away. Rules that may concern any pod can save everything.
+    Pods under fewer rules cost no less than no pods, and the dual values of a proof still prove what the
+    others cost when pods are taken away. Rules that may concern any pod can save everything.
     """
     cost = base.plan.cost
     if rule.pods is None:

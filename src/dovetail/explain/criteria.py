@@ -18,9 +18,9 @@ from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import ENDLESS, NODES
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
 
 _TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
@@ -42,18 +42,18 @@ class Criterion:
 class PoolView:
     """One pool with everything its provider sells, what is sold out and what it does not allow included."""
 
-    def __init__(self, world: World, index: int) -> None:
-        self.world = world
+    def __init__(self, instance: Instance, index: int) -> None:
+        self.instance = instance
         self.index = index
-        self.pool = world.tables[index].pool
-        self.base = world.tables[index].base
-        self.table = PoolTable(_unbound(self.pool), index, world.axis, world.problem.extra(self.pool))
+        self.pool = instance.tables[index].pool
+        self.base = instance.tables[index].base
+        self.table = PoolTable(_unbound(self.pool), index, instance.axis, instance.problem.extra(self.pool))
         self.table.base = self.base  # labels that the pool sets are known of every column
-        daemons = [Daemon(item, world.axis) for item in world.problem.daemonsets]
-        self.daemons, _ = reserve(self.table, daemons, world.well_known)
+        daemons = [Daemon(item, instance.axis) for item in instance.problem.daemonsets]
+        self.daemons, _ = reserve(self.table, daemons, instance.well_known)
         self.table.reserve(self.daemons)
         self.own = self.table.mask(self.base)
-        self.room: Amounts = self.table.room[self.table.column_type]
+        self.capacity: Amounts = self.table.capacity[self.table.column_type]
         self._available = np.array(
             [
                 item.available
@@ -79,19 +79,19 @@ class PoolView:
         sold, price = self.table.offerings[column], int(self.table.price[column])
         return Offer(self.name(column), sold.zone, sold.capacity_type, price, sold.estimated)
 
-    def criteria(self, shape: Shape, wanted: Wanted) -> Iterator[Criterion]:
-        """Every rule about a pod of that shape on a new node."""
+    def criteria(self, pod_class: PodClass, wanted: Wanted) -> Iterator[Criterion]:
+        """Every rule about a pod of that pod class on a new node."""
         for taint in self.pool.taints:
             if taint.effect in HARD_EFFECTS and not any(
-                tolerates(item, taint) for item in shape.sample.spec.tolerations
+                tolerates(item, taint) for item in pod_class.sample.spec.tolerations
             ):
                 text = taint_text(taint)
                 change = Change("tolerate", f"tolerate {text}", taint.key, taint.value, effect=taint.effect)
                 yield self._every(Miss("taint", taint.key, f"taint {text} is not tolerated", change))
-        yield from self.node_rules(shape.vector, wanted)
-        if not self.world.free_of_ports(self.index, shape.ports):
-            yield self._every(self._ports_miss(shape))
-        yield from self._topology(shape)
+        yield from self.node_rules(pod_class.vector, wanted)
+        if not self.instance.free_of_ports(self.index, pod_class.ports):
+            yield self._every(self._ports_miss(pod_class))
+        yield from self._topology(pod_class)
 
     def node_rules(self, vector: Amounts, wanted: Wanted) -> Iterator[Criterion]:
         """Every rule about a node as a whole that is to hold so much, and to have these labels."""
@@ -154,8 +154,8 @@ class PoolView:
         if wanted.contradicts(item):
             text = f"what it asks of {words.label(key)} contradicts itself"
             return self._every(Miss(rule, key, text, either(item) if change else None))
-        if here is None and key not in self.world.well_known and wanted.needs(item):
-            told = self.base.compatible(Requirements.of((item,)), self.world.well_known)
+        if here is None and key not in self.instance.well_known and wanted.needs(item):
+            told = self.base.compatible(Requirements.of((item,)), self.instance.well_known)
             hint = told.partition(' (typo of "')[2].partition('"')[0]
             meant = f"; did you mean {hint}?" if hint else ""
             return self._every(Miss(rule, key, f'no node of the pool has the label "{key}"{meant}', change))
@@ -184,21 +184,21 @@ class PoolView:
     def _value(self, key: str, column: int) -> str:
         return self.table.domains(key)[column] or "none"
 
-    def _ports_miss(self, shape: Shape) -> Miss:
-        ports = words.listed(str(port.port) for port in shape.ports)
+    def _ports_miss(self, pod_class: PodClass) -> Miss:
+        ports = words.listed(str(port.port) for port in pod_class.ports)
         text = f"a daemon of the pool's nodes holds one of its host ports ({ports})"
         return Miss("ports", ports, text, Change("ports", "use no host port"))
 
     def _resources(self, vector: Amounts, who: str) -> Iterator[Criterion]:
         for row, need in enumerate(vector.tolist()):
             if need:
-                room: Amounts = self.room[:, row]
+                capacity: Amounts = self.capacity[:, row]
                 miss = partial(self._resource_miss, who, row, need)
-                yield Criterion(room >= need, 1 + _short(np.full(len(room), need), room), miss)
+                yield Criterion(capacity >= need, 1 + _short(np.full(len(capacity), need), capacity), miss)
 
     def _resource_miss(self, who: str, row: int, need: int, column: int) -> Miss:
-        name = self.world.axis.names[row]
-        have, most = int(self.room[column, row]), int(np.max(self.room[self.own, row], initial=0))
+        name = self.instance.axis.names[row]
+        have, most = int(self.capacity[column, row]), int(np.max(self.capacity[self.own, row], initial=0))
         if most <= 0:
             return Miss("resource", name, f"{who} {words.amount(name, need)}, no type of the pool has any")
         which = f"the largest allowed type, {self.name(column)}," if have == most else self.name(column)
@@ -224,11 +224,11 @@ class PoolView:
             text = f"{name} is not bought, as nobody knows its price in {offering.zone}"
         return Miss("offer", self.name(column), text)
 
-    def _topology(self, shape: Shape) -> Iterator[Criterion]:
-        owned = shape.levels[-1].owned if shape.levels else ()
-        for index in dict.fromkeys((*owned, *shape.matching)):
-            group = self.world.topology.groups[index]
-            roles = (index in owned, index in shape.matching)
+    def _topology(self, pod_class: PodClass) -> Iterator[Criterion]:
+        owned = pod_class.levels[-1].owned if pod_class.levels else ()
+        for index in dict.fromkeys((*owned, *pod_class.matching)):
+            group = self.instance.topology.groups[index]
+            roles = (index in owned, index in pod_class.matching)
             domains = self._domains(group.id.key)
             allowed = {each: not refused(group, each, roles) for each in dict.fromkeys(domains)}
             holds = np.array([allowed[each] for each in domains], dtype=np.bool_)
@@ -237,7 +237,7 @@ class PoolView:
                 yield Criterion(holds, np.ones(len(holds)), miss)
 
     def _topology_miss(self, index: int, roles: tuple[bool, bool], domains: list[str], column: int) -> Miss:
-        return refusing(self.world.topology.groups[index], domains[column], roles)
+        return refusing(self.instance.topology.groups[index], domains[column], roles)
 
     def _domains(self, key: str) -> list[str]:
         """Per column the domain that a new node would be in."""
@@ -264,9 +264,9 @@ def _left(name: str, limit: int, rest: int) -> str:
     return f"{words.bare(name, limit - rest)} in use already"
 
 
-def _short(need: Amounts, room: Amounts | int) -> Floats:
+def _short(need: Amounts, capacity: Amounts | int) -> Floats:
     """The share of what is needed that is not there, 0 to 1, shape (C,)."""
-    missing = np.clip(need - np.maximum(room, 0), 0, None)
+    missing = np.clip(need - np.maximum(capacity, 0), 0, None)
     share: Floats = missing / np.maximum(need, 1)
     return share
 

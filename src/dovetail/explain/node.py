@@ -19,9 +19,9 @@ from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.requirement import Requirements, pod_requirements
 from dovetail.model.resources import CPU, MEMORY, pod_requests, subtract, total
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.arrays import Amounts
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import NODES
 
 _CHEAPER = 5  # types that would be cheaper, but do not do
@@ -148,8 +148,8 @@ def _without(problem: Problem, node: ExistingNode) -> Problem:
 
 
 def _view(problem: Problem, pool: str) -> PoolView:
-    world = World(problem, Work(Budget()))
-    return PoolView(world, next(table.index for table in world.tables if table.pool.name == pool))
+    instance = Instance(problem, SolveBudget(Budget()))
+    return PoolView(instance, next(table.index for table in instance.tables if table.pool.name == pool))
 
 
 def _as_claimed(view: PoolView, claim: PlannedClaim, pods: list[Pod]) -> Wanted:
@@ -219,7 +219,7 @@ def _options(
 
 def _fill(view: PoolView, kind: str, pods: list[Pod]) -> tuple[Fill, ...]:
     number = next(index for index, item in enumerate(view.table.types) if item.name == kind)
-    total, daemons = _total(pods), view.world.axis.mapping(view.daemons[number])
+    total, daemons = _total(pods), view.instance.axis.mapping(view.daemons[number])
     allocatable = view.table.types[number].allocatable()
     return tuple(
         Fill(name, total.get(name, 0), daemons.get(name, 0), allocatable.get(name, 0))
@@ -228,7 +228,7 @@ def _fill(view: PoolView, kind: str, pods: list[Pod]) -> tuple[Fill, ...]:
 
 
 def _vector(view: PoolView, pods: list[Pod]) -> Amounts:
-    return view.world.axis.vector(_total(pods))
+    return view.instance.axis.vector(_total(pods))
 
 
 def _total(pods: list[Pod]) -> dict[str, int]:

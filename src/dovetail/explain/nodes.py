@@ -13,9 +13,9 @@ from dovetail.explain.wanted import Wanted, alternatives
 from dovetail.model.problem import ExistingNode
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.matching import ports_conflict
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pod_classes import PodClass
 
 _KINDS = {
     "taint": "a taint is not tolerated",
@@ -39,15 +39,17 @@ class _Found:
     distance: float
 
 
-def ask_nodes(world: World, shape: Shape, over: Callable[[], bool]) -> NodesVerdict:
+def ask_nodes(instance: Instance, pod_class: PodClass, over: Callable[[], bool]) -> NodesVerdict:
     """Per reason how many nodes refuse, as the scheduler counts them, and the one that comes nearest.
 
     Of nodes that were not looked at before `over` nothing is said.
     """
-    wanted = alternatives(shape.sample, world.problem.volumes)
-    if not wanted or not world.problem.nodes:
+    wanted = alternatives(pod_class.sample, instance.problem.volumes)
+    if not wanted or not instance.problem.nodes:
         return NodesVerdict()
-    found = [_node(world, shape, wanted, row) for row in range(len(world.problem.nodes)) if not over()]
+    found = [
+        _node(instance, pod_class, wanted, row) for row in range(len(instance.problem.nodes)) if not over()
+    ]
     refusing_ = [item for item in found if item.misses]
     counts = Counter(_reason(item.misses[0]) for item in refusing_)
     nearest = min(refusing_, key=lambda item: (item.distance, item.node), default=None)
@@ -70,28 +72,32 @@ def _reason(miss: Miss) -> str:
     return f"{_KINDS[miss.rule]}{about}"
 
 
-def _node(world: World, shape: Shape, wanted: tuple[Wanted, ...], row: int) -> _Found:
-    node = world.problem.nodes[row]
-    common = [*_taints(node, shape)]
-    choices = [_labels(world, row, item) for item in wanted]
+def _node(instance: Instance, pod_class: PodClass, wanted: tuple[Wanted, ...], row: int) -> _Found:
+    node = instance.problem.nodes[row]
+    common = [*_taints(node, pod_class)]
+    choices = [_labels(instance, row, item) for item in wanted]
     common += sorted(choices, key=len)[0]
-    short = _resources(world, shape, row)
-    rest = [*_ports(world, shape, row), *_volumes(world, shape, row), *_topology(world, shape, row)]
+    short = _resources(instance, pod_class, row)
+    rest = [
+        *_ports(instance, pod_class, row),
+        *_volumes(instance, pod_class, row),
+        *_topology(instance, pod_class, row),
+    ]
     misses = (*common, *(miss for miss, _ in short), *rest)
     return _Found(node.name, misses, len(misses) + sum(share for _, share in short))
 
 
-def _taints(node: ExistingNode, shape: Shape) -> list[Miss]:
+def _taints(node: ExistingNode, pod_class: PodClass) -> list[Miss]:
     return [
         Miss("taint", taint.key, f"taint {taint_text(taint)} is not tolerated")
         for taint in node.taints
         if taint.effect in HARD_EFFECTS
-        and not any(tolerates(item, taint) for item in shape.sample.spec.tolerations)
+        and not any(tolerates(item, taint) for item in pod_class.sample.spec.tolerations)
     ]
 
 
-def _labels(world: World, row: int, wanted: Wanted) -> list[Miss]:
-    here = world.nodes.labels[row]
+def _labels(instance: Instance, row: int, wanted: Wanted) -> list[Miss]:
+    here = instance.nodes.labels[row]
     found = []
     for rule, demands in (("label", wanted.labels), ("volume", wanted.volumes)):
         for item in demands:
@@ -104,10 +110,10 @@ def _labels(world: World, row: int, wanted: Wanted) -> list[Miss]:
     return found
 
 
-def _resources(world: World, shape: Shape, row: int) -> list[tuple[Miss, float]]:
+def _resources(instance: Instance, pod_class: PodClass, row: int) -> list[tuple[Miss, float]]:
     found = []
-    for index, name in enumerate(world.axis.names):
-        need, have = int(shape.vector[index]), max(0, int(world.nodes.room[row, index]))
+    for index, name in enumerate(instance.axis.names):
+        need, have = int(pod_class.vector[index]), max(0, int(instance.nodes.capacity[row, index]))
         if need > have:
             text = (
                 f"{words.amount(name, need - have, up=True)} short "
@@ -117,29 +123,29 @@ def _resources(world: World, shape: Shape, row: int) -> list[tuple[Miss, float]]
     return found
 
 
-def _ports(world: World, shape: Shape, row: int) -> list[Miss]:
-    taken = world.nodes.ports[row]
-    clash = [str(port.port) for port in shape.ports if ports_conflict((port,), taken)]
+def _ports(instance: Instance, pod_class: PodClass, row: int) -> list[Miss]:
+    taken = instance.nodes.ports[row]
+    clash = [str(port.port) for port in pod_class.ports if ports_conflict((port,), taken)]
     return [Miss("ports", clash[0], f"host port {words.listed(clash)} is taken")] if clash else []
 
 
-def _volumes(world: World, shape: Shape, row: int) -> list[Miss]:
-    told = world.nodes.attach_error(row, shape)
+def _volumes(instance: Instance, pod_class: PodClass, row: int) -> list[Miss]:
+    told = instance.nodes.attach_error(row, pod_class)
     if not told:
         return []
-    limits = world.nodes.nodes[row].volume_limits
-    driver = next(name for name in sorted(shape.volumes) if f"provisioner={name}," in told)
+    limits = instance.nodes.nodes[row].volume_limits
+    driver = next(name for name in sorted(pod_class.volumes) if f"provisioner={name}," in told)
     text = f"it cannot attach more volumes of {driver} (limit {limits[driver]})"
     return [Miss("volume-limit", driver, text)]
 
 
-def _topology(world: World, shape: Shape, row: int) -> list[Miss]:
-    owned = shape.levels[-1].owned if shape.levels else ()
+def _topology(instance: Instance, pod_class: PodClass, row: int) -> list[Miss]:
+    owned = pod_class.levels[-1].owned if pod_class.levels else ()
     found = []
-    for index in dict.fromkeys((*owned, *shape.matching)):
-        group = world.topology.groups[index]
-        roles = (index in owned, index in shape.matching)
-        domain = world.nodes.domain(row, group.id.key)
+    for index in dict.fromkeys((*owned, *pod_class.matching)):
+        group = instance.topology.groups[index]
+        roles = (index in owned, index in pod_class.matching)
+        domain = instance.nodes.domain(row, group.id.key)
         if refused(group, domain, roles):
             found.append(refusing(group, domain, roles))
     return found

@@ -16,8 +16,8 @@ from dovetail.explain.preferences import told
 from dovetail.model.left_out import left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.budget import Work
-from dovetail.solve.instance.instance import World
+from dovetail.solve.budget import SolveBudget
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.solver import solve
 
 Over = Callable[[], bool]  # whether the time for the explanation is over
@@ -81,33 +81,35 @@ def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str
     pending = tuple(pod for pod in problem.pods if pod.key in left)
     if not pending:
         return {}
-    world = World(aftermath(problem, plan, pending), Work(Budget()))
-    views = pool_views(world)
+    instance = Instance(aftermath(problem, plan, pending), SolveBudget(Budget()))
+    views = pool_views(instance)
     found: dict[str, dict[str, str]] = {
         pod: {pool.name: UNEXPLAINED for pool in problem.pools} for pod in left
     }
-    for shape in sorted(world.shapes, key=lambda shape: (shape.turn, -len(shape.pods), shape.index)):
+    for pod_class in sorted(
+        instance.pod_classes, key=lambda pod_class: (pod_class.turn, -len(pod_class.pods), pod_class.index)
+    ):
         if over():
             break
-        texts = {view.pool.name: ask_pool(view, shape)[0].text for view in views}
-        found.update({pod: {pool: text for pool, text in texts.items() if text} for pod in shape.pods})
+        texts = {view.pool.name: ask_pool(view, pod_class)[0].text for view in views}
+        found.update({pod: {pool: text for pool, text in texts.items() if text} for pod in pod_class.pods})
     return found
 
 
 def verdicts(
     after: Problem, over: Over = never
 ) -> list[tuple[tuple[str, ...], Verdict, tuple[tuple[Change, ...], ...]]]:
-    """Per shape of the pending pods: the pods, what pools and nodes say, and per pool what might help.
+    """Per pod class of the pending pods: the pods, what pools and nodes say, and per pool what might help.
 
     What was not looked at before `over` says so.
     """
-    world = World(after, Work(Budget()))
-    views = pool_views(world)
+    instance = Instance(after, SolveBudget(Budget()))
+    views = pool_views(instance)
     answers = []
-    for shape in world.shapes:
-        asked = [_unasked(view) if over() else ask_pool(view, shape) for view in views]
-        verdict = Verdict(tuple(item for item, _ in asked), ask_nodes(world, shape, over))
-        answers.append((tuple(shape.pods), verdict, tuple(changes for _, changes in asked)))
+    for pod_class in instance.pod_classes:
+        asked = [_unasked(view) if over() else ask_pool(view, pod_class) for view in views]
+        verdict = Verdict(tuple(item for item, _ in asked), ask_nodes(instance, pod_class, over))
+        answers.append((tuple(pod_class.pods), verdict, tuple(changes for _, changes in asked)))
     return answers
 
 

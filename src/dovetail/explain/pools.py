@@ -12,8 +12,8 @@ from dovetail.explain.criteria import Criterion, PoolView, distances
 from dovetail.explain.miss import Change, Miss, Offer, PoolVerdict
 from dovetail.explain.wanted import Wanted, alternatives
 from dovetail.solve.instance.arrays import Floats, Mask
-from dovetail.solve.instance.instance import World
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.instance import Instance
+from dovetail.solve.instance.pod_classes import PodClass
 
 _ALTERNATIVES = 32  # of a required node affinity that are looked at: each takes about a millisecond
 
@@ -21,14 +21,14 @@ NO_TERM = Miss("label", "", "the required node affinity has no term that any nod
 _NOTHING_SOLD = Miss("offer", "", "none of its types is sold here")
 
 
-def ask_pool(view: PoolView, shape: Shape) -> tuple[PoolVerdict, tuple[Change, ...]]:
+def ask_pool(view: PoolView, pod_class: PodClass) -> tuple[PoolVerdict, tuple[Change, ...]]:
     """The pool's verdict, and single changes that look as if they would do (not tried yet)."""
-    wanted = alternatives(shape.sample, view.world.problem.volumes)
+    wanted = alternatives(pod_class.sample, view.instance.problem.volumes)
     if not wanted:
         return PoolVerdict(view.pool.name, misses=(NO_TERM,)), ()
     if not len(view.table.offerings):
         return PoolVerdict(view.pool.name, misses=(_NOTHING_SOLD,)), ()
-    trials = [_Trial(view, shape, item) for item in wanted[:_ALTERNATIVES]]
+    trials = [_Trial(view, pod_class, item) for item in wanted[:_ALTERNATIVES]]
     changes = tuple(dict.fromkeys(change for trial in trials for change in trial.changes()))
     good = [trial for trial in trials if trial.possible]
     if good:
@@ -43,12 +43,12 @@ class _Trial:
     """A pod, a pool and one alternative of what the pod demands."""
 
     view: PoolView
-    shape: Shape
+    pod_class: PodClass
     wanted: Wanted
 
     @cached_property
     def rules(self) -> list[Criterion]:
-        return list(self.view.criteria(self.shape, self.wanted))
+        return list(self.view.criteria(self.pod_class, self.wanted))
 
     @cached_property
     def violated(self) -> Mask:
@@ -71,7 +71,7 @@ class _Trial:
     @cached_property
     def short_of_values(self) -> Miss | None:
         """The label of which what could hold the pod has too few different values."""
-        if self.weights.min() > 0 or not self.view.world.problem.options.strict_min_values:
+        if self.weights.min() > 0 or not self.view.instance.problem.options.strict_min_values:
             return None
         table = self.view.table
         held = np.unique(table.column_type[self.weights == 0])
@@ -127,6 +127,6 @@ class _Trial:
         return found
 
 
-def pool_views(world: World) -> list[PoolView]:
+def pool_views(instance: Instance) -> list[PoolView]:
     """All pools, in the order in which they are tried."""
-    return [PoolView(world, table.index) for table in world.tables]
+    return [PoolView(instance, table.index) for table in instance.tables]

@@ -1,6 +1,6 @@
 """Problem in, Plan out: the solver. docs/concepts/solver.md tells how it works, with a picture and figures.
 
-The rooms, bottom first; imports only go down:
+The capacities, bottom first; imports only go down:
 
 budget      how much may still be done: counted work, and a clock in production
 instance    the problem as arrays: pod classes, offerings, existing nodes, topology counters

@@ -33,14 +33,14 @@ _WRITING = 1.0
 # Of many different pods, only so many are read as takes this share of the time: the least plan for them takes
 # five times as long in all (measured on thousands with spreads and anti-affinity).
 _READING = 0.15
-_SOME = 0.05  # of the shapes: so many get their turn in any case
+_SOME = 0.05  # of the pod classes: so many get their turn in any case
 
 
 class Deadline:
     """Ends the solve so that its plan is there when `now()` reaches the instant.
 
     Both count nanoseconds of one monotonic clock. The solve must begin right away: the time until it asks for
-    the first time, or until `judge`, tells how much is to be kept back for its end.
+    the first time, or until `checker`, tells how much is to be kept back for its end.
     """
 
     def __init__(self, instant: int, now: Callable[[], int]) -> None:
@@ -60,7 +60,7 @@ class Deadline:
             self._keep(_END * passed)
         return passed / (self._whole - self._kept) if self._whole else 1.0
 
-    def judge(self) -> None:
+    def checker(self) -> None:
         """Pods have their domains now: keep back what another round would take."""
         if not self._judged:
             self._judged = True
@@ -69,7 +69,7 @@ class Deadline:
             self._keep(self._kept + _AGAIN * self._placing)
 
     def turns(self) -> Callable[[float], bool]:
-        """For one go at finding domains: asked with the share of the shapes that had their turn, whether
+        """For one go at finding domains: asked with the share of the pod classes that had their turn, whether
         another one's would make the plan late."""
         begun = self._now()
 
@@ -120,8 +120,8 @@ class Deadline:
         return max(0.0, left / SECOND)
 
 
-class Work:
-    """Counts what was done. Once the budget is used up or `stop` says so, everybody finishes greedily.
+class SolveBudget:
+    """Counts what was done. Once the budget is used up or `stop` says so, every pod finishes greedily.
 
     Invariant: `left` never becomes True again once it was False, but at the end of `sparing`.
     """
@@ -140,7 +140,7 @@ class Work:
     def sparing(self, share: float, of_time: float | None = None) -> Iterator[None]:
         """In there, that share of what is left now is not touched; the same of the time if not said."""
         kept = self._kept
-        rest = 0.0 if self.late else max(0.0, 1 - self.over - kept[1])
+        rest = 0.0 if self.time_over else max(0.0, 1 - self.over - kept[1])
         time = share if of_time is None else of_time
         self._kept = kept[0] + int(self.rest * share), kept[1] + rest * time
         try:
@@ -150,15 +150,15 @@ class Work:
 
     @property
     def left(self) -> bool:
-        return self.used < self._budget - self._kept[0] and not self.hurried
+        return self.used < self._budget - self._kept[0] and not self.slice_over
 
     @property
-    def hurried(self) -> bool:
+    def slice_over(self) -> bool:
         """True iff the time is over but for what is spared, whatever work is left."""
-        return self.late or self.over >= 1 - self._kept[1]
+        return self.time_over or self.over >= 1 - self._kept[1]
 
     @property
-    def late(self) -> bool:
+    def time_over(self) -> bool:
         """True iff the time is over, whatever work is left: only what a plan needs is still done."""
         if self.over < 1:
             self.over = max(self.over, self._stop())
@@ -167,7 +167,7 @@ class Work:
     @property
     def another(self) -> bool:
         """True iff there is time for one more plan, though perhaps for no more than what a plan needs."""
-        return not self.late or (isinstance(self._stop, Deadline) and self._stop.another)
+        return not self.time_over or (isinstance(self._stop, Deadline) and self._stop.another)
 
     @property
     def seconds(self) -> float:
@@ -177,7 +177,7 @@ class Work:
     def begun(self) -> None:
         """To be told once the pods have their domains: a clock learns from it how long the end will take."""
         if isinstance(self._stop, Deadline):
-            self._stop.judge()
+            self._stop.checker()
 
     def turns(self) -> Callable[[float], bool]:
         """See Deadline; without a clock there is always time."""
@@ -196,7 +196,7 @@ class Work:
     @property
     def short(self) -> bool:
         """True iff a clock leaves no time for more than a plan needs, whether or not it is over yet."""
-        return self.late or (isinstance(self._stop, Deadline) and self._stop.short)
+        return self.time_over or (isinstance(self._stop, Deadline) and self._stop.short)
 
     @property
     def rounds(self) -> float:
@@ -214,7 +214,7 @@ class Work:
 
     def part(self, share: float) -> Part:
         """That share of what is left, of the work and of the time."""
-        rest = 0.0 if self.late else 1 - self.over
+        rest = 0.0 if self.time_over else 1 - self.over
         return Part(self, self.after(share), self.over + rest * share)
 
 
@@ -222,7 +222,7 @@ class Work:
 class Part:
     """What one step of a solve may do, so that the steps after it have their share."""
 
-    work: Work
+    work: SolveBudget
     used: int
     over: float
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from itertools import combinations
 
 from dovetail.model.labels import SPOT
-from dovetail.solve.assign.strategies import Policy
+from dovetail.solve.assign.strategies import Strategy
 from dovetail.solve.assign.topology_rules import Opened, matters
-from dovetail.solve.bound.topology_model import Berth
+from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.build.builder import Move, opened_by, turns_of
-from dovetail.solve.context import Desk
+from dovetail.solve.context import SolveContext
 from dovetail.solve.search import PER_UNIT, Search
 from dovetail.solve.search_state import Answer
 
@@ -23,72 +23,78 @@ _SHARE = 0.5  # of the work left
 _LEAST = 20_000  # units that are spent in any case for pods that are left over
 _FOLLOW, _FOLLOW_LEAST = 0.15, 10_000  # the same two for following an answer
 _NEAR = 0.001  # gap that is not worth a move
-_Pods = tuple[tuple[int, str], ...]  # (shape, pod)
+_Pods = tuple[tuple[int, str], ...]  # (pod class, pod)
 
 
-def rearranged(desk: Desk, answer: Answer) -> Answer:
+def rearranged(context: SolveContext, answer: Answer) -> Answer:
     """The answer, or a better one."""
-    work, best = desk.world.work, answer
-    stranded = bool(desk.stranded(best.plan.left))
+    work, best = context.instance.work, answer
+    stranded = bool(context.stranded(best.plan.left))
     enough = work.used + max(_LEAST if stranded else 0, int(_SHARE * work.rest))
     found: Answer | None = answer
     while found is not None and (stranded or best.plan.cost.gap >= _NEAR):
-        found = _improved(desk, best, enough)
+        found = _improved(context, best, enough)
         best = found or best
-        stranded = bool(desk.stranded(best.plan.left))
+        stranded = bool(context.stranded(best.plan.left))
     return best
 
 
-def followed(desk: Desk, berths: tuple[Berth, ...], known: Answer) -> Answer | None:
-    """The plan that comes nearest to an answer; pods whom rules keep from their nodes in it go elsewhere.
+def followed(context: SolveContext, target_nodes: tuple[TargetNode, ...], known: Answer) -> Answer | None:
+    """The plan that comes nearest to an answer; pods that rules keep from their nodes in it go elsewhere.
 
     None where it is no better than what is known, or once the time is over.
     """
-    work, best, best_way, last = desk.world.work, None, None, None
+    work, best, best_way, last = context.instance.work, None, None, None
     enough = max(_FOLLOW_LEAST, int(_FOLLOW * work.rest))
-    moves = [Move(berths, turns=turns, most=enough // PER_UNIT) for turns in turns_of(berths)]
-    views: list[tuple[Opened, Policy]] = [({}, Policy())]
-    if matters(desk.world):
-        fresh = opened_by(desk.world, berths)
-        views += [(opened, Policy(seen=True)) for opened in ([fresh, {}] if fresh else [{}])]
+    moves = [Move(target_nodes, turns=turns, most=enough // PER_UNIT) for turns in turns_of(target_nodes)]
+    views: list[tuple[Opened, Strategy]] = [({}, Strategy())]
+    if matters(context.instance):
+        fresh = opened_by(context.instance, target_nodes)
+        views += [(opened, Strategy(seen=True)) for opened in ([fresh, {}] if fresh else [{}])]
     enough += work.used
     for way in ((move, *view) for view in views for move in moves):
         if last is not None and work.used > enough:
             break
-        last, moved = way, Search(desk, *way[1:]).move(way[0])
+        last, moved = way, Search(context, *way[1:]).move(way[0])
         if best is None or moved.rank < best.rank:
             best, best_way = moved, way
-    if best is None or best_way is None or best.rank >= known.standing or work.late:
+    if best is None or best_way is None or best.rank >= known.plan_state or work.time_over:
         return None
     if best_way is not last:
-        best = Search(desk, *best_way[1:]).move(best_way[0])
+        best = Search(context, *best_way[1:]).move(best_way[0])
     return best.written()
 
 
-def _improved(desk: Desk, best: Answer, enough: int) -> Answer | None:
+def _improved(context: SolveContext, best: Answer, enough: int) -> Answer | None:
     """What the first move that pays makes; None if none does."""
-    work = desk.world.work
-    lost = set(desk.stranded(best.plan.left))
-    waiting = tuple((shape, pod) for shape, pod in best.left if shape in lost)
-    for move in _moves(best.berths, waiting):
-        if work.late or work.used > enough:
+    work = context.instance.work
+    lost = set(context.stranded(best.plan.left))
+    waiting = tuple((pod_class, pod) for pod_class, pod in best.left if pod_class in lost)
+    for move in _moves(best.target_nodes, waiting):
+        if work.time_over or work.used > enough:
             return None
-        moved = Search(desk, {}, Policy()).move(move)
-        if moved.rank < best.standing:
+        moved = Search(context, {}, Strategy()).move(move)
+        if moved.rank < best.plan_state:
             written = moved.written()
-            if written.rank < best.rank and _fair(best, written) and (lost or _as_free(desk, best, written)):
+            if (
+                written.rank < best.rank
+                and _fair(best, written)
+                and (lost or _as_free(context, best, written))
+            ):
                 return written.proved()
     return None
 
 
 def _fair(before: Answer, after: Answer) -> bool:
-    """True iff no pod loses its place to others; who is left over of a shape does not matter."""
-    return Counter(shape for shape, _ in after.left) <= Counter(shape for shape, _ in before.left)
+    """True iff no pod loses its place to others; who is left over of a pod class does not matter."""
+    return Counter(pod_class for pod_class, _ in after.left) <= Counter(
+        pod_class for pod_class, _ in before.left
+    )
 
 
-def _as_free(desk: Desk, before: Answer, after: Answer) -> bool:
+def _as_free(context: SolveContext, before: Answer, after: Answer) -> bool:
     """True iff the cloud has as many types to choose from on spot nodes, as far as spot diversity asks."""
-    most = desk.world.problem.options.spot_diversity
+    most = context.instance.problem.options.spot_diversity
     then, now = (
         sorted(
             min(most, len(claim.instance_types))
@@ -100,44 +106,49 @@ def _as_free(desk: Desk, before: Answer, after: Answer) -> bool:
     return all(few >= fewest for fewest, few in zip(then, now, strict=False))
 
 
-def _moves(berths: Sequence[Berth], waiting: _Pods) -> Iterator[Move]:
+def _moves(target_nodes: Sequence[TargetNode], waiting: _Pods) -> Iterator[Move]:
     """Those worth a try: single nodes first."""
-    numbers = range(len(berths))
+    numbers = range(len(target_nodes))
     if waiting:
         for number in numbers:
-            yield _emptied(berths, (number,), waiting)
-            for pods in berths[number].pods:
-                if len(berths[number].pods) > 1 or len(pods[2]) > 1:
-                    yield _without(berths, number, (pods[0], pods[2][-1]), waiting)
+            yield _emptied(target_nodes, (number,), waiting)
+            for pods in target_nodes[number].pods:
+                if len(target_nodes[number].pods) > 1 or len(pods[2]) > 1:
+                    yield _without(target_nodes, number, (pods[0], pods[2][-1]), waiting)
         for pair in combinations(numbers, 2):
-            yield _emptied(berths, pair, waiting)
+            yield _emptied(target_nodes, pair, waiting)
         return
-    bought = [number for number in numbers if berths[number].row < 0]
+    bought = [number for number in numbers if target_nodes[number].row < 0]
     for number in bought:
-        yield _emptied(berths, (number,), ())
+        yield _emptied(target_nodes, (number,), ())
     for pair in combinations(bought, 2):
-        yield _emptied(berths, pair, ())
+        yield _emptied(target_nodes, pair, ())
 
 
-def _emptied(berths: Sequence[Berth], some: tuple[int, ...], waiting: _Pods) -> Move:
+def _emptied(target_nodes: Sequence[TargetNode], some: tuple[int, ...], waiting: _Pods) -> Move:
     """All pods of some nodes leave, those of the largest requests first in finding places."""
-    stay = tuple(berth for number, berth in enumerate(berths) if number not in some)
+    stay = tuple(target_node for number, target_node in enumerate(target_nodes) if number not in some)
     leaving = sorted(
-        (shape, pod) for number in some for shape, _, pods in berths[number].pods for pod in pods
+        (pod_class, pod)
+        for number in some
+        for pod_class, _, pods in target_nodes[number].pods
+        for pod in pods
     )
-    rows = {(berths[n].row, pod) for n in some for *_, pods in berths[n].pods for pod in pods}
+    rows = {(target_nodes[n].row, pod) for n in some for *_, pods in target_nodes[n].pods for pod in pods}
     return Move(stay, (*waiting, *leaving), left_rows=frozenset(rows) if waiting else frozenset())
 
 
-def _without(berths: Sequence[Berth], number: int, leaving: tuple[int, str], waiting: _Pods) -> Move:
+def _without(
+    target_nodes: Sequence[TargetNode], number: int, leaving: tuple[int, str], waiting: _Pods
+) -> Move:
     """One pod leaves its node."""
-    shape, pod = leaving
+    pod_class, pod = leaving
     rest = [
         (index, level, tuple(name for name in pods if name != pod))
-        for index, level, pods in berths[number].pods
+        for index, level, pods in target_nodes[number].pods
     ]
-    berth = replace(berths[number], pods=tuple(each for each in rest if each[2]))
-    stay = (*berths[:number], berth, *berths[number + 1 :])
-    if berth.row >= 0:
-        return Move(stay, (*waiting, (shape, pod)), left_rows=frozenset({(berth.row, pod)}))
-    return Move(stay, (*waiting, (shape, pod)), left=frozenset({(number, pod)}))
+    target_node = replace(target_nodes[number], pods=tuple(each for each in rest if each[2]))
+    stay = (*target_nodes[:number], target_node, *target_nodes[number + 1 :])
+    if target_node.row >= 0:
+        return Move(stay, (*waiting, (pod_class, pod)), left_rows=frozenset({(target_node.row, pod)}))
+    return Move(stay, (*waiting, (pod_class, pod)), left=frozenset({(number, pod)}))

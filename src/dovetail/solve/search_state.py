@@ -12,10 +12,10 @@ from dovetail.model.plan import BETWEEN_PODS, Plan, Proof
 from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.provers import Prover, prove
 from dovetail.solve.bound.scope import Kinds, Placement, Scope, kinds_placed, scope_of
-from dovetail.solve.bound.topology_model import Berth
-from dovetail.solve.build.from_patterns import Recast, recast
+from dovetail.solve.bound.topology_model import TargetNode
+from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
 from dovetail.solve.colgen.generation import Told
-from dovetail.solve.context import Desk
+from dovetail.solve.context import SolveContext
 from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.pod_rules import OTHER_TERM
@@ -25,70 +25,76 @@ from dovetail.solve.instance.pod_rules import OTHER_TERM
 class Case:
     """A plan as far as proofs look at it."""
 
-    desk: Desk
-    free: Amounts  # (nodes, R): the room before anything was placed
+    context: SolveContext
+    free: Amounts  # (nodes, R): the capacity before anything was placed
     placed: tuple[Placement, ...]
     binding: bool  # limits refuse what they allowed before the plan
-    worth: Mapping[int, float]  # of a pod per shape, where packing found it out
+    dual_values: Mapping[int, float]  # of a pod per pod class, where packing found it out
     told: Told | None  # what the last packing proved
-    same: bool  # the worths are about these pods and no others, whatever their domains
+    same: bool  # the dual values are about these pods and no others, whatever their domains
     tied: bool  # rules tie pods together
 
-    def proof(self, hourly: int, *, quick: bool = False) -> tuple[Proof, Recast | None]:
+    def proof(self, hourly: int, *, quick: bool = False) -> tuple[Proof, PlanFromPatterns | None]:
         """The best proof for a cost in nano-dollars per hour, and a cheaper plan if one was come upon.
 
         `quick`: only what takes next to no time. What was proven for the same promises to the same pods is
         not proven again.
         """
         promised, key = self._promised()
-        if key in self.desk.proofs:
-            return self.desk.proofs[key], None
+        if key in self.context.proofs:
+            return self.context.proofs[key], None
         if quick:
             return self._prover(promised)[1].quick(), None
         proof, better = self._proof(promised, hourly)
-        self.desk.proofs[key] = proof
+        self.context.proofs[key] = proof
         return proof, better
 
     def deeper(self, hourly: int, proof: Proof) -> Proof:
         """A better proof than that one, if a second look at rules between pods tells more."""
         promised, key = self._promised()
-        bound = self.desk.between.deeper(promised, hourly)
+        bound = self.context.topology_bound.deeper(promised, hourly)
         if bound <= proof.bound:
             return proof
-        self.desk.proofs[key] = better = replace(proof, bound=bound, method=BETWEEN_PODS)
+        self.context.proofs[key] = better = replace(proof, bound=bound, method=BETWEEN_PODS)
         return better
 
     def apart(self, hourly: int, proof: Proof) -> Proof:
         """A better proof than that one, if rules between pods are best left out of it."""
-        if not self.desk.between.spent:
+        if not self.context.topology_bound.spent:
             return proof
         promised, key = self._promised()
         found, _ = self._proof(promised, hourly, ruled=False)
         if found.bound <= proof.bound:
             return proof
-        self.desk.proofs[key] = found
+        self.context.proofs[key] = found
         return found
 
     def _promised(self) -> tuple[Kinds, tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]]:
         """What the plan promises to whom, also as a key."""
-        promised = kinds_placed(self.desk.world, self.placed, binding=self.binding)
+        promised = kinds_placed(self.context.instance, self.placed, binding=self.binding)
         return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 
     def _prover(self, promised: Kinds) -> tuple[Scope, Prover]:
-        scope = scope_of(self.desk.world, self.desk.columns, self.free, promised)
-        return scope, Prover(scope, self.desk.world.work, self.desk.early, self.told)
+        scope = scope_of(self.context.instance, self.context.columns, self.free, promised)
+        return scope, Prover(scope, self.context.instance.work, self.context.early, self.told)
 
-    def _proof(self, promised: Kinds, hourly: int, *, ruled: bool = True) -> tuple[Proof, Recast | None]:
-        world, columns = self.desk.world, self.desk.columns
+    def _proof(
+        self, promised: Kinds, hourly: int, *, ruled: bool = True
+    ) -> tuple[Proof, PlanFromPatterns | None]:
+        instance, columns = self.context.instance, self.context.columns
         scope, prover = self._prover(promised)
-        worth = np.array([self.worth.get(index, world.shapes[index].value) for index in scope.shapes])
-        same = self.same and len(self.worth) == len(scope.shapes)
-        known = worth if self.worth else None
-        rules = partial(self.desk.between.bound, self.free, promised, hourly) if ruled else None
+        dual_values = np.array(
+            [self.dual_values.get(index, instance.pod_classes[index].value) for index in scope.pod_classes]
+        )
+        same = self.same and len(self.dual_values) == len(scope.pod_classes)
+        known = dual_values if self.dual_values else None
+        rules = partial(self.context.topology_bound.bound, self.free, promised, hourly) if ruled else None
         proof = prove(prover, known, hourly, same=same, tied=self.tied, ruled=rules)
         if not prover.better:
             return proof, None
-        return proof, recast((world, columns, Limits(world, columns)), scope, prover.better, hourly)
+        return proof, plan_from_patterns(
+            (instance, columns, Limits(instance, columns)), scope, prover.better, hourly
+        )
 
 
 def sacrifices(given_up: Sequence[str]) -> int:
@@ -104,13 +110,13 @@ class Answer:
     surprises: Opened
     case: Case
     proven: bool  # False iff not all was tried to prove something, since pods are left that might find places
-    berths: tuple[Berth, ...]  # the nodes with their pods
-    left: tuple[tuple[int, str], ...]  # (shape, pod) pairs without a place
+    target_nodes: tuple[TargetNode, ...]  # the nodes with their pods
+    left: tuple[tuple[int, str], ...]  # (pod class, pod) pairs without a place
 
     def proved(self) -> Answer:
         """The same with the best proof; what is proven already has to do once the time is over."""
         plan = self.plan
-        if self.proven or not plan.cost.hourly or self.case.desk.world.work.late:
+        if self.proven or not plan.cost.hourly or self.case.context.instance.work.time_over:
             return self
         return self._with(self.case.proof(plan.cost.hourly)[0])
 
@@ -120,7 +126,7 @@ class Answer:
 
     def proved_apart(self) -> Answer:
         """The same with a better proof that knows no rules between pods, if there is one."""
-        if not self.proven or not self.plan.cost.hourly or not self.case.desk.world.work.left:
+        if not self.proven or not self.plan.cost.hourly or not self.case.context.instance.work.left:
             return self
         return self._with(self.case.apart(self.plan.cost.hourly, self.plan.proof))
 
@@ -129,7 +135,7 @@ class Answer:
         return replace(self, plan=replace(self.plan, cost=cost, proof=proof), proven=True)
 
     @property
-    def standing(self) -> tuple[int, int, int, int]:
+    def plan_state(self) -> tuple[int, int, int, int]:
         """Without what other nodes open; as a move is judged before its plan is written."""
         return self.rank[1:]
 

@@ -9,11 +9,11 @@ from dovetail.model.left_out import left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.assign.items import Item
-from dovetail.solve.assign.strategies import Policy, fuller, others
-from dovetail.solve.budget import Stop, Work, never
+from dovetail.solve.assign.strategies import Strategy, fuller, others
+from dovetail.solve.budget import SolveBudget, Stop, never
 from dovetail.solve.build.opened_domains import merged
 from dovetail.solve.build.write import by_pod
-from dovetail.solve.context import Desk
+from dovetail.solve.context import SolveContext
 from dovetail.solve.instance.shared_quotas import overdrawn
 from dovetail.solve.neighbourhood import followed, rearranged
 from dovetail.solve.search import Search
@@ -38,78 +38,78 @@ def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never)
         plan = solve(replace(problem, pods=usable), budget, stop=stop)
         hopeless = [Unschedulable(pod, reason) for pod, reason in broken.items()]
         return replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *hopeless), key=by_pod)))
-    work = Work(budget or Budget(), stop)
-    desk = Desk(problem, work)
-    plan = _best(desk)
-    if not desk.world.commons.all and overdrawn(problem, plan.claims):
-        desk = Desk(problem, work, strict=True)
-        plan = _best(desk)
-    if desk.world.left_out:
+    work = SolveBudget(budget or Budget(), stop)
+    context = SolveContext(problem, work)
+    plan = _best(context)
+    if not context.instance.commons.all and overdrawn(problem, plan.claims):
+        context = SolveContext(problem, work, strict=True)
+        plan = _best(context)
+    if context.instance.left_out:
         pools = {pool.name: OUT_OF_TIME for pool in problem.pools}
-        waiting = [Unschedulable(pod, OUT_OF_TIME, pools) for pod in desk.world.left_out]
+        waiting = [Unschedulable(pod, OUT_OF_TIME, pools) for pod in context.instance.left_out]
         plan = replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *waiting), key=by_pod)))
     return replace(plan, work=work.used)
 
 
-def _best(desk: Desk) -> Plan:
+def _best(context: SolveContext) -> Plan:
     """The best plan of several ways to pick domains, which share one budget."""
-    work = desk.world.work
-    policy = Policy()
-    best, items = _settled(desk, policy)
-    each = work.used - desk.between.spent
-    left = desk.stranded(best.plan.left)
+    work = context.instance.work
+    strategy = Strategy()
+    best, items = _settled(context, strategy)
+    each = work.used - context.topology_bound.spent
+    left = context.stranded(best.plan.left)
     enough = work.used + max(_CHEAP, work.rest // 2)
-    for other in fuller(desk.world, left) if left else ():
+    for other in fuller(context.instance, left) if left else ():
         if not work.another or work.used + each > enough:
             break
-        answer, _ = _settled(desk, other)
+        answer, _ = _settled(context, other)
         if answer.rank < best.rank:
-            best, policy = answer, other
-        if not desk.stranded(best.plan.left):
+            best, strategy = answer, other
+        if not context.stranded(best.plan.left):
             break
-    if desk.stranded(best.plan.left):
-        best = rearranged(desk, best)
+    if context.stranded(best.plan.left):
+        best = rearranged(context, best)
     best = best.proved()
-    best = _as_answered(desk, best)
-    if desk.between.targets and best.plan.cost.gap >= _NEAR and work.left:
-        best = _better(best, _settled(desk, replace(policy, targets=desk.between.targets))[0])
-    if desk.hurried and best.plan.cost.gap >= _NEAR and work.left:
-        best = _better(best, _settled(desk, policy)[0])
-    best = _deepened(desk, best)
+    best = _as_answered(context, best)
+    if context.topology_bound.targets and best.plan.cost.gap >= _NEAR and work.left:
+        best = _better(best, _settled(context, replace(strategy, targets=context.topology_bound.targets))[0])
+    if context.slice_over and best.plan.cost.gap >= _NEAR and work.left:
+        best = _better(best, _settled(context, strategy)[0])
+    best = _deepened(context, best)
     with work.sparing(_LAST):
-        best = _varied(desk, best, others(desk.world, items), each)
+        best = _varied(context, best, others(context.instance, items), each)
     return (best.proved_apart() if best.plan.cost.gap >= _NEAR else best).plan
 
 
-def _varied(desk: Desk, best: Answer, ways: Iterator[Policy], each: int) -> Answer:
+def _varied(context: SolveContext, best: Answer, ways: Iterator[Strategy], each: int) -> Answer:
     """The best of plans that pick domains in other ways, and of moves; a way takes about so much work."""
-    work = desk.world.work
-    for policy in ways:
+    work = context.instance.work
+    for strategy in ways:
         if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
             break
-        best = _better(best, _settled(desk, policy)[0])
-    return rearranged(desk, best)
+        best = _better(best, _settled(context, strategy)[0])
+    return rearranged(context, best)
 
 
-def _deepened(desk: Desk, best: Answer) -> Answer:
+def _deepened(context: SolveContext, best: Answer) -> Answer:
     """The best of answers of programs in which more and more nodes are looked at one by one."""
     for _ in range(_DEEPER):
-        if best.plan.cost.gap < _NEAR or not desk.world.work.left:
+        if best.plan.cost.gap < _NEAR or not context.instance.work.left:
             break
-        known = desk.between.answers
+        known = context.topology_bound.answers
         best = best.proved_deeper()
-        if desk.between.answers == known:
+        if context.topology_bound.answers == known:
             break
-        best = _as_answered(desk, best)
+        best = _as_answered(context, best)
     return best
 
 
-def _as_answered(desk: Desk, best: Answer) -> Answer:
+def _as_answered(context: SolveContext, best: Answer) -> Answer:
     """The best of plans that follow what programs with rules between pods answered last."""
-    for berths in desk.between.answers:
-        if best.plan.cost.gap < _NEAR or not desk.world.work.left:
+    for target_nodes in context.topology_bound.answers:
+        if best.plan.cost.gap < _NEAR or not context.instance.work.left:
             break
-        best = _better(best, followed(desk, berths, best))
+        best = _better(best, followed(context, target_nodes, best))
     return best
 
 
@@ -118,15 +118,15 @@ def _better(best: Answer, other: Answer | None) -> Answer:
     return other.proved() if other is not None and other.rank < best.rank else best
 
 
-def _settled(desk: Desk, policy: Policy) -> tuple[Answer, list[Item]]:
+def _settled(context: SolveContext, strategy: Strategy) -> tuple[Answer, list[Item]]:
     """The best plan with domains picked in one way, and the items that nodes were bought for."""
-    search = Search(desk, {}, policy)
+    search = Search(context, {}, strategy)
     best = answer = search.run()
     for _ in range(_PASSES - 1):
         if not answer.surprises:
             break
         # Nodes for other pods open domains that a spread must then count: plan again, knowing of them.
-        search = Search(desk, merged(search.opened, answer.surprises), policy)
+        search = Search(context, merged(search.opened, answer.surprises), strategy)
         answer = search.run()
         best = min(best, answer, key=lambda one: one.rank)
     return best, search.items

@@ -28,7 +28,7 @@ from dovetail.disrupt.consolidation.search import QUICK, Asking, search
 from dovetail.disrupt.pods import budgets_among
 from dovetail.model.plan import Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 
 _TURN = Budget.within(3 * SECOND)
 _IDLE = MINUTE  # budgets begin and end, and pods may be moved again, without anything else that changes
@@ -83,7 +83,7 @@ class Consolidation:
             return Decision(None, notes)
         question, blocked = self._question(views, found)
         notes += blocked
-        finding = await self._driven(question, search(question, self._memory, Work(_TURN), now))
+        finding = await self._driven(question, search(question, self._memory, SolveBudget(_TURN), now))
         if finding.cut:
             count_timeout(self._context.metrics, finding.cut)
         self._idle = (sight, now) if finding.complete and finding.move is None else None

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.disrupt.consolidation.question import Mover, Question
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.dual_values import Appraisal
 
 _ROWS_PER_UNIT = 200  # nodes looked at in one unit of work
 
 
 def deletable(
-    question: Question, appraisal: Appraisal, movers: Sequence[Mover], work: Work
+    question: Question, appraisal: Appraisal, movers: Sequence[Mover], work: SolveBudget
 ) -> tuple[Mover, ...]:
     """As many of the movers as can go together, in their order, within the budgets. Greedy.
 
@@ -27,7 +27,7 @@ def deletable(
     for mover in movers:
         if not work.left:
             break
-        shapes = [appraisal.shape[pod.key] for pod in mover.pods]
+        shapes = [appraisal.pod_class[pod.key] for pod in mover.pods]
         if purse.holds(mover.pool, mover.pods) and room.move(shapes, mover):
             purse.take(mover.pool, mover.pods)
             gone.append(mover)
@@ -44,7 +44,7 @@ class Room:
         order = sorted(range(len(nodes)), key=lambda row: (place.get(nodes[row].name, 0), row))
         self.names = {nodes[row].name: index for index, row in enumerate(order)}
         self._vectors = appraisal.vectors
-        self._free = appraisal.room[order]
+        self._free = appraisal.capacity[order]
         self._hosts = appraisal.hosts[:, order]
         open_ = [nodes[row].initialized and nodes[row].name not in question.closed for row in order]
         self._open = np.array(open_, dtype=np.bool_)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dovetail.disrupt.consolidation.question import Mover, Question
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.dual_values import Appraisal, appraise
 
 
 class Prospects:
     """Judges nodes by the worth of their pods: what these would cost at best on nodes bought for them."""
 
-    def __init__(self, question: Question, work: Work) -> None:
+    def __init__(self, question: Question, work: SolveBudget) -> None:
         pods = tuple(pod for mover in question.movers for pod in mover.pods)
         self.appraisal: Appraisal = appraise(replace(question.problem, pods=pods), work)
         self._worth: dict[str, float] = {
-            key: float(self.appraisal.worth[shape]) for key, shape in self.appraisal.shape.items()
+            key: float(self.appraisal.dual_values[shape]) for key, shape in self.appraisal.pod_class.items()
         }
         self.bound = int(
             sum(self._worth.values())

@@ -13,7 +13,7 @@ from dovetail.disrupt.consolidation.prospects import Prospects
 from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question, Refusal
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 
 QUICK = SECOND // 100  # for what-ifs: their first plan tells enough
 MOVED_ENOUGH = (
@@ -31,7 +31,7 @@ _NODES_PER_UNIT = 20  # of a what-if, looked at in one unit of work
 Asking = Generator[Problem, Plan, Finding]
 
 
-def search(question: Question, memory: Memory, work: Work, now: int) -> Asking:
+def search(question: Question, memory: Memory, work: SolveBudget, now: int) -> Asking:
     """The best move for the question. `now` in nanoseconds; `work` bounds one turn, the next one goes on."""
     known = memory.recall(question, now)
     if known is not None:
@@ -46,7 +46,7 @@ def search(question: Question, memory: Memory, work: Work, now: int) -> Asking:
 class _Search:
     """One turn. `_stay` says of nodes that were looked at why they stay."""
 
-    def __init__(self, question: Question, memory: Memory, work: Work, now: int) -> None:
+    def __init__(self, question: Question, memory: Memory, work: SolveBudget, now: int) -> None:
         self._question = question
         self._memory = memory
         self._work = work
@@ -166,7 +166,7 @@ class _Search:
         """What taking this node alone should save: by one node for what finds no room, or by several."""
         self._work.spend(1)
         prospects = self._prospects
-        shapes = [prospects.appraisal.shape[pod.key] for pod in mover.pods]
+        shapes = [prospects.appraisal.pod_class[pod.key] for pod in mover.pods]
         left = room.homeless(shapes, mover)
         least = prospects.appraisal.least(left) if left else 0
         by_one = float("-inf") if least is None else float(mover.price - least)

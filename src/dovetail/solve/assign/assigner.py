@@ -16,114 +16,121 @@ from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.colocation import Hosts
 from dovetail.solve.assign.items import Assignment, Item, Unit
 from dovetail.solve.assign.spread_quotas import Seat, Slot, share_out
-from dovetail.solve.assign.strategies import Policy
-from dovetail.solve.assign.topology_rules import UNLIMITED, Judge, Stance
+from dovetail.solve.assign.strategies import Strategy
+from dovetail.solve.assign.topology_rules import UNLIMITED, ClassRules, RuleChecker
 from dovetail.solve.instance.arrays import Amounts, Floats
-from dovetail.solve.instance.instance import World, lookup
+from dovetail.solve.instance.instance import Instance, lookup
 from dovetail.solve.instance.limits import NODES
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, DomainOf, Pins
 
-_Waiting = tuple[Shape, list[str]]
+_Waiting = tuple[PodClass, list[str]]
 _ItemKey = tuple[int, int, Requirements, Pins, tuple[int, ...]]
 
 
 class Assigner:
-    """Places the pods of a world. Invariant: topology counters hold every pod that has a place."""
+    """Places the pods of a instance. Invariant: topology counters hold every pod that has a place."""
 
-    def __init__(self, world: World, policy: Policy) -> None:
-        self.world = world
-        self.judge = Judge(world, anchors=policy.anchors)
-        self._policy = policy
-        self._survey = Survey(world, self.judge, policy)
+    def __init__(self, instance: Instance, strategy: Strategy) -> None:
+        self.instance = instance
+        self.checker = RuleChecker(instance, anchors=strategy.anchors)
+        self._strategy = strategy
+        self._survey = Survey(instance, self.checker, strategy)
         self._used: set[Pins] = set()  # of items
-        self._hosts = Hosts(world, self.judge, policy)
+        self._hosts = Hosts(instance, self.checker, strategy)
         self._items: dict[_ItemKey, Item] = {}
         self._existing: dict[int, list[Unit]] = {}
-        self._rations: Rations | None = None
+        self._limit_quotas: LimitQuotas | None = None
 
-    def run(self, pods: Iterable[tuple[int, str]], rations: Rations | None = None) -> Assignment:
-        """Place (shape, pod) pairs; those that fail are tried again while others make progress."""
+    def run(self, pods: Iterable[tuple[int, str]], limit_quotas: LimitQuotas | None = None) -> Assignment:
+        """Place (pod class, pod) pairs; those that fail are tried again while others make progress."""
         self._items, self._existing = {}, {}
-        self._rations, self.judge.full = rations, rations.full if rations else set()
+        self._limit_quotas, self.checker.full = limit_quotas, limit_quotas.full if limit_quotas else set()
         waiting = self._in_order(pods)
-        unheard: list[_Waiting] = []
-        while waiting and not unheard:
+        not_attempted: list[_Waiting] = []
+        while waiting and not not_attempted:
             before = sum(len(names) for _, names in waiting)
-            waiting, unheard = self._in_turn(waiting)
+            waiting, not_attempted = self._in_turn(waiting)
             stuck = sum(len(names) for _, names in waiting) == before
-            if stuck or not self.world.work.left or all(not shape.involved for shape, _ in waiting):
+            if (
+                stuck
+                or not self.instance.work.left
+                or all(not pod_class.involved for pod_class, _ in waiting)
+            ):
                 break
         items = [*self._items.values(), *self._hosts.items()]
-        return Assignment(self._existing, items, _pairs(waiting), _pairs(unheard))
+        return Assignment(self._existing, items, _pairs(waiting), _pairs(not_attempted))
 
     def _in_turn(self, waiting: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
         """Place what can be; those with pods that fail, and those that there is no time for."""
-        over = self.world.work.turns()
+        over = self.instance.work.turns()
         failed: list[_Waiting] = []
-        for number, (shape, names) in enumerate(waiting):
+        for number, (pod_class, names) in enumerate(waiting):
             if over(number / len(waiting)):
                 return failed, waiting[number:]
-            if not self._place_all(shape, names):
-                failed.append((shape, names))
+            if not self._place_all(pod_class, names):
+                failed.append((pod_class, names))
         return failed, []
 
     def forget(self, item: Item, kind: tuple[int, int], number: int) -> None:
         """Take so many pods of one kind out of the counters: no node could be bought for them."""
-        ground = self.judge.ground(item.pools, item.wanted, item.pins)
+        ground = self.checker.ground(item.pools, item.wanted, item.pins)
         domain_of = lookup(item.place)
-        self.judge.count(self.world.shapes[kind[0]], kind[1], domain_of, -number, ground)
+        self.checker.count(self.instance.pod_classes[kind[0]], kind[1], domain_of, -number, ground)
 
     def seat(self, row: int, unit: Unit) -> Seat:
         """The place of a pod on an existing node."""
-        domain_of, ground = self._node_domain(row), self.judge.node_ground(row)
-        shape = self.world.shapes[unit.shape]
-        return Seat(unit, domain_of, lambda: self.judge.count(shape, unit.level, domain_of, -1, ground))
+        domain_of, ground = self._node_domain(row), self.checker.node_ground(row)
+        pod_class = self.instance.pod_classes[unit.pod_class]
+        return Seat(unit, domain_of, lambda: self.checker.count(pod_class, unit.level, domain_of, -1, ground))
 
     def _in_order(self, pods: Iterable[tuple[int, str]]) -> list[_Waiting]:
         """Shapes that others want to be near first, then those with rules, then the rest; large first."""
         by_shape: dict[int, list[str]] = {}
-        for shape, name in pods:
-            by_shape.setdefault(shape, []).append(name)
+        for pod_class, name in pods:
+            by_shape.setdefault(pod_class, []).append(name)
         depth = self._depths(list(by_shape))
-        short = self.world.work.short
-        shapes = [self.world.shapes[index] for index in sorted(by_shape)]
-        shapes.sort(
-            key=lambda shape: (
-                shape.turn if short else 0,
-                shape.index not in self._policy.first or (shape.index in depth and not self._policy.ahead),
-                not shape.involved,
-                depth.get(shape.index, 0),
-                shape.index not in self._policy.first,
-                -self._strictness(shape),
-                shape.index,
+        short = self.instance.work.short
+        pod_classes = [self.instance.pod_classes[index] for index in sorted(by_shape)]
+        pod_classes.sort(
+            key=lambda pod_class: (
+                pod_class.turn if short else 0,
+                pod_class.index not in self._strategy.first
+                or (pod_class.index in depth and not self._strategy.ahead),
+                not pod_class.involved,
+                depth.get(pod_class.index, 0),
+                pod_class.index not in self._strategy.first,
+                -self._strictness(pod_class),
+                pod_class.index,
             )
         )
-        return [(shape, by_shape[shape.index]) for shape in shapes]
+        return [(pod_class, by_shape[pod_class.index]) for pod_class in pod_classes]
 
-    def _strictness(self, shape: Shape) -> int:
-        """The most domains that a spread of the shape wants; such pods can only be the first in a domain."""
-        groups = self.world.topology.groups
-        wanted = [groups[index].id.min_domains for level in shape.levels[:1] for index in level.owned]
+    def _strictness(self, pod_class: PodClass) -> int:
+        """The most domains that a spread of the pod class wants; such pods can only be the first in a
+        domain.
+        """
+        groups = self.instance.topology.groups
+        wanted = [groups[index].id.min_domains for level in pod_class.levels[:1] for index in level.owned]
         return max(wanted, default=0)
 
     def _depths(self, indices: list[int]) -> dict[int, int]:
-        """How long the chain of affinities is that a shape hangs on, where it does; cycles count once."""
-        shapes = self.world.shapes
-        groups = self.world.topology.groups
+        """How long the chain of affinities is that a pod class hangs on, where it does; cycles count once."""
+        pod_classes = self.instance.pod_classes
+        groups = self.instance.topology.groups
         wanted = {
             index: [
                 group
-                for level in shapes[index].levels[:1]
+                for level in pod_classes[index].levels[:1]
                 for group in level.owned
-                if groups[group].id.kind == AFFINITY and group not in shapes[index].matching
+                if groups[group].id.kind == AFFINITY and group not in pod_classes[index].matching
             ]
             for index in indices
         }
         wanted = {index: found for index, found in wanted.items() if found}
         providers: dict[int, list[int]] = {}
         for index in indices if wanted else ():
-            for group in shapes[index].matching:
+            for group in pod_classes[index].matching:
                 providers.setdefault(group, []).append(index)
         depth: dict[int, int] = {}
         for _ in range(min(len(wanted), 8)):
@@ -132,95 +139,95 @@ class Assigner:
                 depth[index] = min(max(others, default=0), 8)
         return depth
 
-    def _place_all(self, shape: Shape, names: list[str]) -> bool:
-        """Place as many pods of a shape as can be; those placed leave `names`. True iff none is left."""
+    def _place_all(self, pod_class: PodClass, names: list[str]) -> bool:
+        """Place as many pods of a pod class as can be; those placed leave `names`. True iff none is left."""
         while names:
-            placed = self._place(shape, names)
+            placed = self._place(pod_class, names)
             if not placed:
                 return False
             del names[:placed]
         return True
 
-    def _place(self, shape: Shape, names: list[str]) -> int:
+    def _place(self, pod_class: PodClass, names: list[str]) -> int:
         """How many of the first pods found a place in one step, giving up as little as can be."""
-        for stage in self._stages(shape):
+        for stage in self._stages(pod_class):
             number, wanted = stage[0]
-            self.world.work.spend(1)
-            stance = self.judge.stance(shape, number)
-            alone = stance.lonely or not self.judge.settled(stance)
+            self.instance.work.spend(1)
+            class_rules = self.checker.class_rules(pod_class, number)
+            alone = class_rules.self_repelling or not self.checker.settled(class_rules)
             pods = 1 if alone else len(names)
             placed = 0
-            if self._policy.even and stance.watched:
-                wide = replace(stance, spreads=(*stance.spreads, *stance.watched))
-                placed = self._fill(shape, wide, stage, names[:pods])
-            placed = placed or self._fill(shape, stance, stage, names[:pods])
-            if not placed and stance.near:
-                placed = self._hosts.put((shape, number, wanted), names)
+            if self._strategy.even and class_rules.counting_spreads:
+                wide = replace(class_rules, spreads=(*class_rules.spreads, *class_rules.counting_spreads))
+                placed = self._fill(pod_class, wide, stage, names[:pods])
+            placed = placed or self._fill(pod_class, class_rules, stage, names[:pods])
+            if not placed and class_rules.near:
+                placed = self._hosts.put((pod_class, number, wanted), names)
             if placed:
                 return placed
         return 0
 
-    def _stages(self, shape: Shape) -> Iterator[Stage]:
+    def _stages(self, pod_class: PodClass) -> Iterator[Stage]:
         steps = [
-            (number, wanted) for number, level in enumerate(shape.levels) for wanted in level.alternatives
+            (number, wanted) for number, level in enumerate(pod_class.levels) for wanted in level.alternatives
         ]
-        if self._policy.plain:
-            most = shape.levels[-1].lost if shape.levels else 0
-            steps = [step for step in steps if shape.levels[step[0]].lost == most]
-        for _, group in groupby(steps, key=lambda step: shape.levels[step[0]].owned):
+        if self._strategy.plain:
+            most = pod_class.levels[-1].lost if pod_class.levels else 0
+            steps = [step for step in steps if pod_class.levels[step[0]].lost == most]
+        for _, group in groupby(steps, key=lambda step: pod_class.levels[step[0]].owned):
             stage = list(group)
-            if self.judge.stance(shape, stage[0][0]).near:
+            if self.checker.class_rules(pod_class, stage[0][0]).near:
                 yield from ([step] for step in stage)
             else:
                 yield stage
 
-    def _fill(self, shape: Shape, stance: Stance, stage: Stage, names: list[str]) -> int:
+    def _fill(self, pod_class: PodClass, class_rules: ClassRules, stage: Stage, names: list[str]) -> int:
         """Share pods out over the slots there are; how many found one."""
-        slots = self._survey.slots(shape, stance, stage, len(names))
+        slots = self._survey.slots(pod_class, class_rules, stage, len(names))
         if not slots:
             return 0
-        spreads = [self.world.topology.groups[index] for index in stance.spreads]
+        spreads = [self.instance.topology.groups[index] for index in class_rules.spreads]
         if len(spreads) > 1:
-            self.world.work.spend(len(slots) * len(names))
-        uniform = all(index in self.world.uniform for index in stance.spreads)
-        cheapest = (uniform or shape.index in self._policy.targets) and not self._policy.even
+            self.instance.work.spend(len(slots) * len(names))
+        uniform = all(index in self.instance.uniform for index in class_rules.spreads)
+        cheapest = (uniform or pod_class.index in self._strategy.targets) and not self._strategy.even
         placed = 0
         for slot, number in share_out(spreads, slots, len(names), self._used, cheapest=cheapest):
             some = names[placed : placed + number]
             placed += number
-            self._survey.taken(shape, slot, number)
+            self._survey.taken(pod_class, slot, number)
             if slot.row < 0:
-                self._buy_for(shape, slot, some)
+                self._buy_for(pod_class, slot, some)
             else:
-                self.world.nodes.place(slot.row, shape, number)
-                units = [Unit(shape.index, slot.level, name) for name in some]
+                self.instance.nodes.place(slot.row, pod_class, number)
+                units = [Unit(pod_class.index, slot.level, name) for name in some]
                 self._existing.setdefault(slot.row, []).extend(units)
-                if shape.involved:
-                    ground = self.judge.node_ground(slot.row)
-                    self.judge.count(shape, slot.level, self._node_domain(slot.row), number, ground)
+                if pod_class.involved:
+                    ground = self.checker.node_ground(slot.row)
+                    self.checker.count(pod_class, slot.level, self._node_domain(slot.row), number, ground)
         return placed
 
-    def _buy_for(self, shape: Shape, slot: Slot, names: list[str]) -> None:
-        key = (shape.index, slot.level, slot.wanted, slot.pins, slot.pools)
+    def _buy_for(self, pod_class: PodClass, slot: Slot, names: list[str]) -> None:
+        key = (pod_class.index, slot.level, slot.wanted, slot.pins, slot.pools)
         item = self._items.get(key)
         if item is None:
-            kinds = ((shape.index, slot.level),)
-            item = Item(kinds, [], slot.wanted, slot.pins, slot.pools, shape.vector, shape.ports)
+            kinds = ((pod_class.index, slot.level),)
+            item = Item(kinds, [], slot.wanted, slot.pins, slot.pools, pod_class.vector, pod_class.ports)
             self._items[key] = item
             self._used.add(slot.pins)
         item.bundles += zip(names)
-        if self._rations:
-            self._rations.take(slot.pools, shape.vector, len(names))
-        if shape.involved:
-            ground = self.judge.ground(slot.pools, slot.wanted, slot.pins)
-            self.judge.count(shape, slot.level, lookup(slot.pins), len(names), ground)
+        if self._limit_quotas:
+            self._limit_quotas.take(slot.pools, pod_class.vector, len(names))
+        if pod_class.involved:
+            ground = self.checker.ground(slot.pools, slot.wanted, slot.pins)
+            self.checker.count(pod_class, slot.level, lookup(slot.pins), len(names), ground)
 
     def _node_domain(self, row: int) -> DomainOf:
-        return lambda key: self.world.nodes.domain(row, key)
+        return lambda key: self.instance.nodes.domain(row, key)
 
 
 def _pairs(waiting: list[_Waiting]) -> list[tuple[int, str]]:
-    return [(shape.index, name) for shape, names in waiting for name in names]
+    return [(pod_class.index, name) for pod_class, names in waiting for name in names]
 
 
 _UNFAVOURED = 4  # times the price that a domain seems to cost which is not favoured
@@ -234,59 +241,63 @@ Stage = list[tuple[int, Requirements]]
 class Survey:
     """Finds slots. Every slot is legal for one pod but for spreads that count the pods themselves."""
 
-    def __init__(self, world: World, judge: Judge, policy: Policy) -> None:
-        self._world = world
-        self._policy = policy
-        self._judge = judge
-        self._placed: dict[tuple[int, int, Pins], int] = {}  # (shape, row, pins) -> pods, where targets count
+    def __init__(self, instance: Instance, checker: RuleChecker, strategy: Strategy) -> None:
+        self._instance = instance
+        self._strategy = strategy
+        self._checker = checker
+        self._placed: dict[
+            tuple[int, int, Pins], int
+        ] = {}  # (pod class, row, pins) -> pods, where targets count
 
-    def taken(self, shape: Shape, slot: Slot, pods: int) -> None:
+    def taken(self, pod_class: PodClass, slot: Slot, pods: int) -> None:
         """So many pods went there."""
-        if shape.index in self._policy.targets:
-            key = (shape.index, slot.row, () if slot.row >= 0 else slot.pins)
+        if pod_class.index in self._strategy.targets:
+            key = (pod_class.index, slot.row, () if slot.row >= 0 else slot.pins)
             self._placed[key] = self._placed.get(key, 0) + pods
 
-    def slots(self, shape: Shape, stance: Stance, stage: Stage, pods: int) -> list[Slot]:
+    def slots(self, pod_class: PodClass, class_rules: ClassRules, stage: Stage, pods: int) -> list[Slot]:
         """All of them where a spread must choose, else as many as the pods need, the preferred ones first."""
         found: list[Slot] = []
-        aimed = shape.index in self._policy.targets
+        aimed = pod_class.index in self._strategy.targets
         rows: set[int] = set()
         pins: set[Pins] = set()
-        room = rank = 0
+        capacity = rank = 0
         for number, wanted in stage:
-            tiers = [] if stance.near else self._judge.pools(shape, number, wanted)
+            tiers = [] if class_rules.near else self._checker.pools(pod_class, number, wanted)
             for tier in ((), *tiers):
-                if not stance.spreads and room >= pods and not aimed:
+                if not class_rules.spreads and capacity >= pods and not aimed:
                     return found
                 base = Slot(rank << _RANK, 0, number, wanted, (), tier)
                 rank += 1
-                if not tier and not self._world.nodes.nodes:
+                if not tier and not self._instance.nodes.nodes:
                     continue
                 slots = (
-                    self._on_new(shape, stance, base, pins)
+                    self._on_new(pod_class, class_rules, base, pins)
                     if tier
-                    else self._on_nodes(shape, stance, base, pods, rows)
+                    else self._on_nodes(pod_class, class_rules, base, pods, rows)
                 )
-                fresh = list(self._aimed(shape, slots) if aimed else slots)
+                fresh = list(self._aimed(pod_class, slots) if aimed else slots)
                 pins.update([slot.pins for slot in fresh if tier])
                 rows.update([slot.row for slot in fresh if not tier])
                 found += fresh
-                room += sum([slot.room for slot in fresh])
+                capacity += sum([slot.capacity for slot in fresh])
         return found
 
-    def _on_new(self, shape: Shape, stance: Stance, base: Slot, known: set[Pins]) -> Iterator[Slot]:
-        room = 1 if stance.lonely else UNLIMITED
-        for place in self._world.places(base.pools, base.wanted, shape.vector, stance.keys):
-            self._world.work.spend(1)
-            if place.pins in known or not self._legal(shape, stance, place.pins):
+    def _on_new(
+        self, pod_class: PodClass, class_rules: ClassRules, base: Slot, known: set[Pins]
+    ) -> Iterator[Slot]:
+        capacity = 1 if class_rules.self_repelling else UNLIMITED
+        for place in self._instance.places(base.pools, base.wanted, pod_class.vector, class_rules.keys):
+            self._instance.work.spend(1)
+            if place.pins in known or not self._legal(pod_class, class_rules, place.pins):
                 continue
-            favoured = any(value == self._policy.favoured for _, value in place.pins)
-            cost = int(place.estimate * (1 if favoured or not self._policy.favoured else _UNFAVOURED))
-            yield Slot(base.cost + cost, room, base.level, base.wanted, place.pins, place.pools)
+            favoured = any(value == self._strategy.favoured for _, value in place.pins)
+            cost = int(place.estimate * (1 if favoured or not self._strategy.favoured else _UNFAVOURED))
+            yield Slot(base.cost + cost, capacity, base.level, base.wanted, place.pins, place.pools)
 
-    def _aimed(self, shape: Shape, slots: Iterator[Slot]) -> Iterator[Slot]:
-        """The slots, each as far as pods of the shape are best there, and dearer what is beyond that."""
-        targets = self._policy.targets[shape.index]
+    def _aimed(self, pod_class: PodClass, slots: Iterator[Slot]) -> Iterator[Slot]:
+        """The slots, each as far as pods of the pod class are best there, and dearer what is beyond that."""
+        targets = self._strategy.targets[pod_class.index]
         for slot in slots:
             pins = dict(slot.pins)
             best = sum(
@@ -295,75 +306,75 @@ class Survey:
                 if target.row == slot.row
                 and all(pins.get(key, value) == value for key, value in target.domains)
             )
-            best -= self._placed.get((shape.index, slot.row, () if slot.row >= 0 else slot.pins), 0)
+            best -= self._placed.get((pod_class.index, slot.row, () if slot.row >= 0 else slot.pins), 0)
             if best > 0:
-                yield replace(slot, room=min(slot.room, best))
-            if slot.room > best:
-                rest = slot.room - max(0, best)
-                yield replace(slot, cost=slot.cost + _BEYOND, room=rest, beyond=True)
+                yield replace(slot, capacity=min(slot.capacity, best))
+            if slot.capacity > best:
+                rest = slot.capacity - max(0, best)
+                yield replace(slot, cost=slot.cost + _BEYOND, capacity=rest, beyond=True)
 
-    def _legal(self, shape: Shape, stance: Stance, pins: Pins) -> bool:
-        if not shape.involved:
+    def _legal(self, pod_class: PodClass, class_rules: ClassRules, pins: Pins) -> bool:
+        if not pod_class.involved:
             return True
         domain_of = lookup(pins)
-        groups = self._world.topology.groups
-        if not all(domain_of(groups[index].id.key) for index in stance.spreads):
+        groups = self._instance.topology.groups
+        if not all(domain_of(groups[index].id.key) for index in class_rules.spreads):
             return False
-        return not self._judge.refused(shape, stance.steady, domain_of, skip_hosts=True)
+        return not self._checker.refused(pod_class, class_rules.checked_once, domain_of, skip_hosts=True)
 
     def _on_nodes(
-        self, shape: Shape, stance: Stance, base: Slot, pods: int, known: set[int]
+        self, pod_class: PodClass, class_rules: ClassRules, base: Slot, pods: int, known: set[int]
     ) -> Iterator[Slot]:
-        world, rules = self._world, shape.levels[base.level].rules
-        nodes = world.nodes
-        spreads = [world.topology.groups[index].id.key for index in stance.spreads]
-        room: dict[tuple[str, ...], int] = {}  # found so far, by the domains that must be chosen from
-        needed = shape.vector
-        apart = self._policy.apart and stance.near and self._judge.followers(shape).any()
-        if self._policy.roomy and stance.near:
-            needed = needed + self._judge.followers(shape)
+        instance, rules = self._instance, pod_class.levels[base.level].rules
+        nodes = instance.nodes
+        spreads = [instance.topology.groups[index].id.key for index in class_rules.spreads]
+        capacity: dict[tuple[str, ...], int] = {}  # found so far, by the domains that must be chosen from
+        needed = pod_class.vector
+        apart = self._strategy.apart and class_rules.near and self._checker.followers(pod_class).any()
+        if self._strategy.roomy and class_rules.near:
+            needed = needed + self._checker.followers(pod_class)
         for row in nodes.candidates(base.wanted, rules, needed):
-            world.work.spend(1)
+            instance.work.spend(1)
             domains = tuple([nodes.domain(row, key) for key in spreads])
-            enough = room.get(domains, 0) >= pods and shape.index not in self._policy.targets
-            if enough or row in known or not nodes.accepts(row, shape):
+            enough = capacity.get(domains, 0) >= pods and pod_class.index not in self._strategy.targets
+            if enough or row in known or not nodes.accepts(row, pod_class):
                 continue
-            most = nodes.holds(row, shape)
+            most = nodes.holds(row, pod_class)
             if apart:
-                most = min(most, 0 if self._judge.anchored(shape, nodes.nodes[row].name) else 1)
-            if shape.involved:
-                if not all(domains) or not self._open(shape, stance, row):
+                most = min(most, 0 if self._checker.anchored(pod_class, nodes.nodes[row].name) else 1)
+            if pod_class.involved:
+                if not all(domains) or not self._open(pod_class, class_rules, row):
                     continue
-                most = min(most, self._judge.most_on_host(shape, stance, nodes.nodes[row].name))
+                most = min(most, self._checker.most_on_host(pod_class, class_rules, nodes.nodes[row].name))
             if most > 0:
-                room[domains] = room.get(domains, 0) + most
-                pins = tuple([(key, nodes.domain(row, key)) for key in stance.keys])
-                most = 1 if stance.lonely else most
-                favoured = self._policy.favoured
+                capacity[domains] = capacity.get(domains, 0) + most
+                pins = tuple([(key, nodes.domain(row, key)) for key in class_rules.keys])
+                most = 1 if class_rules.self_repelling else most
+                favoured = self._strategy.favoured
                 last = bool(favoured) and all(value != favoured for _, value in pins)
                 yield Slot(base.cost + row + last * _LAST, most, base.level, base.wanted, pins, row=row)
 
-    def _open(self, shape: Shape, stance: Stance, row: int) -> bool:
-        nodes = self._world.nodes
-        return not self._judge.refused(
-            shape, stance.steady, lambda key: nodes.domain(row, key), skip_hosts=False
+    def _open(self, pod_class: PodClass, class_rules: ClassRules, row: int) -> bool:
+        nodes = self._instance.nodes
+        return not self._checker.refused(
+            pod_class, class_rules.checked_once, lambda key: nodes.domain(row, key), skip_hosts=False
         )
 
 
 Pools = tuple[int, ...]
 
 
-class Rations:
+class LimitQuotas:
     """Counts what pods that are to be on new nodes ask for, by the pools that these may be of.
 
     Pools are full once that is more than their limits allow nodes for: some of the pods are refused for
     certain, whichever nodes are bought. So those that come later are better off in other pools.
     """
 
-    def __init__(self, world: World, remaining: Mapping[int, Mapping[str, int]]) -> None:
+    def __init__(self, instance: Instance, remaining: Mapping[int, Mapping[str, int]]) -> None:
         """`remaining`: what is left of the limits, per pool that has some."""
         self.full: set[int] = set()
-        self._world = world
+        self._instance = instance
         self._remaining = remaining
         self._asked: dict[Pools, Floats] = {}
         self._most: dict[Pools, Floats | None] = {}
@@ -383,10 +394,12 @@ class Rations:
         """What nodes of all the pools hold together at most, (R,); None where that has no end."""
         if not all(pool in self._remaining for pool in pools):
             return None
-        names = self._world.axis.names
+        names = self._instance.axis.names
         total = np.zeros(len(names))
         for pool in pools:
             left = self._remaining[pool]
-            nodes = float(left.get(NODES, np.inf)) * self._world.tables[pool].room.max(axis=0, initial=0)
+            nodes = float(left.get(NODES, np.inf)) * self._instance.tables[pool].capacity.max(
+                axis=0, initial=0
+            )
             total += np.minimum(nodes, [left.get(name, np.inf) for name in names])
         return total

@@ -13,9 +13,9 @@ from dovetail.solve.instance.topology import Pins
 
 
 class Unit(NamedTuple):
-    """One pod to be placed, by its shape and its level of relaxation."""
+    """One pod to be placed, by its pod class and its level of relaxation."""
 
-    shape: int
+    pod_class: int
     level: int
     pod: str
 
@@ -27,7 +27,7 @@ class Item:
     Bundles are interchangeable: each has one pod per kind, in their order, by its name.
     """
 
-    kinds: tuple[tuple[int, int], ...]  # (shape, level) of one bundle's pods
+    kinds: tuple[tuple[int, int], ...]  # (pod class, level) of one bundle's pods
     bundles: list[tuple[str, ...]]
     wanted: Requirements  # without the pins
     pins: Pins
@@ -43,7 +43,9 @@ class Item:
 
     def units(self, bundle: tuple[str, ...]) -> list[Unit]:
         """The pods of one of the bundles."""
-        return [Unit(shape, level, pod) for (shape, level), pod in zip(self.kinds, bundle, strict=True)]
+        return [
+            Unit(pod_class, level, pod) for (pod_class, level), pod in zip(self.kinds, bundle, strict=True)
+        ]
 
 
 @dataclass(slots=True)
@@ -52,5 +54,5 @@ class Assignment:
 
     existing: dict[int, list[Unit]] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
-    left: list[tuple[int, str]] = field(default_factory=list)  # (shape, pod)
-    unheard: list[tuple[int, str]] = field(default_factory=list)  # those that there was no time for
+    left: list[tuple[int, str]] = field(default_factory=list)  # (pod class, pod)
+    not_attempted: list[tuple[int, str]] = field(default_factory=list)  # those that there was no time for

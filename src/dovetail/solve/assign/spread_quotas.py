@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Unit
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import AFFINITY, SPREAD, DomainOf, Group, Pins
 
 _MOST_LEVELS = 33  # least counts that are priced, at even distances
@@ -27,7 +27,7 @@ class Domain:
     steps: tuple[tuple[int, int], ...]
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         return sum(number for _, number in self.steps)
 
 
@@ -41,7 +41,7 @@ class Skew:
 
 
 def quotas(domains: Sequence[Domain], skew: Skew, pods: int, *, cheapest: bool) -> list[int]:
-    """Pods per domain: as many of `pods` as the skew and the room allow.
+    """Pods per domain: as many of `pods` as the skew and the capacity allow.
 
     `cheapest`: at the least cost; else as even as can be. Placed lowest domain first, no pod ever breaks the
     skew: when a domain is raised from v to v + 1, all others stand at v or at their final counts.
@@ -63,13 +63,13 @@ def _at_least(domains: Sequence[Domain], skew: Skew, level: int, pods: int) -> t
 
 
 def _highest(domains: Sequence[Domain], top: int) -> list[int]:
-    return [max(0, min(top - domain.count, domain.room)) for domain in domains]
+    return [max(0, min(top - domain.count, domain.capacity)) for domain in domains]
 
 
 def _range(domains: Sequence[Domain], skew: Skew, pods: int) -> tuple[int, int]:
     """The least and the greatest level that allow all pods; twice the greatest if none allows all."""
     start = min(domain.count for domain in domains)
-    top = min(domain.count + domain.room for domain in domains)
+    top = min(domain.count + domain.capacity for domain in domains)
     if skew.floor is not None:
         start, top = min(start, skew.floor), min(top, skew.floor)
 
@@ -104,7 +104,7 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
 def _filled(
     domains: Sequence[Domain], lowest: list[int], highest: list[int], pods: int
 ) -> tuple[list[int], int]:
-    """Shares between the bounds, the cheapest room first, and what they cost."""
+    """Shares between the bounds, the cheapest capacity first, and what they cost."""
     shares, cost = [0] * len(domains), 0
     offers = []
     for index, domain in enumerate(domains):
@@ -131,7 +131,7 @@ class Slot:
     """Room of one kind: an existing node (`row`), or new nodes of some pools (`row` is negative)."""
 
     cost: int  # what comes first is cheaper, whatever it costs; then nano-dollars per hour and pod
-    room: int  # pods
+    capacity: int  # pods
     level: int
     wanted: Requirements
     pins: Pins  # the values of the labels that rules look at
@@ -164,7 +164,7 @@ def _order(slot: Slot) -> tuple[int, Pins]:
 def _in_turn(slots: Sequence[Slot], pods: int) -> list[tuple[Slot, int]]:
     found = []
     for slot in slots:
-        taken = min(pods, slot.room)
+        taken = min(pods, slot.capacity)
         pods -= taken
         if taken:
             found.append((slot, taken))
@@ -177,7 +177,7 @@ def _by_quota(group: Group, slots: Sequence[Slot], pods: int, *, cheapest: bool)
         by_domain.setdefault(dict(slot.pins)[group.id.key], []).append(slot)
     names = sorted(by_domain, key=lambda name: _order(by_domain[name][0]))
     domains = [
-        Domain(group.matched.get(name, 0), tuple((slot.cost, slot.room) for slot in by_domain[name]))
+        Domain(group.matched.get(name, 0), tuple((slot.cost, slot.capacity) for slot in by_domain[name]))
         for name in names
     ]
     others = [group.matched.get(name, 0) for name in group.universe if name not in by_domain]
@@ -218,7 +218,7 @@ def _one_by_one(
                 index,
             )
             for index, names in enumerate(domains)
-            if taken[index] < ordered[index].room
+            if taken[index] < ordered[index].capacity
             and all(group.allows_owner(name, itself=True) for group, name in zip(trial, names, strict=True))
         ]
         if not legal:
@@ -239,7 +239,9 @@ class Seat:
     forget: Callable[[], None]
 
 
-def surplus(groups: Sequence[Group], shapes: Sequence[Shape], seats: Sequence[Seat]) -> frozenset[str]:
+def surplus(
+    groups: Sequence[Group], pod_classes: Sequence[PodClass], seats: Sequence[Seat]
+) -> frozenset[str]:
     """Pods to take back, the latest placed first, until every spread and affinity that they own holds.
 
     Counters change as pods are taken back. Taking one back may lower another group's least count, so the
@@ -248,7 +250,7 @@ def surplus(groups: Sequence[Group], shapes: Sequence[Shape], seats: Sequence[Se
     taken: set[str] = set()
     bound: dict[int, list[Seat]] = {}
     for seat in seats:
-        for index in binding(groups, shapes[seat.unit.shape], seat.unit.level):
+        for index in binding(groups, pod_classes[seat.unit.pod_class], seat.unit.level):
             bound.setdefault(index, []).append(seat)
     before = -1
     while before < len(taken):
@@ -268,18 +270,19 @@ def _broken(group: Group, domain: str) -> bool:
     return not count if group.id.kind == AFFINITY else count - group.least() > group.id.max_skew
 
 
-def binding(groups: Sequence[Group], shape: Shape, level: int) -> tuple[int, ...]:
-    """The rules that may take pods of a shape back: those that they own; of spreads, those that count them.
+def binding(groups: Sequence[Group], pod_class: PodClass, level: int) -> tuple[int, ...]:
+    """The rules that may take pods of a pod class back: those that they own; of spreads, those that count
+    them.
 
     There is a host without pods while one more node may be bought, so that spreads over hosts hold.
     """
     return tuple(
         index
-        for index in shape.levels[level].owned
+        for index in pod_class.levels[level].owned
         if groups[index].id.kind == AFFINITY
         or (
             groups[index].id.kind == SPREAD
-            and index in shape.matching
+            and index in pod_class.matching
             and (groups[index].id.key != HOSTNAME or groups[index].closed)
         )
     )

@@ -10,7 +10,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.solve.assign.items import Item
 from dovetail.solve.assign.topology_rules import matters
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY, Pins
 
 _FAVOURED = 4  # domains that are tried
@@ -18,7 +18,7 @@ _FAVOURED = 4  # domains that are tried
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """So many pods of a shape are best on one existing node (`row`), or on new ones with these labels."""
+    """So many pods of a pod class are best on one existing node (`row`), or on new ones with these labels."""
 
     pods: int
     row: int = -1
@@ -26,7 +26,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Strategy:
     """By default pods go where they cost least; evenly only as far as a spread of theirs demands it."""
 
     even: bool = False  # as even as can be, also where only spreads of other pods count them
@@ -35,66 +35,70 @@ class Policy:
     apart: bool = False  # pods that others must be near go to different hosts as long as there are any
     plain: bool = False  # all preferences are given up from the start
     seen: bool = False  # spreads look at nodes that are there, and not at those that could be bought
-    first: tuple[int, ...] = ()  # shapes whose turn comes before all others but those that they must be near
+    first: tuple[
+        int, ...
+    ] = ()  # pod classes whose turn comes before all others but those that they must be near
     ahead: bool = False  # before those as well
     anchors: bool = False  # of pods that others want in their zone the first show where, the rest are free
-    targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape; followed if legal
+    targets: Mapping[int, tuple[Target, ...]] = field(
+        default_factory=dict
+    )  # per pod class; followed if legal
 
 
-def turns(world: World, policy: Policy) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """(shape, pod) pairs: those who come first, and those whom the targets know no place for."""
+def turns(instance: Instance, strategy: Strategy) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """(pod class, pod) pairs: those who come first, and those whom the targets know no place for."""
     first: list[tuple[int, str]] = []
     last: list[tuple[int, str]] = []
-    for shape in world.shapes:
-        targets = policy.targets.get(shape.index)
-        known = sum(target.pods for target in targets) if targets else len(shape.pods)
-        first += [(shape.index, name) for name in shape.pods[:known]]
-        last += [(shape.index, name) for name in shape.pods[known:]]
+    for pod_class in instance.pod_classes:
+        targets = strategy.targets.get(pod_class.index)
+        known = sum(target.pods for target in targets) if targets else len(pod_class.pods)
+        first += [(pod_class.index, name) for name in pod_class.pods[:known]]
+        last += [(pod_class.index, name) for name in pod_class.pods[known:]]
     return first, last
 
 
-def fuller(world: World, left: tuple[int, ...]) -> Iterator[Policy]:
-    """What is worth a try where pods of these shapes were left over that could be placed alone."""
-    groups = world.topology.groups
-    yield Policy(first=left)
-    if any(groups[group].id.kind == AFFINITY for index in left for group in _owned(world, index)):
-        yield Policy(first=left, ahead=True)
+def fuller(instance: Instance, left: tuple[int, ...]) -> Iterator[Strategy]:
+    """What is worth a try where pods of these pod classes were left over that could be placed alone."""
+    groups = instance.topology.groups
+    yield Strategy(first=left)
+    if any(groups[group].id.kind == AFFINITY for index in left for group in _owned(instance, index)):
+        yield Strategy(first=left, ahead=True)
     tied = any(group.id.kind == AFFINITY and group.id.key == HOSTNAME for group in groups)
-    soft = any(level.lost for shape in world.shapes for level in shape.levels)
+    soft = any(level.lost for pod_class in instance.pod_classes for level in pod_class.levels)
     if tied:
-        yield Policy(roomy=True)
-        yield Policy(apart=True)
+        yield Strategy(roomy=True)
+        yield Strategy(apart=True)
     if soft:
-        yield Policy(plain=True)
+        yield Strategy(plain=True)
     if tied and soft:
-        yield Policy(roomy=True, plain=True)
-    for key in sorted({group.id.key for group in world.topology.groups} - {HOSTNAME}):
-        values = {world.nodes.domain(row, key) for row in range(len(world.nodes.nodes))}
-        for table in world.tables:
+        yield Strategy(roomy=True, plain=True)
+    for key in sorted({group.id.key for group in instance.topology.groups} - {HOSTNAME}):
+        values = {instance.nodes.domain(row, key) for row in range(len(instance.nodes.nodes))}
+        for table in instance.tables:
             every = table.domains(key)
             values.update(every[column] for column in np.flatnonzero(table.own).tolist())
         for value in sorted(values - {""})[:_FAVOURED]:
-            yield Policy(favoured=value)
-            yield Policy(favoured=value, first=left)
+            yield Strategy(favoured=value)
+            yield Strategy(favoured=value, first=left)
 
 
-def _owned(world: World, shape: int) -> tuple[int, ...]:
-    return tuple(group for level in world.shapes[shape].levels[:1] for group in level.owned)
+def _owned(instance: Instance, pod_class: int) -> tuple[int, ...]:
+    return tuple(group for level in instance.pod_classes[pod_class].levels[:1] for group in level.owned)
 
 
-def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:
+def others(instance: Instance, items: Sequence[Item]) -> Iterator[Strategy]:
     """What else is worth a try after these items, whose domains were picked by default."""
-    if matters(world):
-        yield Policy(seen=True)
+    if matters(instance):
+        yield Strategy(seen=True)
     keys = sorted({key for item in items for key, _ in item.pins})
-    led = _led(world)
+    led = _led(instance)
     if led:
-        yield Policy(anchors=True)
+        yield Strategy(anchors=True)
     if keys:
-        yield Policy(even=True)
+        yield Strategy(even=True)
     for key in keys:
         weight: dict[str, int] = {}
-        for table in world.tables:
+        for table in instance.tables:
             values = table.domains(key)
             weight.update({values[column]: 0 for column in np.flatnonzero(table.own).tolist()})
         for item in items:
@@ -104,11 +108,13 @@ def others(world: World, items: Sequence[Item]) -> Iterator[Policy]:
         if len(weight) > 1:
             for value in sorted(weight, key=lambda value: (-weight[value], value))[:_FAVOURED]:
                 if led:
-                    yield Policy(favoured=value, anchors=True)
-                yield Policy(favoured=value)
+                    yield Strategy(favoured=value, anchors=True)
+                yield Strategy(favoured=value)
 
 
-def _led(world: World) -> bool:
+def _led(instance: Instance) -> bool:
     """True iff there are pods that others want in their zone or the like."""
-    leading = {index for index, group in enumerate(world.topology.groups) if group.leads}
-    return any(not leading.isdisjoint(shape.matching) for shape in world.shapes if shape.involved)
+    leading = {index for index, group in enumerate(instance.topology.groups) if group.leads}
+    return any(
+        not leading.isdisjoint(pod_class.matching) for pod_class in instance.pod_classes if pod_class.involved
+    )

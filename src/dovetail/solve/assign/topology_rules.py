@@ -18,8 +18,8 @@ from dovetail.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, OS, ZONE
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.instance.arrays import Amounts
-from dovetail.solve.instance.instance import World, pinned
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.instance import Instance, pinned
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.instance.topology import AFFINITY, ANTI, APART, SPREAD, DomainOf, Group, GroupKey, Pins
 
@@ -30,29 +30,29 @@ Ground = tuple[Requirements, tuple[Taint, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Stance:
-    """The groups that one level of a shape has to do with, sorted by what more pods of it change."""
+class ClassRules:
+    """The groups that one level of a pod class has to do with, sorted by what more pods of it change."""
 
     owned: tuple[int, ...]
     keys: tuple[str, ...]  # labels whose value must be known of a node; the hostname only where a spread asks
     spreads: tuple[int, ...] = ()  # owned and counting the pods themselves; over hostnames if all are known
-    steady: tuple[int, ...] = ()  # the other owned groups: judged once for any number of pods
-    watched: tuple[int, ...] = ()  # spreads of other pods that count these
-    lonely: bool = False  # the pods keep away from each other's zones or the like
-    boots: tuple[int, ...] = ()  # affinities of which the first of these pods decides where others go
+    checked_once: tuple[int, ...] = ()  # the other owned groups: judged once for any number of pods
+    counting_spreads: tuple[int, ...] = ()  # spreads of other pods that count these
+    self_repelling: bool = False  # the pods keep away from each other's zones or the like
+    bootstraps: tuple[int, ...] = ()  # affinities of which the first of these pods decides where others go
     near: bool = False  # it matters which pods share a new node
 
 
-class Judge:
-    """Judges and counts pods against the groups of a world; knows which pools let a pod in."""
+class RuleChecker:
+    """Judges and counts pods against the groups of a instance; knows which pools let a pod in."""
 
-    def __init__(self, world: World, *, anchors: bool = False) -> None:
+    def __init__(self, instance: Instance, *, anchors: bool = False) -> None:
         """`anchors`: see Policy."""
         self._anchors = anchors
-        self.closed: set[tuple[int, int]] = set()  # (shape, pool) that turned out not to work
+        self.closed: set[tuple[int, int]] = set()  # (pod class, pool) that turned out not to work
         self.full: set[int] = set()  # pools that are asked for more than they may buy
-        self._world = world
-        self._groups = world.topology.groups
+        self._instance = instance
+        self._groups = instance.topology.groups
         self._near = frozenset(
             index
             for index, group in enumerate(self._groups)
@@ -61,66 +61,76 @@ class Judge:
         # By ladder, level, demands on labels and ports: the pools that are open to such pods, per tier.
         self._open: dict[tuple[int, int, Requirements, tuple[HostPort, ...]], list[tuple[int, ...]]] = {}
         self._grounds: dict[tuple[int, Requirements, Pins], Ground] = {}
-        self._stances: dict[tuple[tuple[int, ...], tuple[int, ...]], Stance] = {}
+        self._stances: dict[tuple[tuple[int, ...], tuple[int, ...]], ClassRules] = {}
 
-    def stance(self, shape: Shape, number: int) -> Stance:
-        """What the rules mean for the shape at that level."""
-        matching, owned = shape.matching, shape.levels[number].owned
+    def class_rules(self, pod_class: PodClass, number: int) -> ClassRules:
+        """What the rules mean for the pod class at that level."""
+        matching, owned = pod_class.matching, pod_class.levels[number].owned
         if self._anchors:
             matching = tuple([index for index in matching if index in owned or not self._anchored(index)])
         memo = (matching, owned)
         known = self._stances.get(memo)
         if known is None:
-            known = self._stances[memo] = self._stance(*memo)
+            known = self._stances[memo] = self._class_rules(*memo)
         return known
 
     def _anchored(self, index: int) -> bool:
         """True iff others want to be where pods of the group are, and one shows already where."""
         return self._groups[index].leads and any(self._groups[index].matched.values())
 
-    def pools(self, shape: Shape, number: int, wanted: Requirements) -> list[tuple[int, ...]]:
+    def pools(self, pod_class: PodClass, number: int, wanted: Requirements) -> list[tuple[int, ...]]:
         """Per tier, the pools that let the pod in."""
-        memo = (shape.ladder, number, wanted, shape.ports)
+        memo = (pod_class.ladder, number, wanted, pod_class.ports)
         tiers = self._open.get(memo)
         if tiers is None:
-            tiers = self._open[memo] = self._suiting(shape, shape.levels[number].rules, wanted)
+            tiers = self._open[memo] = self._suiting(pod_class, pod_class.levels[number].rules, wanted)
         if not self.closed and not self.full:
             return tiers
         left = [
-            tuple([pool for pool in tier if pool not in self.full and (shape.index, pool) not in self.closed])
+            tuple(
+                [
+                    pool
+                    for pool in tier
+                    if pool not in self.full and (pod_class.index, pool) not in self.closed
+                ]
+            )
             for tier in tiers
         ]
         return [tier for tier in left if tier]
 
-    def _suiting(self, shape: Shape, rules: Rules, wanted: Requirements) -> list[tuple[int, ...]]:
-        world = self._world
+    def _suiting(self, pod_class: PodClass, rules: Rules, wanted: Requirements) -> list[tuple[int, ...]]:
+        instance = self._instance
         tiers = [
             tuple(
                 pool
                 for pool in tier
-                if pool in world.buying
-                and world.suits(pool, wanted, rules)
-                and world.free_of_ports(pool, shape.ports)
+                if pool in instance.buying
+                and instance.suits(pool, wanted, rules)
+                and instance.free_of_ports(pool, pod_class.ports)
             )
-            for tier in world.tiers
+            for tier in instance.tiers
         ]
         return [tier for tier in tiers if tier]
 
-    def refused(self, shape: Shape, owned: tuple[int, ...], domain_of: DomainOf, *, skip_hosts: bool) -> bool:
-        """True iff one of the rules `owned`, or one about the shape, forbids one more pod there."""
-        first = self._world.topology.first_refusal(owned, shape.matching, domain_of, skip_hosts=skip_hosts)
+    def refused(
+        self, pod_class: PodClass, owned: tuple[int, ...], domain_of: DomainOf, *, skip_hosts: bool
+    ) -> bool:
+        """True iff one of the rules `owned`, or one about the pod class, forbids one more pod there."""
+        first = self._instance.topology.first_refusal(
+            owned, pod_class.matching, domain_of, skip_hosts=skip_hosts
+        )
         return first is not None
 
-    def settled(self, stance: Stance) -> bool:
+    def settled(self, class_rules: ClassRules) -> bool:
         """True iff no pod has to go first to show the others where to go."""
-        return all(any(self._groups[index].matched.values()) for index in stance.boots)
+        return all(any(self._groups[index].matched.values()) for index in class_rules.bootstraps)
 
-    def most_on_host(self, shape: Shape, stance: Stance, host: str) -> int:
+    def most_on_host(self, pod_class: PodClass, class_rules: ClassRules, host: str) -> int:
         """How many more pods a node may take where one more is allowed, as far as rules on hostnames go."""
         most = UNLIMITED
-        for index in stance.owned:
+        for index in class_rules.owned:
             group = self._groups[index]
-            if group.id.key != HOSTNAME or index not in shape.matching or index in stance.spreads:
+            if group.id.key != HOSTNAME or index not in pod_class.matching or index in class_rules.spreads:
                 continue
             if group.id.kind == SPREAD:
                 most = min(most, group.id.max_skew - group.matched.get(host, 0))
@@ -128,44 +138,44 @@ class Judge:
                 most = min(most, 1)
         return most
 
-    def kept_apart(self, shape: Shape, stance: Stance, host: str) -> bool:
+    def kept_apart(self, pod_class: PodClass, class_rules: ClassRules, host: str) -> bool:
         """True iff a pod on that node keeps such pods off it, or is what they keep away from."""
         groups = self._groups
         return any(
             groups[index].id.key == HOSTNAME
             and groups[index].id.kind in (ANTI, APART)
             and groups[index].matched.get(host)
-            for index in stance.owned
+            for index in class_rules.owned
         ) or any(
             groups[index].id.key == HOSTNAME and not groups[index].allows_matched(host)
-            for index in shape.matching
+            for index in pod_class.matching
         )
 
-    def followers(self, shape: Shape) -> Amounts:
+    def followers(self, pod_class: PodClass) -> Amounts:
         """What all other pods ask for that have to share a host with such pods."""
-        total = np.zeros_like(shape.vector)
-        for other in self._world.shapes:
-            number = len(other.pods) - (other is shape)
+        total = np.zeros_like(pod_class.vector)
+        for other in self._instance.pod_classes:
+            number = len(other.pods) - (other is pod_class)
             owned = other.levels[-1].owned if other.levels else ()
-            if not self._near.isdisjoint(set(owned) & set(shape.matching)):
+            if not self._near.isdisjoint(set(owned) & set(pod_class.matching)):
                 total += number * other.vector
         return total
 
-    def anchored(self, shape: Shape, host: str) -> bool:
+    def anchored(self, pod_class: PodClass, host: str) -> bool:
         """True iff a host has such a pod already that others may share it with."""
         return any(
-            self._groups[index].matched.get(host, 0) for index in shape.matching if index in self._near
+            self._groups[index].matched.get(host, 0) for index in pod_class.matching if index in self._near
         )
 
-    def count(self, shape: Shape, number: int, domain_of: DomainOf, step: int, ground: Ground) -> None:
+    def count(self, pod_class: PodClass, number: int, domain_of: DomainOf, step: int, ground: Ground) -> None:
         """Register `step` pods with every group that counts or is owned by them; forget them if negative."""
-        owned = shape.levels[number].owned
-        counting, owning = frozenset(shape.matching), frozenset(owned)
-        for index in dict.fromkeys((*shape.matching, *owned)):
+        owned = pod_class.levels[number].owned
+        counting, owning = frozenset(pod_class.matching), frozenset(owned)
+        for index in dict.fromkeys((*pod_class.matching, *owned)):
             group = self._groups[index]
             matched = index in counting
             if matched and group.id.kind == SPREAD and index not in owning:
-                matched = group.id.node_filter.accepts(*ground, self._world.well_known)
+                matched = group.id.node_filter.accepts(*ground, self._instance.well_known)
             group.count(domain_of(group.id.key), step, matched=matched, owner=index in owning)
 
     def ground(self, pools: Sequence[int], wanted: Requirements, pins: Pins) -> Ground:
@@ -173,15 +183,15 @@ class Judge:
         memo = (pools[0], wanted, pins)
         known = self._grounds.get(memo)
         if known is None:
-            table = self._world.tables[pools[0]]
+            table = self._instance.tables[pools[0]]
             known = self._grounds[memo] = (table.base.add(*wanted, *pinned(pins)), table.pool.taints)
         return known
 
     def node_ground(self, row: int) -> Ground:
         """An existing node, likewise."""
-        return self._world.nodes.labels[row], self._world.problem.nodes[row].taints
+        return self._instance.nodes.labels[row], self._instance.problem.nodes[row].taints
 
-    def _stance(self, matching: tuple[int, ...], owned: tuple[int, ...]) -> Stance:
+    def _class_rules(self, matching: tuple[int, ...], owned: tuple[int, ...]) -> ClassRules:
         groups = self._groups
         keys: set[str] = set()
         for index in (*matching, *owned):
@@ -192,18 +202,20 @@ class Judge:
         own = [index for index in owned if index in counting]
         wide = [index for index in own if groups[index].id.key != HOSTNAME or groups[index].closed]
         led = [index for index in matching if self._anchors and index not in owning and groups[index].leads]
-        watched = [index for index in matching if index not in owning and groups[index].id.kind == SPREAD]
+        counting_spreads = [
+            index for index in matching if index not in owning and groups[index].id.kind == SPREAD
+        ]
         spreads = tuple(index for index in wide if groups[index].id.kind == SPREAD)
         apart = frozenset(spreads)
         hosts = any(groups[index].id.key == HOSTNAME for index in spreads)
-        return Stance(
+        return ClassRules(
             owned=owned,
             keys=tuple(sorted(keys if hosts else keys - {HOSTNAME})),
             spreads=spreads,
-            steady=tuple(index for index in owned if index not in apart),
-            watched=tuple(index for index in watched if groups[index].id.key != HOSTNAME),
-            lonely=any(groups[index].id.kind in (ANTI, APART) for index in wide),
-            boots=(*(index for index in own if groups[index].id.kind == AFFINITY), *led),
+            checked_once=tuple(index for index in owned if index not in apart),
+            counting_spreads=tuple(index for index in counting_spreads if groups[index].id.key != HOSTNAME),
+            self_repelling=any(groups[index].id.kind in (ANTI, APART) for index in wide),
+            bootstraps=(*(index for index in own if groups[index].id.kind == AFFINITY), *led),
             near=not self._near.isdisjoint(matching) or not self._near.isdisjoint(owned),
         )
 
@@ -213,65 +225,69 @@ NEW_HOST = "a new node"
 Opened = dict[GroupKey, tuple[str, ...]]
 
 
-def matters(world: World) -> bool:
+def matters(instance: Instance) -> bool:
     """True iff pods that run already count against domains without nodes."""
     return any(
-        any(world.before[index][0].values()) and (_beyond(world, index) or _open_host(world, index))
-        for index, _ in _spreads(world)
-        if world.present.domains(index)
+        any(instance.before[index][0].values()) and (_beyond(instance, index) or _open_host(instance, index))
+        for index, _ in _spreads(instance)
+        if instance.present.domains(index)
     )
 
 
-def restart(world: World, opened: Opened, *, seen: bool) -> None:
+def restart(instance: Instance, opened: Opened, *, seen: bool) -> None:
     """As if nothing had been placed. `seen`: spreads look at what nodes show to be there, and at `opened`."""
-    world.reset(opened)
-    for index, group in _spreads(world) if seen else ():
-        there = dict(world.present.domains(index))
+    instance.reset(opened)
+    for index, group in _spreads(instance) if seen else ():
+        there = dict(instance.present.domains(index))
         fresh = opened.get(group.id, ())
         if not there:
             continue
         if group.id.key != HOSTNAME:
             group.universe = {**there, **dict.fromkeys(fresh)}
-            group.running = world.before[index][0] if _beyond(world, index) - group.universe.keys() else None
-        elif _open_host(world, index) and NEW_HOST not in fresh:
-            group.closed, group.universe, group.running = True, there, world.before[index][0]
+            group.running = (
+                instance.before[index][0] if _beyond(instance, index) - group.universe.keys() else None
+            )
+        elif _open_host(instance, index) and NEW_HOST not in fresh:
+            group.closed, group.universe, group.running = True, there, instance.before[index][0]
 
 
-def crowded(world: World, bought: Iterable[Ground], left: Iterable[int]) -> Opened:
-    """What must count as empty after all, as the counters stand: nodes were bought, pods of shapes left."""
-    grounds, waiting = list(bought), {group for index in left for group in _owned(world, index)}
+def crowded(instance: Instance, bought: Iterable[Ground], left: Iterable[int]) -> Opened:
+    """What must count as empty after all, as the counters stand: nodes were bought, pods of pod classes
+    left.
+    """
+    grounds, waiting = list(bought), {group for index in left for group in _owned(instance, index)}
     found: Opened = {}
-    for index, group in _spreads(world):
-        before = world.before[index][0]
+    for index, group in _spreads(instance):
+        before = instance.before[index][0]
         ours = {name: count - before.get(name, 0) for name, count in group.matched.items()}
         too_many = max(ours.values(), default=0) > group.id.max_skew
         if group.id.key != HOSTNAME:
-            missing = _beyond(world, index) - group.universe.keys()
+            missing = _beyond(instance, index) - group.universe.keys()
             if too_many and missing:
                 found[group.id] = tuple(sorted(missing))
-        elif _open_host(world, index) and group.closed:
+        elif _open_host(instance, index) and group.closed:
             ahead = any(ours[name] and group.matched[name] > group.id.max_skew for name in ours)
-            counted = (group.id.node_filter.accepts(*each, world.well_known) for each in grounds)
+            counted = (group.id.node_filter.accepts(*each, instance.well_known) for each in grounds)
             if too_many or index in waiting or (ahead and any(counted)):
                 found[group.id] = (NEW_HOST,)
     return found
 
 
-def _spreads(world: World) -> Iterator[tuple[int, Group]]:
-    return ((index, group) for index, group in enumerate(world.topology.groups) if group.id.kind == SPREAD)
+def _spreads(instance: Instance) -> Iterator[tuple[int, Group]]:
+    return ((index, group) for index, group in enumerate(instance.topology.groups) if group.id.kind == SPREAD)
 
 
-def _owned(world: World, shape: int) -> Iterator[int]:
-    return (group for level in world.shapes[shape].levels for group in level.owned)
+def _owned(instance: Instance, pod_class: int) -> Iterator[int]:
+    return (group for level in instance.pod_classes[pod_class].levels for group in level.owned)
 
 
-def _beyond(world: World, index: int) -> frozenset[str]:
+def _beyond(instance: Instance, index: int) -> frozenset[str]:
     """Domains that only new nodes open; none of hosts."""
-    if world.topology.groups[index].id.key == HOSTNAME:
+    if instance.topology.groups[index].id.key == HOSTNAME:
         return frozenset()
-    return frozenset(world.before[index][2]).difference(world.present.domains(index))
+    return frozenset(instance.before[index][2]).difference(instance.present.domains(index))
 
 
-def _open_host(world: World, index: int) -> bool:
+def _open_host(instance: Instance, index: int) -> bool:
     """True iff it is about hosts, and one may be bought for its owners."""
-    return world.topology.groups[index].id.key == HOSTNAME and not world.before[index][3]
+    return instance.topology.groups[index].id.key == HOSTNAME and not instance.before[index][3]

@@ -23,19 +23,19 @@ from dovetail.model.plan import (
 )
 from dovetail.solve.bound.relaxation import Duals, Early, most_held, relax
 from dovetail.solve.bound.scope import Scope
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.compact_mip import Free, whole_nodes
-from dovetail.solve.colgen.generation import Generator, Purchase, Told
+from dovetail.solve.colgen.generation import Generator, PlannedNode, Told
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
-from dovetail.solve.colgen.pattern_mip import Load, Loads, whole
-from dovetail.solve.colgen.pricing_instance import Market, cliques, copies_in
+from dovetail.solve.colgen.pattern_mip import Loads, Pattern, whole
+from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 
-# (partial loads that are followed, times the price), until it is told what a node holds at most.
+# (partial patterns that are followed, times the price), until it is told what a node holds at most.
 # What is a little too much is easier to rule out than what is just too much.
 _WIDEST, _ENDLESS = 20_000, 1 << 62
 _SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), (_WIDEST, 1.003))
-_SLACK = 1e-9  # share by which worths are lowered for rounding in floating point
+_SLACK = 1e-9  # share by which dual values are lowered for rounding in floating point
 _NEAR = 0.97  # the same where column generation has been tried in another way
 _CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
 _TOLD = 1.0002  # a multiple that is not worth a search for a lower one
@@ -44,11 +44,12 @@ _LARGE = 80_000  # kinds times offerings; a relaxation of more is not solved whe
 
 
 class Prover:
-    """Proofs for one scope. No tolerance of a linear program can make a bound too high: worths are scaled
-    until no offering can hold more than its price, and rounded down to nano-dollars."""
+    """Proofs for one scope. No tolerance of a linear program can make a bound too high: dual values are
+    scaled until no offering can hold more than its price, and rounded down to nano-dollars.
+    """
 
     def __init__(
-        self, scope: Scope, work: Work, early: Early | None = None, told: Told | None = None
+        self, scope: Scope, work: SolveBudget, early: Early | None = None, told: Told | None = None
     ) -> None:
         """`early`: the relaxation of all pods, if there is one. It is used where it cannot be told from the
         scope's own, and where that would take long and the time is over. `told` counts if it is about the
@@ -56,19 +57,19 @@ class Prover:
         self._scope = scope
         self._work = work
         # Of a plan for less, if one was come upon: by columns of the scope, and what it costs.
-        self.better: tuple[Load, ...] = ()
+        self.better: tuple[Pattern, ...] = ()
         self.price = _ENDLESS
-        self._bought: list[Purchase] = []  # by a column generation of its own
-        self.hurried = early is not None and scope.feasible.size > _LARGE and work.late
-        known = early.duals(scope) if early and (self.hurried or early.same(scope)) else None
-        self._stock = scope.unthinned() if known else self.goods
+        self._bought: list[PlannedNode] = []  # by a column generation of its own
+        self.slice_over = early is not None and scope.feasible.size > _LARGE and work.time_over
+        known = early.duals(scope) if early and (self.slice_over or early.same(scope)) else None
+        self._stock = scope.unthinned() if known else self.pricing
         extra = self._stock.vectors.shape[1] - scope.vectors.shape[1]
         # A rule on how many pods share a node holds on free nodes too.
         ones = np.ones((len(scope.free), extra), dtype=np.int64)
         self.free = np.concatenate([scope.free, ones], axis=1)
         self._copies = copies_in(self.free, self._stock.vectors, scope.demand, scope.allowed)
         self.duals = known or self._relaxed()
-        self._told = told if told and told.goods.alike(self.goods) else None
+        self._told = told if told and told.pricing.alike(self.pricing) else None
 
     def quick(self) -> Proof:
         """The best that takes next to no time."""
@@ -80,68 +81,75 @@ class Prover:
         return len(self._scope.pods) <= _FEW
 
     @cached_property
-    def goods(self) -> Market:
+    def pricing(self) -> PricingInstance:
         """What is for sale, with as few offerings as will do."""
-        return self._scope.market()
+        return self._scope.pricing_instance()
 
     @cached_property
-    def _rooms(self) -> Free:
+    def _capacities(self) -> Free:
         return grouped(self._copies > 0, self.free)
 
     def _relaxed(self) -> Duals:
-        goods = self.goods
-        self._work.spend(goods.feasible.size)
+        pricing = self.pricing
+        self._work.spend(pricing.feasible.size)
         return relax(
-            goods.feasible.T, goods.room, goods.price, goods.vectors, self._scope.demand, free=self._rooms
+            pricing.feasible.T,
+            pricing.capacity,
+            pricing.price,
+            pricing.vectors,
+            self._scope.demand,
+            free=self._capacities,
         )
 
     def relaxation(self) -> Proof:
         """By what pods and nodes have of each resource."""
-        goods, duals = self._stock, self.duals
-        most = most_held(duals, goods.feasible.T, goods.room)
-        if np.any((goods.price <= 0) & (most > 0)):
+        pricing, duals = self._stock, self.duals
+        most = most_held(duals, pricing.feasible.T, pricing.capacity)
+        if np.any((pricing.price <= 0) & (most > 0)):
             return Proof()
-        ratio = float(np.max(most / np.maximum(goods.price, 1), initial=1.0))
-        return self._proof(RELAXATION, duals.worth, ratio)
+        ratio = float(np.max(most / np.maximum(pricing.price, 1), initial=1.0))
+        return self._proof(RELAXATION, duals.dual_values, ratio)
 
-    def columns(self, worth: Floats, known: int) -> Proof:
-        """By what whole nodes hold at any worths (S,); nothing if that cannot exceed what is known."""
-        total, goods = float(self._scope.demand @ worth), self.goods
-        if self._told and np.array_equal(worth, self._told.worth) and len(self._told.most):
-            enough = float(np.max(self._told.most / np.maximum(goods.price, 1), initial=1.0))
+    def columns(self, dual_values: Floats, known: int) -> Proof:
+        """By what whole nodes hold at any dual values (S,); nothing if that cannot exceed what is known."""
+        total, pricing = float(self._scope.demand @ dual_values), self.pricing
+        if self._told and np.array_equal(dual_values, self._told.dual_values) and len(self._told.most):
+            enough = float(np.max(self._told.most / np.maximum(pricing.price, 1), initial=1.0))
             if enough <= _TOLD or not self._work.left:
-                return self._proof(COLUMNS, worth, enough) if np.isfinite(enough) else Proof()
-        ratio = highest_ratio(goods, worth, lambda highest: total <= known * highest, self._work)
-        return Proof() if ratio is None else self._proof(COLUMNS, worth, ratio)
+                return self._proof(COLUMNS, dual_values, enough) if np.isfinite(enough) else Proof()
+        ratio = highest_ratio(pricing, dual_values, lambda highest: total <= known * highest, self._work)
+        return Proof() if ratio is None else self._proof(COLUMNS, dual_values, ratio)
 
     def searched(self, known: int) -> Proof:
-        """By what whole nodes hold, at worths from a column generation of its own, if there was none."""
-        if not len(self.goods.price) or not self._work.left or self._told:
+        """By what whole nodes hold, at dual values from a column generation of its own, if there was none."""
+        if not len(self.pricing.price) or not self._work.left or self._told:
             return Proof()
-        generator = Generator(self.goods, self._work)
+        generator = Generator(self.pricing, self._work)
         none = np.zeros((0, len(self._scope.pods)), dtype=np.int64)
         if self.small:
             self._bought = generator.run(none)
         else:
             generator.search(none)
-        return self.columns(generator.worth, known)
+        return self.columns(generator.dual_values, known)
 
     def whole(self, linear: Proof, hourly: int) -> Proof:
-        """What a plan of whole nodes costs at least, from a proof by worths; that one where it is no more."""
+        """What a plan of whole nodes costs at least, from a proof by dual values; that one where it is no
+        more.
+        """
         search = self._search(hourly)
-        worth = np.zeros(len(self._scope.pods))
+        dual_values = np.zeros(len(self._scope.pods))
         kind = {pods[0]: index for index, pods in enumerate(self._scope.pods)}
         for item in linear.worth:
-            worth[kind[item.pods[0]]] = item.each
+            dual_values[kind[item.pods[0]]] = item.each
         search.offer(self._bought)
-        bound = search.run(worth, self._taken(worth), linear.bound)
+        bound = search.run(dual_values, self._taken(dual_values), linear.bound)
         self._found(search)
         return linear if bound <= linear.bound else replace(linear, bound=bound, method=WHOLE_NUMBERS)
 
-    def rooms(self, linear: Proof, hourly: int) -> Proof:
+    def capacities(self, linear: Proof, hourly: int) -> Proof:
         """What a plan of whole nodes costs at least if pods need not be whole; or as above."""
-        if self._told and self._told.rooms and not len(self.free):
-            bound = self._told.rooms
+        if self._told and self._told.capacities and not len(self.free):
+            bound = self._told.capacities
         else:
             search = self._search(hourly)
             bound = search.by_rooms(pods=False)
@@ -150,14 +158,14 @@ class Prover:
 
     def _search(self, hourly: int) -> WholeNumbers:
         price = min(hourly, self.price)
-        return WholeNumbers(self._scope, self.goods, (self.free, self._copies), price, self._work)
+        return WholeNumbers(self._scope, self.pricing, (self.free, self._copies), price, self._work)
 
     def _found(self, search: WholeNumbers) -> None:
         if search.better:
             self.better, self.price = search.better, search.price
 
     def dearest(self) -> Proof:
-        """One pod that no free room holds by itself has to be on a node that is bought.
+        """One pod that no free capacity holds by itself has to be on a node that is bought.
 
         Sharper than a relaxation where a plan buys one or two nodes.
         """
@@ -174,32 +182,32 @@ class Prover:
         bound = int(least[kind])
         return Proof(bound, bound, DEAREST_POD, (Worth(scope.pods[kind][:1], bound, scope.pools[kind]),))
 
-    def _taken(self, worth: Floats) -> Amounts:
-        """The most worth that each free room can take, (N,)."""
-        taken = absorbed(worth, self._stock.vectors, self._copies, self.free, self.duals.resources)
+    def _taken(self, dual_values: Floats) -> Amounts:
+        """The most worth that each free capacity can take, (N,)."""
+        taken = absorbed(dual_values, self._stock.vectors, self._copies, self.free, self.duals.resources)
         result: Amounts = np.ceil(taken).astype(np.int64)
         return result
 
     def _proof(self, method: str, values: Floats, ratio: float) -> Proof:
-        """All pods together are worth that much, less what free room takes."""
+        """All pods together are worth that much, less what free capacity takes."""
         scope = self._scope
-        worth = np.floor(np.maximum(values, 0.0) / ratio * (1 - _SLACK)).astype(np.int64)
+        dual_values = np.floor(np.maximum(values, 0.0) / ratio * (1 - _SLACK)).astype(np.int64)
         names: dict[str, int] = {}
         for name, amount in zip(
-            scope.free_names, self._taken(worth.astype(np.float64)).tolist(), strict=True
+            scope.free_names, self._taken(dual_values.astype(np.float64)).tolist(), strict=True
         ):
             if amount:
                 names[name] = names.get(name, 0) + amount
-        total = int(worth @ scope.demand) - sum(names.values())
+        total = int(dual_values @ scope.demand) - sum(names.values())
         if total <= 0:
             return Proof()
-        listed = np.flatnonzero(worth)
-        worths = tuple(
-            Worth(scope.pods[kind], int(worth[kind]), scope.pools[kind]) for kind in listed.tolist()
+        listed = np.flatnonzero(dual_values)
+        proven = tuple(
+            Worth(scope.pods[kind], int(dual_values[kind]), scope.pools[kind]) for kind in listed.tolist()
         )
         # Prices that know of no rule between pods prove what they do without it.
-        rules, apart = ((), ()) if self.hurried else _rules(scope, listed, self.duals.charged)
-        return Proof(total, total, method, worths, names, rules, apart)
+        rules, apart = ((), ()) if self.slice_over else _rules(scope, listed, self.duals.charged)
+        return Proof(total, total, method, proven, names, rules, apart)
 
 
 def prove(
@@ -213,51 +221,51 @@ def prove(
 ) -> Proof:
     """The best proof for a plan of that price.
 
-    `found` (S,) are worths from column generation, if there was any; `same` is True iff it was about the
+    `found` (S,) are dual values from column generation, if there was any; `same` is True iff it was about the
     scope's kinds and not about pods whose domains had been decided. `tied` is True iff whole nodes with parts
     of pods prove little, as where there are rules between pods; `ruled` tells a bound that knows those.
     """
     dearest, best = prover.dearest(), prover.relaxation()
-    if prover.hurried:
+    if prover.slice_over:
         return max(best, dearest, key=_bound)
-    rooms = Proof()
+    capacities = Proof()
     if not tied and max(dearest.bound, best.bound) < hourly * _CLOSE:
-        rooms = prover.rooms(best, hourly)
-        if rooms.bound >= hourly * _CLOSE:
-            return rooms
+        capacities = prover.capacities(best, hourly)
+        if capacities.bound >= hourly * _CLOSE:
+            return capacities
         hourly = min(hourly, prover.price)
     if found is not None and max(dearest.bound, best.bound) < hourly:
         best = max(best, prover.columns(found, best.bound), key=_bound)
-    between = ruled() if ruled and max(dearest.bound, best.bound) < hourly * _CLOSE else 0
-    if not between:
+    topology_bound = ruled() if ruled and max(dearest.bound, best.bound) < hourly * _CLOSE else 0
+    if not topology_bound:
         # Worths of pods that had to decide how they would run may be of no use where that is left open.
         useless = best.method == RELAXATION and prover.small and best.bound < hourly * _NEAR
         if (useless or not same) and max(dearest.bound, best.bound) < hourly * _CLOSE:
             best = max(best, prover.searched(best.bound), key=_bound)
         if max(dearest.bound, best.bound) < hourly * _CLOSE:
             best = prover.whole(best, hourly)
-    if between > max(dearest.bound, best.bound, rooms.bound):
-        return replace(best, bound=between, method=BETWEEN_PODS)
-    return max(best, dearest, rooms, key=_bound)
+    if topology_bound > max(dearest.bound, best.bound, capacities.bound):
+        return replace(best, bound=topology_bound, method=BETWEEN_PODS)
+    return max(best, dearest, capacities, key=_bound)
 
 
 def highest_ratio(
-    goods: Market, worth: Floats, hopeless: Callable[[float], bool], work: Work
+    pricing: PricingInstance, dual_values: Floats, hopeless: Callable[[float], bool], work: SolveBudget
 ) -> float | None:
     """No node can hold more worth (S,) than this multiple, at least 1, of its price.
 
     None if that cannot be told within the work, or once the multiple is `hopeless`.
     """
-    knapsacks = Knapsacks(goods, work)
-    loads = Loads(goods, worth, work) if len(worth) <= _FEW else None
+    knapsacks = Knapsacks(pricing, work)
+    patterns = Loads(pricing, dual_values, work) if len(dual_values) <= _FEW else None
     highest = 1.0
-    for column, price in enumerate(goods.price.tolist()):
+    for column, price in enumerate(pricing.price.tolist()):
         if price <= 0 or hopeless(highest):
             return None
-        if loads is not None and work.left:
-            found = loads.of(column, price * highest, _WIDEST)
+        if patterns is not None and work.left:
+            found = patterns.of(column, price * highest, _WIDEST)
             if found.others <= price * highest:
-                best = float(np.max(found.counts @ worth, initial=0.0)) * (1 + _SLACK)
+                best = float(np.max(found.counts @ dual_values, initial=0.0)) * (1 + _SLACK)
                 highest = max(highest, best / price)
                 continue
         most = float("inf")
@@ -265,7 +273,7 @@ def highest_ratio(
             if not work.left:
                 return None
             above = price * max(highest, much)
-            told = knapsacks.run(column, worth, above, width)
+            told = knapsacks.run(column, dual_values, above, width)
             most = min(most, told.most)
             if told.others <= above * (1 + _SLACK):
                 break
@@ -302,20 +310,21 @@ def _bound(proof: Proof) -> int:
     return proof.bound
 
 
-_BLOCK = 2_000_000  # cells of (price lists, kinds, rooms) that are worked on at once
+_BLOCK = 2_000_000  # cells of (price lists, kinds, capacities) that are worked on at once
 
 
-def absorbed(worth: Floats, vectors: Amounts, copies: Amounts, free: Amounts, prices: Floats) -> Floats:
-    """Per free room (N,) a worth that no load of it exceeds, whatever the prices are.
+def absorbed(dual_values: Floats, vectors: Amounts, copies: Amounts, free: Amounts, prices: Floats) -> Floats:
+    """Per free capacity (N,) a worth that no pattern of it exceeds, whatever the prices are.
 
-    `worth` (S,), `vectors` (S, R), `copies` (S, N) that a room can hold of a kind alone, `free` (N, R).
-    `prices` (P, R) are opinions of what a unit of a resource is worth. For any of them a load is worth at
-    most what the room is, plus what its pods are worth beyond what they take: the least such sum counts.
+    `dual_values` (S,), `vectors` (S, R), `copies` (S, N) that a capacity can hold of a kind alone, `free` (N,
+    R). `prices` (P, R) are opinions of what a unit of a resource is worth. For any of them a pattern is worth
+    at most what the capacity is, plus what its pods are worth beyond what they take: the least such sum
+    counts.
     """
-    some = np.flatnonzero(worth > 0)
-    worth, vectors, copies = worth[some], vectors[some], copies[some]
+    some = np.flatnonzero(dual_values > 0)
+    dual_values, vectors, copies = dual_values[some], vectors[some], copies[some]
     prices = np.concatenate([np.zeros((1, vectors.shape[1])), prices])
-    beyond = np.maximum(worth[None, :] - prices @ vectors.T, 0.0)
+    beyond = np.maximum(dual_values[None, :] - prices @ vectors.T, 0.0)
     least = np.full(len(free), np.inf)
     step = max(1, _BLOCK // max(1, beyond.size))
     for start in range(0, len(free), step):
@@ -326,34 +335,43 @@ def absorbed(worth: Floats, vectors: Amounts, copies: Amounts, free: Amounts, pr
     return result
 
 
-_OFFERED = 2  # offerings per kind; where there are more, there are few loads of each
-_GROUPS = 24  # of free rooms that are told apart
+_OFFERED = 2  # offerings per kind; where there are more, there are few patterns of each
+_GROUPS = 24  # of free capacities that are told apart
 
 
 class WholeNumbers:
-    """One search. `better` are the loads of a plan for less, by columns of the scope or by its free rooms."""
+    """One search. `better` are the patterns of a plan for less, by columns of the scope or by its free
+    capacities.
+    """
 
     def __init__(
-        self, scope: Scope, goods: Market, rooms: tuple[Amounts, Amounts], price: int, work: Work
+        self,
+        scope: Scope,
+        pricing: PricingInstance,
+        capacities: tuple[Amounts, Amounts],
+        price: int,
+        work: SolveBudget,
     ) -> None:
-        """`rooms`: the free rooms (N, R), and how many of a kind each holds (S, N). `price`: of a plan."""
-        self._scope, self._goods, self._work = scope, goods, work
-        self._free, copies = rooms
+        """`capacities`: the free capacities (N, R), and how many of a kind each holds (S, N). `price`: of a
+        plan.
+        """
+        self._scope, self._pricing, self._work = scope, pricing, work
+        self._free, copies = capacities
         self._usable: Mask = copies > 0
         self._open = np.flatnonzero(self._usable.any(axis=0))
         self.price = price
-        self.better: tuple[Load, ...] = ()
+        self.better: tuple[Pattern, ...] = ()
 
-    def run(self, worth: Floats, taken: Amounts, known: int) -> int:
+    def run(self, dual_values: Floats, taken: Amounts, known: int) -> int:
         """A bound in nano-dollars per hour.
 
-        `known` by worths (S,), less what each of the free rooms (N,) can take.
+        `known` by dual values (S,), less what each of the free capacities (N,) can take.
         """
         ways: list[Callable[[], int]] = [
             lambda: self.by_rooms(pods=True),
-            lambda: self._by_loads(worth, taken, known),
+            lambda: self._by_loads(dual_values, taken, known),
         ]
-        if len(self._scope.pods) * _OFFERED < len(self._goods.price):
+        if len(self._scope.pods) * _OFFERED < len(self._pricing.price):
             ways.reverse()
         bound = 0
         for way in ways:
@@ -361,13 +379,15 @@ class WholeNumbers:
                 bound = max(bound, way())
         return bound
 
-    def offer(self, bought: Sequence[Purchase]) -> None:
+    def offer(self, bought: Sequence[PlannedNode]) -> None:
         """Keep a plan by column generation if it is complete and costs less."""
-        goods = self._goods
-        held = sum((item.counts * item.number for item in bought), np.zeros_like(goods.demand))
-        taken = sum((goods.takes[item.column] * item.number for item in bought), np.zeros_like(goods.most))
-        if (held >= goods.demand).all() and (taken <= goods.most).all():
-            self._keep(tuple(Load(item.counts, item.column, item.number, free=False) for item in bought))
+        pricing = self._pricing
+        held = sum((item.counts * item.number for item in bought), np.zeros_like(pricing.demand))
+        taken = sum(
+            (pricing.takes[item.column] * item.number for item in bought), np.zeros_like(pricing.most)
+        )
+        if (held >= pricing.demand).all() and (taken <= pricing.most).all():
+            self._keep(tuple(Pattern(item.counts, item.column, item.number, free=False) for item in bought))
 
     def _small(self) -> bool:
         kinds = len(self._scope.pods)
@@ -377,43 +397,46 @@ class WholeNumbers:
         """By what the nodes of one offering hold as one large node; in whole pods too if `pods`."""
         if len(self._open) > _GROUPS:
             free = grouped(self._usable, self._free)
-            return whole_nodes(self._goods, self._work, free, pods=pods, limit=self.price).bound
+            return whole_nodes(self._pricing, self._work, free, pods=pods, limit=self.price).bound
         free = Free(self._usable[:, self._open], self._free[self._open])
-        found = whole_nodes(self._goods, self._work, free, pods=pods, limit=self.price)
+        found = whole_nodes(self._pricing, self._work, free, pods=pods, limit=self.price)
         self._keep(found.plan)
         return found.bound
 
-    def _keep(self, loads: tuple[Load, ...]) -> None:
+    def _keep(self, patterns: tuple[Pattern, ...]) -> None:
         """Remember a plan by columns of the scope, if it is one and the cheapest so far."""
-        price = sum(0 if load.free else load.number * int(self._goods.price[load.column]) for load in loads)
-        if loads and price < self.price:
-            columns = self._goods.column
+        price = sum(
+            0 if pattern.free else pattern.number * int(self._pricing.price[pattern.column])
+            for pattern in patterns
+        )
+        if patterns and price < self.price:
+            columns = self._pricing.column
             self.price = price
             self.better = tuple(
-                replace(load, column=int((self._open if load.free else columns)[load.column]))
-                for load in loads
+                replace(pattern, column=int((self._open if pattern.free else columns)[pattern.column]))
+                for pattern in patterns
             )
 
-    def _by_loads(self, worth: Floats, taken: Amounts, known: int) -> int:
+    def _by_loads(self, dual_values: Floats, taken: Amounts, known: int) -> int:
         """By all patterns that a cheaper plan could use; such a plan is kept as well."""
-        if not worth.any() or not self._small():
+        if not dual_values.any() or not self._small():
             return 0
-        scope, rooms = self._scope, self._open
+        scope, capacities = self._scope, self._open
         free = replace(
-            self._goods,
-            column=rooms,
-            room=self._free[rooms],
-            price=taken[rooms],
-            feasible=scope.allowed[:, rooms].T,
-            own=scope.allowed[:, rooms].T,
+            self._pricing,
+            column=capacities,
+            capacity=self._free[capacities],
+            price=taken[capacities],
+            feasible=scope.allowed[:, capacities].T,
+            own=scope.allowed[:, capacities].T,
         )
-        found = whole(self._goods, worth, (known, self.price), self._work, free=free)
+        found = whole(self._pricing, dual_values, (known, self.price), self._work, free=free)
         self._keep(found.plan)
         return found.bound
 
 
 def grouped(usable: Mask, free: Amounts) -> Free:
-    """Rooms that the same kinds can use as one large room, which holds whatever they do together."""
+    """Rooms that the same kinds can use as one large capacity, which holds whatever they do together."""
     groups: dict[bytes, list[int]] = {}
     for index in np.flatnonzero(usable.any(axis=0)).tolist():
         groups.setdefault(np.packbits(usable[:, index]).tobytes(), []).append(index)
@@ -422,5 +445,5 @@ def grouped(usable: Mask, free: Amounts) -> Free:
         rest = [index for group in members[_GROUPS:] for index in group]
         members = [*members[:_GROUPS], rest]
     feasible = np.array([usable[:, group].any(axis=1) for group in members], dtype=np.bool_)
-    room = np.array([free[group].sum(axis=0) for group in members], dtype=np.int64)
-    return Free(feasible.reshape(len(members), len(usable)).T, room.reshape(len(members), free.shape[1]))
+    capacity = np.array([free[group].sum(axis=0) for group in members], dtype=np.int64)
+    return Free(feasible.reshape(len(members), len(usable)).T, capacity.reshape(len(members), free.shape[1]))

@@ -19,18 +19,18 @@ from dovetail.solve.bound.scope import Scope
 from dovetail.solve.colgen.compact_mip import Free, compact_model
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
-from dovetail.solve.instance.instance import World
-from dovetail.solve.instance.offerings import Columns, undominated
+from dovetail.solve.instance.instance import Instance
+from dovetail.solve.instance.offerings import OfferingsTable, undominated
 from dovetail.solve.pack.aggregation import on_grid
 
-_MOST_CELLS = 20_000  # of the relaxation: pods' shapes times columns
+_MOST_CELLS = 20_000  # of the relaxation: pods' pod classes times columns
 
 
 @dataclass(frozen=True, slots=True)
 class Duals:
     """Worth of a pod per shape (S,), and worth of resources per column that was looked at (K, R)."""
 
-    worth: Floats
+    dual_values: Floats
     resources: Floats
     feasible: Mask  # (S, K) of those columns
     charged: Floats  # (R,) nano-dollars per hour of the optimum that are paid for each resource
@@ -38,65 +38,65 @@ class Duals:
 
 def relax(
     feasible: Mask,
-    room: Amounts,
+    capacity: Amounts,
     price: Amounts,
     vectors: Amounts,
     demand: Amounts,
     *,
     free: Free | None = None,
 ) -> Duals:
-    """Solve the relaxation: fractions of nodes, pods of a shape in fractions. All columns are given.
+    """Solve the relaxation: fractions of nodes, pods of a pod class in fractions. All columns are given.
 
-    `feasible` (S, C), `room` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,).
+    `feasible` (S, C), `capacity` (C, R), `price` (C,), `vectors` (S, R), `demand` (S,).
     """
-    shapes, resources = vectors.shape
+    pod_classes, resources = vectors.shape
     sold = len(price)
     if free is not None:
         feasible = np.concatenate([feasible, free.feasible], axis=1)
-        room = np.concatenate([room, free.room])
-        price = np.concatenate([price, np.zeros(len(free.room), dtype=np.int64)])
-    if not shapes or not len(price):
+        capacity = np.concatenate([capacity, free.capacity])
+        price = np.concatenate([price, np.zeros(len(free.capacity), dtype=np.int64)])
+    if not pod_classes or not len(price):
         none = np.zeros((len(price), resources))
-        return Duals(np.zeros(shapes), none, feasible, np.zeros(resources))
-    kinds = kinds_of(feasible, room, vectors, demand)
-    some = _thin(kinds.feasible[:, :sold], room[:sold], price[:sold], kinds.vectors)
+        return Duals(np.zeros(pod_classes), none, feasible, np.zeros(resources))
+    kinds = kinds_of(feasible, capacity, vectors, demand)
+    some = _thin(kinds.feasible[:, :sold], capacity[:sold], price[:sold], kinds.vectors)
     kept = np.concatenate([some, np.arange(sold, len(price))])
-    room, price = room[kept], price[kept]
+    capacity, price = capacity[kept], price[kept]
     scale = np.maximum(vectors.max(axis=0, initial=1), 1).astype(np.float64)
-    has = np.maximum(room, 0) / scale
+    has = np.maximum(capacity, 0) / scale
     most = np.where(kept < sold, highspy.kHighsInf, 1.0)
     nodes = (price.astype(np.float64) / NANO_DOLLARS, most)
     model = compact_model(kinds.feasible[:, kept], kinds.vectors / scale, has, nodes, kinds.demand)
     solution, bought = _solve(model, len(price))
     duals = np.maximum(-solution[len(kinds.demand) :].reshape(len(price), resources), 0.0) * NANO_DOLLARS
-    worth = _worth(vectors / scale, duals, feasible[:, kept], demand)
+    dual_values = _dual_values(vectors / scale, duals, feasible[:, kept], demand)
     charged = (bought[:, None] * has * duals)[: len(some)].sum(axis=0)
-    return Duals(worth, duals / scale, feasible[:, kept], charged)
+    return Duals(dual_values, duals / scale, feasible[:, kept], charged)
 
 
-def relax_shapes(world: World, columns: Columns, feasible: Mask) -> Duals:
-    """The relaxation for all pods of a world. Reserved capacity is left out: it is scarce, not cheap.
+def relax_shapes(instance: Instance, columns: OfferingsTable, feasible: Mask) -> Duals:
+    """The relaxation for all pods of a instance. Reserved capacity is left out: it is scarce, not cheap.
 
-    `feasible` is (shapes, columns).
+    `feasible` is (pod classes, columns).
     """
-    vectors = np.array([shape.vector for shape in world.shapes], dtype=np.int64)
-    vectors = vectors.reshape(len(world.shapes), len(world.axis.names))
+    vectors = np.array([pod_class.vector for pod_class in instance.pod_classes], dtype=np.int64)
+    vectors = vectors.reshape(len(instance.pod_classes), len(instance.axis.names))
     feasible = feasible & ~columns.reserved
-    demand = np.array([len(shape.pods) for shape in world.shapes], dtype=np.int64)
+    demand = np.array([len(pod_class.pods) for pod_class in instance.pod_classes], dtype=np.int64)
     demand[~feasible.any(axis=1)] = 0
-    kept = undominated(feasible, columns.room, columns.price, columns.reserved)
-    world.work.spend(int(feasible[:, kept].sum()))
-    return relax(feasible[:, kept], columns.room[kept], columns.price[kept], vectors, demand)
+    kept = undominated(feasible, columns.capacity, columns.price, columns.reserved)
+    instance.work.spend(int(feasible[:, kept].sum()))
+    return relax(feasible[:, kept], columns.capacity[kept], columns.price[kept], vectors, demand)
 
 
-def most_held(duals: Duals, feasible: Mask, room: Amounts) -> Floats:
-    """A worth that no load of each column's node exceeds, (C,), whatever the duals are."""
-    held = np.maximum(room, 0) @ duals.resources.T
-    # Prices of resources are valid for a column iff they were valid for every shape it can hold.
-    lacks = ~duals.feasible & (duals.worth > 0)[:, None]
+def most_held(duals: Duals, feasible: Mask, capacity: Amounts) -> Floats:
+    """A worth that no pattern of each column's node exceeds, (C,), whatever the duals are."""
+    held = np.maximum(capacity, 0) @ duals.resources.T
+    # Prices of resources are valid for a column iff they were valid for every pod class it can hold.
+    lacks = ~duals.feasible & (duals.dual_values > 0)[:, None]
     some = _different(np.concatenate([feasible, lacks], axis=1))
     valid = np.where(share(feasible[some].T, lacks[some]), np.inf, held)
-    fallback = np.maximum(room, 0) @ duals.resources.max(axis=0, initial=0.0)
+    fallback = np.maximum(capacity, 0) @ duals.resources.max(axis=0, initial=0.0)
     result: Floats = np.minimum(valid.min(axis=1, initial=np.inf), fallback)
     return result
 
@@ -107,14 +107,14 @@ def _different(rows: Mask) -> list[int]:
     return list({held.tobytes(): index for index, held in enumerate(bits)}.values())
 
 
-def _thin(feasible: Mask, room: Amounts, price: Amounts, vectors: Floats) -> npt.NDArray[np.int64]:
-    """Columns for the relaxation: all that matter, or if too many the cheapest per pod of each shape."""
-    useful = best_rates(feasible, room, price)
+def _thin(feasible: Mask, capacity: Amounts, price: Amounts, vectors: Floats) -> npt.NDArray[np.int64]:
+    """Columns for the relaxation: all that matter, or if too many the cheapest per pod of each pod class."""
+    useful = best_rates(feasible, capacity, price)
     allowed = max(16, _MOST_CELLS // max(1, len(feasible)))
     if len(useful) <= allowed:
         return useful
     chosen: dict[int, None] = {}
-    share = np.max(vectors[:, None, :] / np.maximum(room[useful], 1)[None, :, :], axis=2)
+    share = np.max(vectors[:, None, :] / np.maximum(capacity[useful], 1)[None, :, :], axis=2)
     cost = np.where(feasible[:, useful], share * price[useful], np.inf)
     order = np.argsort(cost, axis=1, kind="stable")
     for depth in range(order.shape[1]):
@@ -125,14 +125,15 @@ def _thin(feasible: Mask, room: Amounts, price: Amounts, vectors: Floats) -> npt
     return useful[np.array(sorted(chosen), dtype=np.int64)]
 
 
-def _worth(needs: Floats, duals: Floats, feasible: Mask, demand: Amounts) -> Floats:
-    """What a pod of each shape takes, at the resources' prices, on the column where that is least, (S,).
+def _dual_values(needs: Floats, duals: Floats, feasible: Mask, demand: Amounts) -> Floats:
+    """What a pod of each pod class takes, at the resources' prices, on the column where that is least, (S,).
 
-    So no set of pods that fits on a column is worth more than its room. 0 for shapes that nobody asks for.
+    So no set of pods that fits on a column is worth more than its capacity. 0 for pod classes that none asks
+    for.
     """
     cost = np.where(feasible, needs @ duals.T, np.inf).min(axis=1, initial=np.inf)
-    worth: Floats = np.where((demand > 0) & np.isfinite(cost), cost, 0.0)
-    return worth
+    dual_values: Floats = np.where((demand > 0) & np.isfinite(cost), cost, 0.0)
+    return dual_values
 
 
 def _solve(model: highspy.HighsLp, columns: int) -> tuple[Floats, Floats]:
@@ -162,16 +163,17 @@ class Kinds:
     demand: Floats
 
 
-def kinds_of(feasible: Mask, room: Amounts, vectors: Amounts, demand: Amounts) -> Kinds:
-    """The shapes by kind: equal ones together, and where there are too many different ones, near-equal ones.
+def kinds_of(feasible: Mask, capacity: Amounts, vectors: Amounts, demand: Amounts) -> Kinds:
+    """The pod classes by kind: equal ones together, and where there are too many different ones, near-equal
+    ones.
 
-    `feasible` (S, C), `room` (C, R), `vectors` (S, R), `demand` (S,). A kind is feasible where all of its
-    shapes are, if there is such a column.
+    `feasible` (S, C), `capacity` (C, R), `vectors` (S, R), `demand` (S,). A kind is feasible where all of its
+    pod classes are, if there is such a column.
     """
     labels = _numbered(vectors, np.packbits(feasible, axis=1))
     step = _FIRST_STEP
     while labels.max(initial=0) >= _MOST_KINDS:
-        labels = _numbered(on_grid(vectors, 1 + step), _rules(feasible, room, vectors))
+        labels = _numbered(on_grid(vectors, 1 + step), _rules(feasible, capacity, vectors))
         if step > _WIDER:
             break  # what is left differs by rules
         step *= _WIDER
@@ -188,9 +190,11 @@ def kinds_of(feasible: Mask, room: Amounts, vectors: Amounts, demand: Amounts) -
     return Kinds(shared, np.stack(sums, axis=1) / total[:, None], pods)
 
 
-def _rules(feasible: Mask, room: Amounts, vectors: Amounts) -> npt.NDArray[np.uint8]:
-    """What of the columns tells rules apart and not sizes: those that are large enough for every shape."""
-    large = np.all(room >= vectors.max(axis=0, initial=0), axis=1)
+def _rules(feasible: Mask, capacity: Amounts, vectors: Amounts) -> npt.NDArray[np.uint8]:
+    """What of the columns tells rules apart and not sizes: those that are large enough for every pod
+    class.
+    """
+    large = np.all(capacity >= vectors.max(axis=0, initial=0), axis=1)
     return np.packbits(feasible[:, large], axis=1)
 
 
@@ -203,18 +207,18 @@ def _numbered(amounts: Amounts, bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.i
     return np.array([number[key] for key in keys], dtype=np.int64)
 
 
-_EQUAL = 1 - 1e-9  # rates that differ by less are the same size of room for the same price
+_EQUAL = 1 - 1e-9  # rates that differ by less are the same size of capacity for the same price
 
 
-def best_rates(feasible: Mask, room: Amounts, price: Amounts) -> npt.NDArray[np.int64]:
-    """Columns without those that another beats: it takes the same shapes and sells no less of anything.
+def best_rates(feasible: Mask, capacity: Amounts, price: Amounts) -> npt.NDArray[np.int64]:
+    """Columns without those that another beats: it takes the same pod classes and sells no less of anything.
 
-    `feasible` (S, C), `room` (C, R), `price` (C,). What any fraction of a beaten column holds, a fraction of
-    the other holds for the same money, so the optimum is the same. At the other's optimal prices of resources
-    the beaten column is worth no more than it costs, so the proof is the same, too.
+    `feasible` (S, C), `capacity` (C, R), `price` (C,). What any fraction of a beaten column holds, a fraction
+    of the other holds for the same money, so the optimum is the same. At the other's optimal prices of
+    resources the beaten column is worth no more than it costs, so the proof is the same, too.
     """
     useful = np.flatnonzero(feasible.any(axis=0))
-    rates = np.maximum(room[useful], 0) / np.maximum(price[useful], 1)[:, None]
+    rates = np.maximum(capacity[useful], 0) / np.maximum(price[useful], 1)[:, None]
     takes = feasible[:, useful].T
     kept: list[int] = []
     waiting = np.lexsort((-rates.sum(axis=1), -takes.sum(axis=1)))
@@ -230,32 +234,33 @@ def best_rates(feasible: Mask, room: Amounts, price: Amounts) -> npt.NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """Prices of resources for all S shapes of a world, whatever they give up and whether or not they find a
-    place. Prices need not be the best ones of a scope to prove something about it."""
+    """Prices of resources for all S pod classes of a instance, whatever they give up and whether or not they
+    find a place. Prices need not be the best ones of a scope to prove something about it.
+    """
 
-    prices: Callable[[], Duals]  # solved when somebody asks for the first time
-    offerings: Amounts  # (S,) how many may hold each shape
+    prices: Callable[[], Duals]  # solved when something asks for the first time
+    offerings: Amounts  # (S,) how many may hold each pod class
     columns: int  # that may hold any
     pods: int
 
     @classmethod
-    def of(cls, world: World, columns: Columns, feasible: Mask) -> Early:
-        """For all shapes; `feasible` (S, C)."""
+    def of(cls, instance: Instance, columns: OfferingsTable, feasible: Mask) -> Early:
+        """For all pod classes; `feasible` (S, C)."""
         sold = feasible & ~columns.reserved
         return cls(
-            prices=cache(partial(relax_shapes, world, columns, sold)),
+            prices=cache(partial(relax_shapes, instance, columns, sold)),
             offerings=sold.sum(axis=1),
             columns=int(np.count_nonzero(sold.any(axis=0))),
-            pods=sum(len(shape.pods) for shape in world.shapes),
+            pods=sum(len(pod_class.pods) for pod_class in instance.pod_classes),
         )
 
     def duals(self, scope: Scope) -> Duals:
         """For the kinds of a scope; its rules cost nothing."""
-        some, known = list(scope.shapes), self.prices()
+        some, known = list(scope.pod_classes), self.prices()
         extra = scope.vectors.shape[1] - known.resources.shape[1]
         resources = np.concatenate([known.resources, np.zeros((len(known.resources), extra))], axis=1)
         charged = np.concatenate([known.charged, np.zeros(extra)])
-        return Duals(known.worth[some], resources, known.feasible[some], charged)
+        return Duals(known.dual_values[some], resources, known.feasible[some], charged)
 
     def same(self, scope: Scope) -> bool:
         """True only if the scope's relaxation is this one: every pod, every offering and nothing else."""
@@ -264,6 +269,6 @@ class Early:
             and not scope.allowed.any()
             and len(scope.price) == self.columns
             and int(scope.demand.sum()) == self.pods
-            and bool(np.array_equal(scope.feasible.sum(axis=1), self.offerings[list(scope.shapes)]))
+            and bool(np.array_equal(scope.feasible.sum(axis=1), self.offerings[list(scope.pod_classes)]))
             and not scope.conflict.any()
         )

@@ -18,22 +18,22 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bound.node_rules import NodeRules, node_rules
-from dovetail.solve.colgen.pricing_instance import Market, market
+from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import Amounts, Mask
-from dovetail.solve.instance.instance import COLUMNS_PER_UNIT, World
+from dovetail.solve.instance.instance import COLUMNS_PER_UNIT, Instance
 from dovetail.solve.instance.limits import ENDLESS, NODES
-from dovetail.solve.instance.offerings import Columns
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.offerings import OfferingsTable
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import PoolTable
 
-# (shape, level, tier) -> pods: what of a plan is promised to whom.
+# (pod class, level, tier) -> pods: what of a plan is promised to whom.
 Kinds = Mapping[tuple[int, int, int], list[str]]
 
 
 class Placement(NamedTuple):
-    """Pods of one shape and level with a place in a plan."""
+    """Pods of one pod class and level with a place in a plan."""
 
-    shape: int
+    pod_class: int
     level: int
     pools: tuple[int, ...]  # that a node could be bought from for them; none on one that is there already
     pods: Sequence[str]
@@ -41,9 +41,9 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a scope's kinds, offerings and free rooms are in the world."""
+    """What a scope's kinds, offerings and free capacities are in the instance."""
 
-    kinds: tuple[tuple[int, int], ...]  # (shape, the last level of it that keeps the promises)
+    kinds: tuple[tuple[int, int], ...]  # (pod class, the last level of it that keeps the promises)
     sites: Sites
     site: Amounts  # (C,)
     own: Mask  # (S, C): whether a node may be bought there for the kind's sake
@@ -52,18 +52,18 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """S kinds of pods that are all placed, C offerings that are sold without end, N rooms that are free.
+    """S kinds of pods that are all placed, C offerings that are sold without end, N capacities that are free.
 
     Rules that count pods per node are further resources. Invariant: every kind has a pod, and an offering
     that may be bought for it.
     """
 
-    shapes: tuple[int, ...]  # per kind: index of the world's shape
+    pod_classes: tuple[int, ...]  # per kind: index of the instance's pod class
     pods: tuple[tuple[str, ...], ...]  # per kind
     pools: tuple[tuple[str, ...], ...]  # per kind: where a node may be bought for its sake
     vectors: Amounts  # (S, R)
     feasible: Mask  # (S, C): on nodes bought for others as well; offerings with labels decided
-    room: Amounts  # (C, R)
+    capacity: Amounts  # (C, R)
     price: Amounts  # (C,) nano-dollars per hour
     conflict: Mask  # (S, S): cannot share a node; on the diagonal: one at most
     free: Amounts  # (N, R), not negative
@@ -80,147 +80,152 @@ class Scope:
         """Pods per kind, (S,)."""
         return np.array([len(pods) for pods in self.pods], dtype=np.int64)
 
-    def market(self) -> Market:
+    def pricing_instance(self) -> PricingInstance:
         """What is for sale, thinned out."""
         own = None if self.origin is None else self.origin.own
-        what = self.feasible, self.room, self.price, self.vectors, self.conflict, self.demand
-        return market(*what, own=own, limits=self.limits)
+        what = self.feasible, self.capacity, self.price, self.vectors, self.conflict, self.demand
+        return pricing_instance(*what, own=own, limits=self.limits)
 
-    def unthinned(self) -> Market:
+    def unthinned(self) -> PricingInstance:
         """All that is for sale, in any order; pairs that cannot share a node are no resources."""
         every = np.arange(len(self.price))
-        room, takes = np.maximum(self.room, 0), self.feasible.T
+        capacity, takes = np.maximum(self.capacity, 0), self.feasible.T
         own = takes if self.origin is None else self.origin.own.T
         limits = self.limits or (np.zeros((len(every), 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
         what = self.vectors, self.conflict, self.demand
-        return Market(every, room, self.price, takes, *what, own, *limits)
+        return PricingInstance(every, capacity, self.price, takes, *what, own, *limits)
 
 
-def scope_of(world: World, columns: Columns, free: Amounts, kinds: Kinds) -> Scope:
+def scope_of(instance: Instance, columns: OfferingsTable, free: Amounts, kinds: Kinds) -> Scope:
     """The scope of a plan: all plans that keep at least its promises.
 
     That is: no pod gives up more preferences than it does there, and for none a node is bought from a pool of
-    less weight. `free` (nodes, R) is the room on existing nodes before anything was placed. Reserved capacity
-    is paid for already: as much of it as there is counts as free.
+    less weight. `free` (nodes, R) is the capacity on existing nodes before anything was placed. Reserved
+    capacity is paid for already: as much of it as there is counts as free.
     """
-    limited = any(table.pool.limits is not None for table in world.tables)
-    sites = sites_of(world, columns, asked_by(world, kinds))
-    reach = reach_of(world, columns, sites, kinds)
+    limited = any(table.pool.limits is not None for table in instance.tables)
+    sites = sites_of(instance, columns, asked_by(instance, kinds))
+    reach = reach_of(instance, columns, sites, kinds)
     own = reach.own & ~columns.reserved[sites.column]
     of_use: Mask = np.asarray(own.any(axis=1), dtype=np.bool_)
     kinds = {kind: kinds[kind] for kind, useful in zip(list(kinds), of_use.tolist(), strict=True) if useful}
     own, anywhere, on_nodes = own[of_use], reach.anywhere[of_use], reach.nodes[of_use]
-    rules = node_rules(world, [(shape, level) for shape, level, _ in kinds])
+    rules = node_rules(instance, [(pod_class, level) for pod_class, level, _ in kinds])
     bought = np.flatnonzero(own.any(axis=0))
-    rooms = list(_free(columns, free))
-    width = len(world.axis.names)
-    vectors = np.array([world.shapes[shape].vector for shape, _, _ in kinds], dtype=np.int64)
-    room = np.array([room for _, room, _ in rooms], dtype=np.int64).reshape(len(rooms), width)
-    reserved = [column for _, _, column in rooms if column >= 0]
+    capacities = list(_free(columns, free))
+    width = len(instance.axis.names)
+    vectors = np.array([instance.pod_classes[pod_class].vector for pod_class, _, _ in kinds], dtype=np.int64)
+    capacity = np.array([capacity for _, capacity, _ in capacities], dtype=np.int64).reshape(
+        len(capacities), width
+    )
+    reserved = [column for _, _, column in capacities if column >= 0]
     bought_column = sites.column[bought]
     return Scope(
-        shapes=tuple(shape for shape, _, _ in kinds),
+        pod_classes=tuple(pod_class for pod_class, _, _ in kinds),
         pods=tuple(tuple(pods) for pods in kinds.values()),
-        pools=_pools(world, columns.pool[sites.column], own),
+        pools=_pools(instance, columns.pool[sites.column], own),
         vectors=np.concatenate([vectors.reshape(len(kinds), width), rules.takes], axis=1),
         feasible=cut(anywhere, bought),
-        room=_widened(columns.room[bought_column], rules),
+        capacity=_widened(columns.capacity[bought_column], rules),
         price=columns.price[bought_column],
         conflict=rules.conflict,
-        free=_widened(room, rules),
+        free=_widened(capacity, rules),
         allowed=np.concatenate([on_nodes, _anyhow(anywhere, sites, reserved)], axis=1),
         free_names=tuple(
-            [node.name for node in world.nodes.nodes] + [columns.reservation[each] for each in reserved]
+            [node.name for node in instance.nodes.nodes] + [columns.reservation[each] for each in reserved]
         ),
         rules=rules.names,
         most=rules.most,
         origin=Origin(
-            kinds=tuple((shape, level) for shape, level, _ in kinds),
+            kinds=tuple((pod_class, level) for pod_class, level, _ in kinds),
             sites=sites,
             site=bought,
             own=cut(own, bought),
-            reserved=np.array([column for _, _, column in rooms], dtype=np.int64),
+            reserved=np.array([column for _, _, column in capacities], dtype=np.int64),
         ),
-        limits=_limits(world, columns, sites.column[bought]) if limited else None,
+        limits=_limits(instance, columns, sites.column[bought]) if limited else None,
     )
 
 
-def kinds_placed(world: World, placed: Iterable[Placement], *, binding: bool) -> Kinds:
-    """(shape, level, tier) -> pods. The tier is the last whose pools count: of pods on nodes that are there
-    the first that has a node for them, -1 if none has.
+def kinds_placed(instance: Instance, placed: Iterable[Placement], *, binding: bool) -> Kinds:
+    """(pod class, level, tier) -> pods. The tier is the last whose pools count: of pods on nodes that are
+    there the first that has a node for them, -1 if none has.
 
     `binding`: whether pools' limits refuse what they allowed before the plan.
     Where limits refuse something, who gets the better pool is anybody's guess, and so is who gives up
     preferences where anybody does: then nothing is promised.
     """
     placed = list(placed)
-    shapes = world.shapes
-    lossless = not any(shapes[each.shape].levels[each.level].lost for each in placed)
-    tier_of = {pool: index for index, tier in enumerate(world.tiers) for pool in tier}
+    pod_classes = instance.pod_classes
+    lossless = not any(pod_classes[each.pod_class].levels[each.level].lost for each in placed)
+    tier_of = {pool: index for index, tier in enumerate(instance.tiers) for pool in tier}
     found: dict[tuple[int, int, int], list[str]] = {}
-    alike: dict[tuple[int, int], int] = {}  # (shape, level) -> the level that counts
-    first: dict[tuple[int, int], int] = {}  # (shape, level) -> the first tier of use
+    alike: dict[tuple[int, int], int] = {}  # (pod class, level) -> the level that counts
+    first: dict[tuple[int, int], int] = {}  # (pod class, level) -> the first tier of use
     for each in placed:
         if (level := alike.get(each[:2], -1)) < 0:
-            shape = shapes[each.shape]
-            level = _last_alike(shape, each.level) if lossless or not binding else len(shape.levels) - 1
+            pod_class = pod_classes[each.pod_class]
+            level = (
+                _last_alike(pod_class, each.level) if lossless or not binding else len(pod_class.levels) - 1
+            )
             alike[each[:2]] = level
         if binding:
-            tier = len(world.tiers)
+            tier = len(instance.tiers)
         elif each.pools:
             tier = tier_of[each.pools[0]]
         else:
-            if (each.shape, level) not in first:
-                first[each.shape, level] = _first_of_use(world, shapes[each.shape], level)
-            tier = first[each.shape, level]
-        found.setdefault((each.shape, level, tier), []).extend(each.pods)
+            if (each.pod_class, level) not in first:
+                first[each.pod_class, level] = _first_of_use(instance, pod_classes[each.pod_class], level)
+            tier = first[each.pod_class, level]
+        found.setdefault((each.pod_class, level, tier), []).extend(each.pods)
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 
 
-def _first_of_use(world: World, shape: Shape, level: int) -> int:
+def _first_of_use(instance: Instance, pod_class: PodClass, level: int) -> int:
     """The first tier with a node for such pods if they give up no more than there; -1 if none has one."""
-    if len(world.tiers) == 1:
+    if len(instance.tiers) == 1:
         return 0
-    for index, pools in enumerate(world.tiers):
+    for index, pools in enumerate(instance.tiers):
         for number in range(level + 1):
-            step = shape.levels[number]
+            step = pod_class.levels[number]
             for pool in pools:
-                if world.free_of_ports(pool, shape.ports) and any(
-                    world.suits(pool, wanted, step.rules) and world.columns(pool, wanted, shape.vector).any()
+                if instance.free_of_ports(pool, pod_class.ports) and any(
+                    instance.suits(pool, wanted, step.rules)
+                    and instance.columns(pool, wanted, pod_class.vector).any()
                     for wanted in step.alternatives
                 ):
                     return index
     return -1
 
 
-def _last_alike(shape: Shape, level: int) -> int:
+def _last_alike(pod_class: PodClass, level: int) -> int:
     """The last level where no more is lost."""
-    most = shape.levels[level].lost
-    return max(number for number in range(len(shape.levels)) if shape.levels[number].lost <= most)
+    most = pod_class.levels[level].lost
+    return max(number for number in range(len(pod_class.levels)) if pod_class.levels[number].lost <= most)
 
 
-def _free(columns: Columns, free: Amounts) -> Iterator[tuple[str, Amounts, int]]:
-    """(name, room, column or -1), existing nodes first."""
-    for room in np.maximum(free, 0):
-        yield "", room, -1
+def _free(columns: OfferingsTable, free: Amounts) -> Iterator[tuple[str, Amounts, int]]:
+    """(name, capacity, column or -1), existing nodes first."""
+    for capacity in np.maximum(free, 0):
+        yield "", capacity, -1
     for index in np.flatnonzero(columns.reserved).tolist():
         for _ in range(columns.left.get(columns.reservation[index], 0)):
-            yield columns.reservation[index], np.maximum(columns.room[index], 0), index
+            yield columns.reservation[index], np.maximum(columns.capacity[index], 0), index
 
 
 def _rows(masks: list[Mask], width: int) -> Mask:
     return np.array(masks, dtype=np.bool_).reshape(len(masks), width)
 
 
-def _widened(room: Amounts, rules: NodeRules) -> Amounts:
-    return np.concatenate([np.maximum(room, 0), np.tile(rules.most, (len(room), 1))], axis=1)
+def _widened(capacity: Amounts, rules: NodeRules) -> Amounts:
+    return np.concatenate([np.maximum(capacity, 0), np.tile(rules.most, (len(capacity), 1))], axis=1)
 
 
-def _limits(world: World, columns: Columns, some: Amounts) -> tuple[Amounts, Amounts]:
+def _limits(instance: Instance, columns: OfferingsTable, some: Amounts) -> tuple[Amounts, Amounts]:
     """What a node of each of these columns takes of pools' limits at least (C, L), and what is left (L,)."""
     takes: list[Amounts] = []
     most: list[int] = []
-    for table in world.tables:
+    for table in instance.tables:
         limits = table.pool.limits or {}
         mine = columns.pool[some] == table.index
         for name in sorted(limits):
@@ -232,17 +237,17 @@ def _limits(world: World, columns: Columns, some: Amounts) -> tuple[Amounts, Amo
     return np.array(takes, dtype=np.int64).reshape(len(most), len(some)).T, np.array(most, dtype=np.int64)
 
 
-def _pools(world: World, pool: Amounts, own: Mask) -> tuple[tuple[str, ...], ...]:
+def _pools(instance: Instance, pool: Amounts, own: Mask) -> tuple[tuple[str, ...], ...]:
     """Per kind the names of the pools that it has sites (S, T) of; `pool` (T,)."""
-    names = [table.pool.name for table in world.tables]
-    some = [own[:, pool == table.index].any(axis=1).tolist() for table in world.tables]
+    names = [table.pool.name for table in instance.tables]
+    some = [own[:, pool == table.index].any(axis=1).tolist() for table in instance.tables]
     return tuple(tuple(compress(names, row)) for row in zip(*some, strict=True))
 
 
-def asked_by(world: World, kinds: Iterable[tuple[int, int, int]]) -> Iterator[Requirements]:
+def asked_by(instance: Instance, kinds: Iterable[tuple[int, int, int]]) -> Iterator[Requirements]:
     """All demands on labels that one of the kinds may have."""
-    for shape, level, _ in kinds:
-        for step in world.shapes[shape].levels[: level + 1]:
+    for pod_class, level, _ in kinds:
+        for step in instance.pod_classes[pod_class].levels[: level + 1]:
             yield from step.alternatives
 
 
@@ -255,7 +260,7 @@ def _anyhow(feasible: Mask, sites: Sites, some: list[int]) -> Mask:
 _MOST_STATES = 24  # per pool; where there would be more, its labels stay open
 _MOST_CELLS = 100_000  # kinds of pods times sites
 
-# One way to decide labels: (key, value) pairs; '' is every value that nobody asks for, and no label at all.
+# One way to decide labels: (key, value) pairs; '' is every value that none asks for, and no label at all.
 State = tuple[tuple[str, str], ...]
 
 
@@ -268,15 +273,15 @@ class Sites:
     state: Amounts  # (T,) position among its pool's states
 
 
-def sites_of(world: World, columns: Columns, asked: Iterable[Requirements]) -> Sites:
+def sites_of(instance: Instance, columns: OfferingsTable, asked: Iterable[Requirements]) -> Sites:
     """The sites that demands on labels tell apart."""
     wanted = list(dict.fromkeys(asked))
-    states = [_states(table, wanted) for table in world.tables]
-    size = sum(len(table.offerings) * len(each) for table, each in zip(world.tables, states, strict=True))
+    states = [_states(table, wanted) for table in instance.tables]
+    size = sum(len(table.offerings) * len(each) for table, each in zip(instance.tables, states, strict=True))
     if size * len(wanted) > _MOST_CELLS:
-        states = [((),) for _ in world.tables]
+        states = [((),) for _ in instance.tables]
     column, state = [], []
-    for table, each in zip(world.tables, states, strict=True):
+    for table, each in zip(instance.tables, states, strict=True):
         mine = np.flatnonzero(columns.pool == table.index)
         column.append(np.tile(mine, len(each)))
         state.append(np.repeat(np.arange(len(each)), len(mine)))
@@ -300,7 +305,7 @@ def in_states(states: Iterable[State], wanted: Requirements, mask: Mask) -> Mask
 
 
 def _unnamed(item: Requirement) -> bool:
-    """True iff a value that nobody names will do, or none."""
+    """True iff a value that none names will do, or none."""
     return item.complement or not item.values
 
 
@@ -319,7 +324,7 @@ def _states(table: PoolTable, wanted: list[Requirements]) -> tuple[State, ...]:
     return tuple(product(*ways)) if count <= _MOST_STATES else ((),)
 
 
-Kind = tuple[int, int, int]  # (shape, level, tier)
+Kind = tuple[int, int, int]  # (pod class, level, tier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,29 +336,29 @@ class Reach:
     nodes: Mask  # (S, N)
 
 
-def reach_of(world: World, columns: Columns, sites: Sites, kinds: Collection[Kind]) -> Reach:
+def reach_of(instance: Instance, columns: OfferingsTable, sites: Sites, kinds: Collection[Kind]) -> Reach:
     """Of kinds; only pools up to their tier count for their sake, up to the first of use where that is -1."""
-    shapes = [world.shapes[shape] for shape, _, _ in kinds]
+    pod_classes = [instance.pod_classes[pod_class] for pod_class, _, _ in kinds]
     numbers: dict[tuple[object, ...], int] = {}
     found: list[tuple[Mask, Mask, Mask]] = []
     rows = []
-    for shape, (_, level, _) in zip(shapes, kinds, strict=True):
-        key = (shape.ladder, level, shape.ports)
+    for pod_class, (_, level, _) in zip(pod_classes, kinds, strict=True):
+        key = (pod_class.ladder, level, pod_class.ports)
         if key not in numbers:
             numbers[key] = len(found)
-            found.append(_labelled(world, sites, shape, level))
+            found.append(_labelled(instance, sites, pod_class, level))
         rows.append(numbers[key])
-    vectors = np.array([shape.vector for shape in shapes], dtype=np.int64)
-    holds = columns.holds(vectors.reshape(len(shapes), len(world.axis.names)))
+    vectors = np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64)
+    holds = columns.holds(vectors.reshape(len(pod_classes), len(instance.axis.names)))
     holds = cut(holds, sites.column)
-    world.work.spend(len(kinds) + holds.size // COLUMNS_PER_UNIT)
+    instance.work.spend(len(kinds) + holds.size // COLUMNS_PER_UNIT)
     earlier, anywhere, nodes = (
         np.array([each[part] for each in found], dtype=np.bool_).reshape(len(found), width)[rows]
-        for part, width in enumerate((holds.shape[1], holds.shape[1], len(world.nodes.nodes)))
+        for part, width in enumerate((holds.shape[1], holds.shape[1], len(instance.nodes.nodes)))
     )
     anywhere &= holds
     tiers = np.array([tier for _, _, tier in kinds], dtype=np.int64)
-    own = _until(world, columns.pool[sites.column], tiers, (earlier & holds, anywhere))
+    own = _until(instance, columns.pool[sites.column], tiers, (earlier & holds, anywhere))
     return Reach(own, anywhere, nodes)
 
 
@@ -363,13 +368,13 @@ def cut(table: Mask, columns: Amounts) -> Mask:
     return table if every else np.take(table, columns, axis=1)
 
 
-def _until(world: World, pool: Amounts, last: Amounts, what: tuple[Mask, Mask]) -> Mask:
+def _until(instance: Instance, pool: Amounts, last: Amounts, what: tuple[Mask, Mask]) -> Mask:
     """Sites (S, T) of the tiers up to each kind's own, or up to the first that is of use. `pool` (T,)."""
     own, anywhere = what
-    if len(world.tiers) == 1:
+    if len(instance.tiers) == 1:
         return anywhere.copy()
     still = np.ones(len(own), dtype=np.bool_)
-    for index, pools in enumerate(world.tiers):
+    for index, pools in enumerate(instance.tiers):
         mine = np.flatnonzero(np.isin(pool, pools))
         of_tier = own[:, mine] | (anywhere[:, mine] & still[:, None])
         own[:, mine] = of_tier
@@ -379,23 +384,25 @@ def _until(world: World, pool: Amounts, last: Amounts, what: tuple[Mask, Mask]) 
     return own
 
 
-def _labelled(world: World, sites: Sites, shape: Shape, level: int) -> tuple[Mask, Mask, Mask]:
+def _labelled(instance: Instance, sites: Sites, pod_class: PodClass, level: int) -> tuple[Mask, Mask, Mask]:
     """Whatever their size: sites for a level where less is lost (T,), for any (T,), and nodes (N,)."""
     parts = [
         np.zeros(len(table.offerings) * len(states), dtype=np.bool_)
-        for table, states in zip(world.tables, sites.states, strict=True)
+        for table, states in zip(instance.tables, sites.states, strict=True)
     ]
     earlier = [part.copy() for part in parts]
-    nodes = np.zeros(len(world.nodes.nodes), dtype=np.bool_)
+    nodes = np.zeros(len(instance.nodes.nodes), dtype=np.bool_)
     for number in range(level + 1):
-        rules = shape.levels[number].rules
-        for wanted in shape.levels[number].alternatives:
-            nodes |= world.nodes.feasible(wanted, rules)
-            for table in world.tables:
-                if world.suits(table.index, wanted, rules) and world.free_of_ports(table.index, shape.ports):
+        rules = pod_class.levels[number].rules
+        for wanted in pod_class.levels[number].alternatives:
+            nodes |= instance.nodes.feasible(wanted, rules)
+            for table in instance.tables:
+                if instance.suits(table.index, wanted, rules) and instance.free_of_ports(
+                    table.index, pod_class.ports
+                ):
                     mask = table.usable(wanted)
                     parts[table.index] |= in_states(sites.states[table.index], wanted, mask)
-        if shape.levels[number].lost < shape.levels[level].lost:
+        if pod_class.levels[number].lost < pod_class.levels[level].lost:
             earlier = [part.copy() for part in parts]
     none = [np.zeros(0, dtype=np.bool_)]
     return np.concatenate([*none, *earlier]), np.concatenate([*none, *parts]), nodes

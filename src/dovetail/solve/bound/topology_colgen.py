@@ -16,66 +16,66 @@ import numpy as np
 
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.bound.topology_model import ENDLESS, Rows, Terrain
-from dovetail.solve.budget import Work
+from dovetail.solve.bound.topology_model import ENDLESS, Rows, TopologySites
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
-from dovetail.solve.colgen.pricing_instance import Market, market
+from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
 
 _MASTER_ROUNDS = 40  # of linear programs
-_AT_ONCE = 400  # loads that one round adds
-_PAYS = 1e-9  # dollars per hour that a load must save to be added
+_AT_ONCE = 400  # patterns that one round adds
+_PAYS = 1e-9  # dollars per hour that a pattern must save to be added
 _ROOMY = 1e-6  # share of the price, for the tolerances of linear programs
 _MODEL, _ITERATION = 10, 10  # units of work per row of a linear program, and per iteration
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """An optimum in fractions of loads."""
+    """An optimum in fractions of patterns."""
 
     least: float  # dollars per hour
     duals: Floats  # per row
 
 
 class Master:
-    """The program over loads, of the rows of one over pods and nodes per site."""
+    """The program over patterns, of the rows of one over pods and nodes per site."""
 
-    def __init__(self, world: World, rows: Rows, loads: Loads) -> None:
-        self._world, self._rows = world, rows
+    def __init__(self, instance: Instance, rows: Rows, patterns: Loads) -> None:
+        self._instance, self._rows = instance, rows
         self._whole = rows.model()
         self._owners = rows.owners()
-        gone = (self._owners[:, 0] >= 0) & (self._owners[:, 0] < rows.terrain.bought)
+        gone = (self._owners[:, 0] >= 0) & (self._owners[:, 0] < rows.topology_sites.bought)
         self._kept = np.flatnonzero(~gone)  # of the variables, those that remain
         self._lasting = rows.lasting()
         self._factors = rows.factors()
-        self._take(loads)
+        self._take(patterns)
 
-    def add(self, loads: Loads) -> None:
+    def add(self, patterns: Loads) -> None:
         """More of them."""
-        self._take(joined((self.loads, loads), len(self._rows.pods)))
+        self._take(joined((self.patterns, patterns), len(self._rows.pods)))
 
     @property
     def every(self) -> Mask:
-        """All loads, (N,)."""
-        return np.ones(len(self.loads), dtype=np.bool_)
+        """All patterns, (N,)."""
+        return np.ones(len(self.patterns), dtype=np.bool_)
 
-    def _take(self, loads: Loads) -> None:
-        starts = _starts(self._world, self._rows.terrain, loads)
+    def _take(self, patterns: Loads) -> None:
+        starts = _starts(self._instance, self._rows.topology_sites, patterns)
         self._starts = starts.needed[:, starts.fine]
-        self.loads = loads.some(starts.fine)
-        self.price: Floats = self._rows.terrain.price[self.loads.site] / NANO_DOLLARS
+        self.patterns = patterns.some(starts.fine)
+        self.price: Floats = self._rows.topology_sites.price[self.patterns.site] / NANO_DOLLARS
 
-    def useful(self, most: float, work: Work) -> tuple[float, Floats, Mask]:
-        """What fractions of loads cost at least, the reduced price of each load (N,), and whether a plan for
-        less than `most` can use it.
+    def useful(self, most: float, work: SolveBudget) -> tuple[float, Floats, Mask]:
+        """What fractions of patterns cost at least, the reduced price of each pattern (N,), and whether a
+        plan for less than `most` can use it.
 
         In dollars per hour. The bound is 0 where the work does not suffice.
         """
         found = self.plain(work)
-        chosen = np.zeros(len(self.loads), dtype=np.bool_)
+        chosen = np.zeros(len(self.patterns), dtype=np.bool_)
         value = self.reduced(found) if found else self.price
         for _ in range(_MASTER_ROUNDS):
             rest = np.flatnonzero(~chosen & (value < -_PAYS if chosen.any() and found else True))
@@ -93,7 +93,9 @@ class Master:
         return found.least, value, value <= (most - found.least) + most * _ROOMY
 
     def model(self, chosen: Mask) -> highspy.HighsLp:
-        """The program with some of the loads (N,), in dollars: the variables that remain, then loads."""
+        """The program with some of the patterns (N,), in dollars: the variables that remain, then
+        patterns.
+        """
         whole, some = self._whole, np.flatnonzero(chosen)
         row, column, value = self._entries(some)
         lasting, extra = self._lasting, len(self._starts)
@@ -104,8 +106,8 @@ class Master:
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = len(self._kept) + many, len(lasting) + extra
         model.col_cost_ = np.concatenate([np.array(whole.col_cost_)[self._kept], self.price[some]])
-        terrain = self._rows.terrain
-        most = np.minimum(terrain.most[self.loads.site[some]], terrain.demand.sum())
+        topology_sites = self._rows.topology_sites
+        most = np.minimum(topology_sites.most[self.patterns.site[some]], topology_sites.demand.sum())
         model.col_lower_ = np.concatenate([np.array(whole.col_lower_)[self._kept], np.zeros(many)])
         model.col_upper_ = np.concatenate([np.array(whole.col_upper_)[self._kept], most])
         model.integrality_ = [highspy.HighsVarType.kInteger] * model.num_col_
@@ -121,9 +123,9 @@ class Master:
     def nodes(self, chosen: Mask, answer: Floats) -> Iterator[tuple[int, list[int]]]:
         """The nodes that an answer buys: the site, and the pods of each kind."""
         numbers = np.rint(answer[len(self._kept) :]).astype(np.int64)
-        for load, number in zip(np.flatnonzero(chosen).tolist(), numbers.tolist(), strict=True):
+        for pattern, number in zip(np.flatnonzero(chosen).tolist(), numbers.tolist(), strict=True):
             for _ in range(number):
-                yield int(self.loads.site[load]), self.loads.counts[load].tolist()
+                yield int(self.patterns.site[pattern]), self.patterns.counts[pattern].tolist()
 
     def values(self, chosen: Mask, answer: Floats) -> Floats:
         """What an answer means for pods and nodes per site."""
@@ -135,13 +137,13 @@ class Master:
                 result[rows.pods[kind][site]] += counts[kind]
         return result
 
-    def plain(self, work: Work) -> Linear | None:
-        """The optimum in fractions of the program without loads; None if there is no solution."""
+    def plain(self, work: SolveBudget) -> Linear | None:
+        """The optimum in fractions of the program without patterns; None if there is no solution."""
         found = _linear(self._whole, work)
         return found and Linear(found.least, np.concatenate([found.duals, np.zeros(len(self._starts))]))
 
-    def linear(self, chosen: Mask, work: Work) -> Linear | None:
-        """The optimum in fractions of some of the loads (N,); None if there is no solution."""
+    def linear(self, chosen: Mask, work: SolveBudget) -> Linear | None:
+        """The optimum in fractions of some of the patterns (N,); None if there is no solution."""
         found, rows = _linear(self.model(chosen), work), self._rows.rows
         if found is None:
             return None
@@ -149,25 +151,25 @@ class Master:
         duals[np.append(self._lasting, rows + np.arange(len(self._starts)))] = found.duals
         return Linear(found.least, duals)
 
-    def worths(self, linear: Linear) -> Floats:
+    def dual_values(self, linear: Linear) -> Floats:
         """What the rows pay for a pod of each kind at each site, and for one more node there: (K, S + 1)."""
-        rows, terrain = self._rows, self._rows.terrain
+        rows, topology_sites = self._rows, self._rows.topology_sites
         row, variable, factor = self._factors
-        worth = np.bincount(variable, linear.duals[row] * factor, minlength=rows.variables)
-        table = np.zeros((len(terrain.price), len(terrain.kinds) + 1))
+        dual_values = np.bincount(variable, linear.duals[row] * factor, minlength=rows.variables)
+        table = np.zeros((len(topology_sites.price), len(topology_sites.kinds) + 1))
         owned = self._owners[:, 0] >= 0
-        table[tuple(self._owners[owned].T)] = worth[owned]
+        table[tuple(self._owners[owned].T)] = dual_values[owned]
         return table
 
     def reduced(self, linear: Linear) -> Floats:
-        """The price of each load less what it is worth to the rows, (N,)."""
-        table, counts, site = self.worths(linear), self.loads.counts, self.loads.site
+        """The price of each pattern less what it is worth to the rows, (N,)."""
+        table, counts, site = self.dual_values(linear), self.patterns.counts, self.patterns.site
         result: Floats = self.price - (table[site, :-1] * counts).sum(axis=1) - table[site, -1]
         return result - linear.duals[self._rows.rows :] @ self._starts
 
     def _entries(self, some: Amounts) -> tuple[Amounts, Amounts, Floats]:
         """(row, column, factor) of all that are not zero."""
-        rows, terrain = self._rows, self._rows.terrain
+        rows, topology_sites = self._rows, self._rows.topology_sites
         place = np.full(rows.variables, -1, dtype=np.int64)
         place[self._kept] = np.arange(len(self._kept))
         row, variable, value = self._factors
@@ -175,23 +177,23 @@ class Master:
         parts = [(row[stays], place[variable[stays]], value[stays])]
         row, variable, value = row[~stays], variable[~stays], value[~stays]
         site_of, kind_of = self._owners[variable].T
-        sites = self.loads.site[some]
-        whole = np.concatenate([self.loads.counts[some], np.ones((len(some), 1), dtype=np.int64)], axis=1)
+        sites = self.patterns.site[some]
+        whole = np.concatenate([self.patterns.counts[some], np.ones((len(some), 1), dtype=np.int64)], axis=1)
         for site in np.unique(sites).tolist():
             mine, here = np.flatnonzero(site_of == site), np.flatnonzero(sites == site)
             listed, where = np.unique(row[mine], return_inverse=True)
-            table = np.zeros((len(listed), len(terrain.kinds) + 1))
+            table = np.zeros((len(listed), len(topology_sites.kinds) + 1))
             np.add.at(table, (where, kind_of[mine]), value[mine])
             product = table @ whole[here].T
-            at, load = np.nonzero(product)
-            parts.append((listed[at], len(self._kept) + here[load], product[at, load]))
-        start, load = np.nonzero(self._starts[:, some])
-        parts.append((rows.rows + start, len(self._kept) + load, np.ones(len(start))))
+            at, pattern = np.nonzero(product)
+            parts.append((listed[at], len(self._kept) + here[pattern], product[at, pattern]))
+        start, pattern = np.nonzero(self._starts[:, some])
+        parts.append((rows.rows + start, len(self._kept) + pattern, np.ones(len(start))))
         one, two, three = zip(*parts, strict=True)
         return np.concatenate(one), np.concatenate(two), np.concatenate(three)
 
 
-def _linear(model: highspy.HighsLp, work: Work) -> Linear | None:
+def _linear(model: highspy.HighsLp, work: SolveBudget) -> Linear | None:
     """Its optimum in fractions; None if there is no solution. Nothing is proven once the time is over."""
     model.integrality_ = []
     solver = quiet_solver(solver="simplex", time_limit=work.seconds)
@@ -208,43 +210,45 @@ def _linear(model: highspy.HighsLp, work: Work) -> Linear | None:
 
 @dataclass(frozen=True, slots=True)
 class _Starts:
-    """Loads with a pod that wants others beside it: (N,) possible at all, (G, N) only as the first ones."""
+    """Patterns with a pod that wants others beside it: (N,) possible at all, (G, N) only as the first
+    ones.
+    """
 
     fine: Mask
     needed: Mask
 
 
-def _starts(world: World, terrain: Terrain, loads: Loads) -> _Starts:
-    fine = np.ones(len(loads), dtype=np.bool_)
+def _starts(instance: Instance, topology_sites: TopologySites, patterns: Loads) -> _Starts:
+    fine = np.ones(len(patterns), dtype=np.bool_)
     needed: list[Mask] = []
-    for index in sorted({index for kind in terrain.kinds for index in kind.owned}):
-        group = world.topology.groups[index]
+    for index in sorted({index for kind in topology_sites.kinds for index in kind.owned}):
+        group = instance.topology.groups[index]
         if group.id.kind != AFFINITY or group.id.key != HOSTNAME:
             continue
-        owners = [number for number, kind in enumerate(terrain.kinds) if index in kind.owned]
-        matched = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+        owners = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.owned]
+        matched = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
         others = [number for number in matched if number not in owners]
-        bootstrap = not any(world.before[index][0].values())
-        first = np.zeros(len(loads), dtype=np.bool_)
+        bootstrap = not any(instance.before[index][0].values())
+        first = np.zeros(len(patterns), dtype=np.bool_)
         for number in owners:
             own = number in matched
-            mates = loads.counts[:, others if own else matched].any(axis=1)
-            lonely = (loads.counts[:, number] > 0) & ~mates
+            mates = patterns.counts[:, others if own else matched].any(axis=1)
+            self_repelling = (patterns.counts[:, number] > 0) & ~mates
             if own and bootstrap:
-                first |= lonely
+                first |= self_repelling
             else:
-                fine &= ~lonely
+                fine &= ~self_repelling
         if first.any():
             needed.append(first)
-    return _Starts(fine, np.array(needed, dtype=np.bool_).reshape(len(needed), len(loads)))
+    return _Starts(fine, np.array(needed, dtype=np.bool_).reshape(len(needed), len(patterns)))
 
 
-_CELLS = 50  # loads times sites that are looked at per unit of work
+_CELLS = 50  # patterns times sites that are looked at per unit of work
 
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """N loads of a node that is bought."""
+    """N patterns of a node that is bought."""
 
     site: Amounts  # (N,) the cheapest of those that no rule tells apart
     counts: Amounts  # (N, S)
@@ -266,57 +270,57 @@ def joined(parts: Sequence[Loads], kinds: int) -> Loads:
 
 
 class Enumeration:
-    """Finds all loads that a plan for less than `price` could use; None where there are too many.
+    """Finds all patterns that a plan for less than `price` could use; None where there are too many.
 
     It looks at so many at most, those that no node holds left out.
     """
 
-    def __init__(self, rows: Rows, price: int, work: Work, most: int) -> None:
+    def __init__(self, rows: Rows, price: int, work: SolveBudget, most: int) -> None:
         self._rows = rows
-        self._terrain = rows.terrain
+        self._topology_sites = rows.topology_sites
         self._open = rows.open()
         self._price = price
         self._work = work
         self._left = most
 
     def run(self) -> Loads | None:
-        """All loads, site by site of those that rules tell apart."""
+        """All patterns, site by site of those that rules tell apart."""
         parts = []
-        for sites in alike(self._terrain):
-            found = self._of(np.array(sorted(sites, key=lambda site: self._terrain.price[site])))
+        for sites in alike(self._topology_sites):
+            found = self._of(np.array(sorted(sites, key=lambda site: self._topology_sites.price[site])))
             if found is None:
                 return None
             parts.append(found)
-        return joined(parts, len(self._terrain.kinds))
+        return joined(parts, len(self._topology_sites.kinds))
 
     def _of(self, sites: Amounts) -> Loads | None:
-        terrain = self._terrain
-        counts = np.zeros((1, len(terrain.kinds)), dtype=np.int64)
-        fits = (terrain.price[sites] < self._price)[None, :]
+        topology_sites = self._topology_sites
+        counts = np.zeros((1, len(topology_sites.kinds)), dtype=np.int64)
+        fits = (topology_sites.price[sites] < self._price)[None, :]
         if not fits.any():
             return Loads(np.zeros(0, dtype=np.int64), counts[:0])
-        for kind in range(len(terrain.kinds)):
+        for kind in range(len(topology_sites.kinds)):
             grown = self._grown(kind, sites, counts, fits)
             if grown is None:
                 return None
             counts, fits = grown
-        fits &= (counts > 0).astype(np.int64) @ terrain.own[:, sites] > 0
+        fits &= (counts > 0).astype(np.int64) @ topology_sites.own[:, sites] > 0
         kept = fits.any(axis=1)
         return Loads(sites[fits[kept].argmax(axis=1)], counts[kept])
 
     def _grown(self, kind: int, sites: Amounts, counts: Amounts, fits: Mask) -> tuple[Amounts, Mask] | None:
-        """The loads with any number of one more kind added, and the sites that hold each."""
-        terrain = self._terrain
-        parts, need = [(counts, fits)], terrain.vectors[kind]
+        """The patterns with any number of one more kind added, and the sites that hold each."""
+        topology_sites = self._topology_sites
+        parts, need = [(counts, fits)], topology_sites.vectors[kind]
         asked = np.flatnonzero(need)
-        apart = np.flatnonzero(terrain.conflict[kind])
-        for _ in range(int(terrain.demand[kind])):
+        apart = np.flatnonzero(topology_sites.conflict[kind])
+        for _ in range(int(topology_sites.demand[kind])):
             kept = (counts[:, apart] == 0).all(axis=1)
             counts, fits = counts[kept].copy(), fits[kept] & self._open[kind, sites]
             counts[:, kind] += 1
-            used = counts @ terrain.vectors[:, asked]
+            used = counts @ topology_sites.vectors[:, asked]
             for position, resource in enumerate(asked.tolist()):
-                fits &= used[:, position, None] <= terrain.room[sites, resource]
+                fits &= used[:, position, None] <= topology_sites.capacity[sites, resource]
             kept = fits.any(axis=1)
             counts, fits = counts[kept], fits[kept]
             if not len(counts):
@@ -329,26 +333,30 @@ class Enumeration:
         return np.concatenate([one for one, _ in parts]), np.concatenate([one for _, one in parts])
 
 
-def alike(terrain: Terrain) -> Sequence[Sequence[int]]:
+def alike(topology_sites: TopologySites) -> Sequence[Sequence[int]]:
     """Sites where nodes can be bought, those together that no rule between pods tells apart."""
     found: dict[tuple[object, ...], list[int]] = {}
-    values: Mapping[str, tuple[str, ...]] = terrain.domains
-    for site in range(terrain.bought):
+    values: Mapping[str, tuple[str, ...]] = topology_sites.domains
+    for site in range(topology_sites.bought):
         key = (
             *(values[name][site] for name in sorted(values)),
-            *(table[site] for c in terrain.counting.values() for table in (c.surely, c.never, c.foreign)),
-            bool(terrain.unlimited[site]),
-            -1 if terrain.most[site] >= ENDLESS else site,
+            *(
+                table[site]
+                for c in topology_sites.counting.values()
+                for table in (c.surely, c.never, c.foreign)
+            ),
+            bool(topology_sites.unlimited[site]),
+            -1 if topology_sites.most[site] >= ENDLESS else site,
         )
         found.setdefault(key, []).append(site)
     return list(found.values())
 
 
 _PRICING_ROUNDS = 60
-_WIDTH = 2_000  # partial loads that are followed
-_PER_SITE = 20  # loads that one round adds
-_FIRST = 0.9  # share of its price that a load of the first round is worth, by what fractions of nodes say
-_GAIN = 1e-6  # of the price: less is not worth a load
+_WIDTH = 2_000  # partial patterns that are followed
+_PER_SITE = 20  # patterns that one round adds
+_FIRST = 0.9  # share of its price that a pattern of the first round is worth, by what fractions of nodes say
+_GAIN = 1e-6  # of the price: less is not worth a pattern
 _CLOSE = 0.9999  # share of the cost in fractions: a bound that near is not worth another round
 _SHARE = 0.4  # of the work left
 
@@ -357,34 +365,34 @@ _SHARE = 0.4  # of the work left
 class _Fleet:
     """Sites that no rule tells apart, as one market."""
 
-    goods: Market  # its columns stand for sites
+    pricing: PricingInstance  # its columns stand for sites
     knapsacks: Knapsacks
 
 
 class Pricing:
-    """Adds loads to the program of some rows."""
+    """Adds patterns to the program of some rows."""
 
-    def __init__(self, rows: Rows, work: Work) -> None:
+    def __init__(self, rows: Rows, work: SolveBudget) -> None:
         self._rows, self._work = rows, work
         open_to = rows.open()
-        self._fleets = [self._fleet(np.array(sorted(sites)), open_to) for sites in alike(rows.terrain)]
+        self._fleets = [self._fleet(np.array(sorted(sites)), open_to) for sites in alike(rows.topology_sites)]
         self._known: set[tuple[int, bytes]] = set()  # sites with what is on a node
         self.bound = 0.0  # dollars per hour that no plan costs less than
 
     def run(self, master: Master) -> Linear | None:
-        """Add the loads that matter; the best plan in fractions of them, None if there is none."""
+        """Add the patterns that matter; the best plan in fractions of them, None if there is none."""
         part, work = self._work.part(_SHARE), self._work
         first = master.plain(work)
         if first is None:
             return None
         self.bound = first.least
         master.add(self._alone())
-        master.add(self._found(master.worths(first), _FIRST)[0])
+        master.add(self._found(master.dual_values(first), _FIRST)[0])
         for _ in range(_PRICING_ROUNDS):
             now = master.linear(master.every, work)
             if now is None or not part.left:
                 return now
-            found, most = self._found(master.worths(now), 1 + _GAIN)
+            found, most = self._found(master.dual_values(now), 1 + _GAIN)
             self.bound = max(self.bound, now.least / most)
             if not len(found) or self.bound >= now.least * _CLOSE:
                 return now
@@ -392,65 +400,81 @@ class Pricing:
         return master.linear(master.every, work)
 
     def _fleet(self, sites: Amounts, open_to: Mask) -> _Fleet:
-        terrain, feasible = self._rows.terrain, open_to[:, sites]
-        what = terrain.room[sites], terrain.price[sites], terrain.vectors, terrain.conflict, terrain.demand
-        goods = market(feasible, *what, own=terrain.own[:, sites] & feasible)
-        goods = replace(goods, column=sites[goods.column])
-        return _Fleet(goods, Knapsacks(goods, self._work))
+        topology_sites, feasible = self._rows.topology_sites, open_to[:, sites]
+        what = (
+            topology_sites.capacity[sites],
+            topology_sites.price[sites],
+            topology_sites.vectors,
+            topology_sites.conflict,
+            topology_sites.demand,
+        )
+        pricing = pricing_instance(feasible, *what, own=topology_sites.own[:, sites] & feasible)
+        pricing = replace(pricing, column=sites[pricing.column])
+        return _Fleet(pricing, Knapsacks(pricing, self._work))
 
     def _alone(self) -> Loads:
         """Each kind on the cheapest node for it, as one pod and as many as fit."""
         found = []
         for fleet in self._fleets:
-            copies = fleet.goods.copies().max(axis=0, initial=0)
+            copies = fleet.pricing.copies().max(axis=0, initial=0)
             some = np.flatnonzero(copies)
             single = np.zeros((len(some), len(copies)), dtype=np.int64)
             single[np.arange(len(some)), some] = 1
             found.append(self._new(fleet, np.concatenate([single, single * copies[some][:, None]])))
         return joined(found, len(self._rows.pods))
 
-    def _found(self, worths: Floats, share: float) -> tuple[Loads, float]:
-        """Loads worth more than that share of their price, by worths in dollars per site (K, S + 1), the last
-        one of the node itself; and the largest multiple of its price, at least 1, that a load is worth:
-        infinite where that takes more work than there is."""
+    def _found(self, dual_values: Floats, share: float) -> tuple[Loads, float]:
+        """Patterns worth more than that share of their price, by dual values in dollars per site (K, S + 1),
+        the last one of the node itself; and the largest multiple of its price, at least 1, that a pattern
+        is worth: infinite where that takes more work than there is.
+        """
         found: list[Loads] = []
         highest = 1.0
         for fleet in self._fleets:
-            for column, price in enumerate(fleet.goods.price.tolist()):
+            for column, price in enumerate(fleet.pricing.price.tolist()):
                 if not self._work.left:
                     return joined(found, len(self._rows.pods)), float("inf")
-                site = int(fleet.goods.column[column])
-                # Negative worths: such pods are left out, as if that cost nothing.
-                worth, extra = worths[site, :-1] * NANO_DOLLARS, float(worths[site, -1]) * NANO_DOLLARS
-                best = fleet.knapsacks.run(column, np.maximum(worth, 0.0), price * share - extra, _WIDTH)
-                counts, most = self._owned(fleet.goods, column, worth, best.counts)
+                site = int(fleet.pricing.column[column])
+                # Negative dual values: such pods are left out, as if that cost nothing.
+                dual_values, extra = (
+                    dual_values[site, :-1] * NANO_DOLLARS,
+                    float(dual_values[site, -1]) * NANO_DOLLARS,
+                )
+                best = fleet.knapsacks.run(
+                    column, np.maximum(dual_values, 0.0), price * share - extra, _WIDTH
+                )
+                counts, most = self._owned(fleet.pricing, column, dual_values, best.counts)
                 highest = max(highest, (max(most, best.others) + extra) / max(price, 1))
                 found.append(self._new(fleet, counts[:_PER_SITE]))
         return joined(found, len(self._rows.pods)), highest
 
-    def _owned(self, goods: Market, column: int, worth: Floats, counts: Amounts) -> tuple[Amounts, float]:
-        """Those of the loads (N, S), best first, that a node may be bought for, and the most worth of one.
+    def _owned(
+        self, pricing: PricingInstance, column: int, dual_values: Floats, counts: Amounts
+    ) -> tuple[Amounts, float]:
+        """Those of the patterns (N, S), best first, that a node may be bought for, and the most worth of one.
 
         Pods of no worth may be what lets others in.
         """
-        own = goods.own[column]
-        idle = np.flatnonzero(own & (worth <= 0))
+        own = pricing.own[column]
+        idle = np.flatnonzero(own & (dual_values <= 0))
         counts = counts.copy()
         for kind in idle.tolist():
-            lonely = ~counts[:, own].any(axis=1)
-            room = goods.room[column] - counts @ goods.vectors
-            fits = (room >= goods.vectors[kind]).all(axis=1) & ~counts[:, goods.conflict[kind]].any(axis=1)
-            counts[lonely & fits, kind] = 1
+            self_repelling = ~counts[:, own].any(axis=1)
+            capacity = pricing.capacity[column] - counts @ pricing.vectors
+            fits = (capacity >= pricing.vectors[kind]).all(axis=1) & ~counts[:, pricing.conflict[kind]].any(
+                axis=1
+            )
+            counts[self_repelling & fits, kind] = 1
         counts = counts[counts[:, own].any(axis=1)]
-        return counts, float(np.max(counts @ np.maximum(worth, 0.0), initial=0.0))
+        return counts, float(np.max(counts @ np.maximum(dual_values, 0.0), initial=0.0))
 
     def _new(self, fleet: _Fleet, counts: Amounts) -> Loads:
-        """Those of the loads that were not known, each on the cheapest site."""
-        where = fleet.goods.cheapest(counts, owned=True)
+        """Those of the patterns that were not known, each on the cheapest site."""
+        where = fleet.pricing.cheapest(counts, owned=True)
         kept = []
         for number, column in enumerate(where.tolist()):
-            key = int(fleet.goods.column[column]), counts[number].tobytes()
+            key = int(fleet.pricing.column[column]), counts[number].tobytes()
             if column >= 0 and key not in self._known:
                 self._known.add(key)
                 kept.append(number)
-        return Loads(fleet.goods.column[where[kept]], counts[kept])
+        return Loads(fleet.pricing.column[where[kept]], counts[kept])

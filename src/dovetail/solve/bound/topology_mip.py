@@ -12,23 +12,30 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.assign.strategies import Target
 from dovetail.solve.bound.scope import Kinds
 from dovetail.solve.bound.topology_colgen import Enumeration, Loads, Master, Pricing, joined
-from dovetail.solve.bound.topology_model import Berth, Rows, Terrain, berths_of, shared_out, terrain_of
+from dovetail.solve.bound.topology_model import (
+    Rows,
+    TargetNode,
+    TopologySites,
+    shared_out,
+    target_nodes_of,
+    topology_sites_of,
+)
 from dovetail.solve.bound.topology_rules import Spreads, add_ways, apart, together
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.highs import minimum
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
-from dovetail.solve.instance.instance import World
-from dovetail.solve.instance.offerings import Columns
+from dovetail.solve.instance.instance import Instance
+from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
 
 _SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
 # What programs may be as large as with the usual work; with more, they take too long. With more work, larger.
 _USUAL = 1_000_000  # units
 _MOST_CELLS = 2_500  # kinds times sites where they may be
-_MOST_FEASIBLE = 4_000  # shapes times offerings where they may be
-_MOST_SIZE = 40_000  # shapes times offerings
+_MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
+_MOST_SIZE = 40_000  # pod classes times offerings
 _MOST_LOADS = 500
-_LOOKED = 10_000  # loads that are looked at
+_LOOKED = 10_000  # patterns that are looked at
 _CLOSE = 0.999  # share of the price: a bound that near is not worth another search
 _LESS = 1 - 2e-7  # share of the price: plans that save less are not looked for
 _UNITS = 4  # of work per factor of a program, to write it down
@@ -36,8 +43,8 @@ _UNITS = 4  # of work per factor of a program, to write it down
 _FEWEST, _PER_FACTOR = 400, 0.6
 _SHARE = 0.7  # of the work left, for solving one
 _SHARE_AGAIN = 0.5  # the same where some sites have been split into single nodes
-_SHARE_FEW = 0.5  # the same where not all loads can be chosen from
-_SMALL = 6_000  # factors: nodes per site come before loads where there are no more
+_SHARE_FEW = 0.5  # the same where not all patterns can be chosen from
+_SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
 _ENDLESS = 1 << 62
 
 
@@ -46,17 +53,17 @@ class Ruled:
     """What no plan costs less than, in nano-dollars per hour, and where pods are in the best answer found."""
 
     bound: int = 0
-    targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per shape
-    answers: tuple[tuple[Berth, ...], ...] = ()  # the nodes of that answer, then those of another one
+    targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per pod class
+    answers: tuple[tuple[TargetNode, ...], ...] = ()  # the nodes of that answer, then those of another one
     cost: int = _ENDLESS  # of that answer, if each of its nodes holds its pods
-    settled: bool = False  # True iff it was chosen from all loads
+    settled: bool = False  # True iff it was chosen from all patterns
 
 
 @dataclass(frozen=True, slots=True)
 class _Next:
     """What is to be told apart in the next program: so many nodes of these sites."""
 
-    terrain: Terrain
+    topology_sites: TopologySites
     nodes: Mapping[int, int]
 
 
@@ -67,47 +74,49 @@ def _key(found: Kinds) -> _Key:
     return tuple((*kind, len(pods)) for kind, pods in found.items())
 
 
-def small(feasible: Mask, work: Work) -> bool:
-    """True iff a program for these shapes (S, C) might be small enough; much of it is dominated."""
+def small(feasible: Mask, work: SolveBudget) -> bool:
+    """True iff a program for these pod classes (S, C) might be small enough; much of it is dominated."""
     times = _times(work)
     cells = int(np.count_nonzero(feasible))
     return feasible.size <= _MOST_SIZE * times and cells <= _MOST_FEASIBLE * times
 
 
-def _times(work: Work) -> float:
+def _times(work: SolveBudget) -> float:
     """How many times larger than usual a program may be."""
     return max(1.0, work.rest / _USUAL)
 
 
-class Between:
+class TopologyBound:
     """Solves the programs of one solve's plans. Plans that place as many pods alike share one."""
 
-    def __init__(self, world: World, columns: Columns) -> None:
-        self._world = world
+    def __init__(self, instance: Instance, columns: OfferingsTable) -> None:
+        self._instance = instance
         self._columns = columns
         self._known: dict[_Key, Ruled] = {}
         self._next: dict[_Key, _Next] = {}
         self.spent = 0  # units of work
-        # Per shape, where pods are best, once that is known.
+        # Per pod class, where pods are best, once that is known.
         self.targets: Mapping[int, tuple[Target, ...]] = {}
-        self.answers: tuple[tuple[Berth, ...], ...] = ()  # the nodes of the best, then those of others
+        self.answers: tuple[tuple[TargetNode, ...], ...] = ()  # the nodes of the best, then those of others
 
     def bound(self, free: Amounts, found: Kinds, price: int) -> int:
         """For all plans that keep the promises of this one, which costs `price`.
 
-        `free` (nodes, R) is the room before them.
+        `free` (nodes, R) is the capacity before them.
         """
-        work = self._world.work
-        shapes = [self._world.shapes[index] for index in sorted({shape for shape, *_ in found})]
-        size = len(shapes) * len(self._columns.price)
-        if size > _MOST_SIZE * _times(work) or not any(shape.involved for shape in shapes):
+        work = self._instance.work
+        pod_classes = [
+            self._instance.pod_classes[index] for index in sorted({pod_class for pod_class, *_ in found})
+        ]
+        size = len(pod_classes) * len(self._columns.price)
+        if size > _MOST_SIZE * _times(work) or not any(pod_class.involved for pod_class in pod_classes):
             return 0
         key = _key(found)
         if key not in self._known and work.left:
             begun = work.used
-            terrain = terrain_of(self._world, self._columns, free, found)
-            work.spend(terrain.feasible.size)
-            self._note(key, *self._solved(terrain, price))
+            topology_sites = topology_sites_of(self._instance, self._columns, free, found)
+            work.spend(topology_sites.feasible.size)
+            self._note(key, *self._solved(topology_sites, price))
             self.spent += work.used - begun
         return self._known.get(key, Ruled()).bound
 
@@ -116,11 +125,11 @@ class Between:
 
         0 where there is nothing more to be told.
         """
-        key, work = _key(found), self._world.work
+        key, work = _key(found), self._instance.work
         if key not in self._next or not work.left:
             return 0
         begun, last = work.used, self._next.pop(key)
-        rows = program(self._world, split(last.terrain, last.nodes))
+        rows = program(self._instance, split(last.topology_sites, last.nodes))
         work.spend(rows.size * _UNITS)
         self._note(key, *self._by_sites(rows, price, _SHARE_AGAIN))
         self.spent += work.used - begun
@@ -134,17 +143,17 @@ class Between:
         if following is not None:
             self._next[key] = following
 
-    def _solved(self, terrain: Terrain, price: int) -> tuple[Ruled, _Next | None]:
-        work = self._world.work
+    def _solved(self, topology_sites: TopologySites, price: int) -> tuple[Ruled, _Next | None]:
+        work = self._instance.work
         times = _times(work)
-        if np.count_nonzero(terrain.feasible) > _MOST_CELLS * times:
+        if np.count_nonzero(topology_sites.feasible) > _MOST_CELLS * times:
             return Ruled(), None
-        rows = program(self._world, terrain)
+        rows = program(self._instance, topology_sites)
         work.spend(rows.size * _UNITS)
         if not work.left:
             return Ruled(), None
-        loads = Enumeration(rows, price, work, int(_LOOKED * times)).run()
-        first = loads is None and rows.size <= _SMALL
+        patterns = Enumeration(rows, price, work, int(_LOOKED * times)).run()
+        first = patterns is None and rows.size <= _SMALL
         best, following = Ruled(), None
         for by_sites in (first, not first):
             price = min(price, best.cost)
@@ -153,27 +162,31 @@ class Between:
             if by_sites:
                 found, following = self._by_sites(rows, price, _SHARE)
             else:
-                found = self._by_few(rows, price) if loads is None else self._by_loads(rows, loads, price)
+                found = (
+                    self._by_few(rows, price) if patterns is None else self._by_loads(rows, patterns, price)
+                )
             best = _both(best, found)
         return best, following
 
     def _by_sites(self, rows: Rows, price: int, share: float) -> tuple[Ruled, _Next | None]:
         """By nodes per site; and what to tell apart if an answer has too much on several nodes of one."""
-        work, below = self._world.work, price / NANO_DOLLARS * _LESS
+        work, below = self._instance.work, price / NANO_DOLLARS * _LESS
         answer = minimum(rows.model(), work, check=_check(rows.size), share=share, below=below)
         bound, values = max(0, min(price, _in_nano(answer.bound))), answer.values
         if values is None:
             return Ruled(bound), None
         singles = cramped(rows, values) if answer.bound >= rows.cost(values) * _CLOSE else {}
         nodes = list(shared_out(rows, values))
-        berths = tuple(berths_of(self._world, self._columns, rows, nodes))
-        whole = sum(sum(load) for _, load in nodes) == rows.terrain.demand.sum()
-        ruled = Ruled(bound, _targets(rows, values), (berths,), _cost(rows, values) if whole else _ENDLESS)
-        return ruled, _Next(rows.terrain, singles) if singles else None
+        target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
+        whole = sum(sum(pattern) for _, pattern in nodes) == rows.topology_sites.demand.sum()
+        ruled = Ruled(
+            bound, _targets(rows, values), (target_nodes,), _cost(rows, values) if whole else _ENDLESS
+        )
+        return ruled, _Next(rows.topology_sites, singles) if singles else None
 
-    def _by_loads(self, rows: Rows, loads: Loads, price: int) -> Ruled:
-        """By all loads that a plan for less than `price` could use."""
-        work, master = self._world.work, Master(self._world, rows, loads)
+    def _by_loads(self, rows: Rows, patterns: Loads, price: int) -> Ruled:
+        """By all patterns that a plan for less than `price` could use."""
+        work, master = self._instance.work, Master(self._instance, rows, patterns)
         least, value, kept = master.useful(price / NANO_DOLLARS, work)
         bound = max(0, min(price, _in_nano(least)))
         if bound >= price * _CLOSE or not work.left:
@@ -186,8 +199,8 @@ class Between:
         return replace(ruled, bound=max(bound, ruled.bound) if every else bound, settled=every)
 
     def _by_few(self, rows: Rows, price: int) -> Ruled:
-        """By loads that pay, found one after another; a plan may need others as well."""
-        work, master = self._world.work, Master(self._world, rows, joined((), len(rows.pods)))
+        """By patterns that pay, found one after another; a plan may need others as well."""
+        work, master = self._instance.work, Master(self._instance, rows, joined((), len(rows.pods)))
         pricing = Pricing(rows, work)
         linear = pricing.run(master)
         bound = max(0, min(price, _in_nano(pricing.bound)))
@@ -198,28 +211,30 @@ class Between:
         return replace(self._chosen(rows, master, few, price, _SHARE_FEW), bound=bound)
 
     def _few(self, value: Floats, kept: Mask) -> Mask:
-        """As many of the loads that are kept as can be chosen from, by reduced price (N,)."""
+        """As many of the patterns that are kept as can be chosen from, by reduced price (N,)."""
         order = np.argsort(np.where(kept, value, np.inf), kind="stable")
         few = np.zeros_like(kept)
-        few[order[: int(_MOST_LOADS * _times(self._world.work))]] = True
+        few[order[: int(_MOST_LOADS * _times(self._instance.work))]] = True
         return few & kept
 
     def _chosen(self, rows: Rows, master: Master, kept: Mask, price: int, share: float) -> Ruled:
-        """The best choice of these loads (N,) that costs less than `price`; its bound is about no others."""
-        model, work = master.model(kept), self._world.work
+        """The best choice of these patterns (N,) that costs less than `price`; its bound is about no
+        others.
+        """
+        model, work = master.model(kept), self._instance.work
         check, below = _check(len(model.a_matrix_.value_)), price / NANO_DOLLARS * _LESS
         answer = minimum(model, work, check=check, share=share, below=below)
         bound = min(price, _in_nano(answer.bound))
         if answer.values is None:
             return Ruled(bound)
         values = master.values(kept, answer.values)
-        there = range(rows.terrain.bought, len(rows.terrain.price))
+        there = range(rows.topology_sites.bought, len(rows.topology_sites.price))
         held = (
             (site, [round(values[row[site]]) if site in row else 0 for row in rows.pods]) for site in there
         )
         nodes = [*master.nodes(kept, answer.values), *held]
-        berths = tuple(berths_of(self._world, self._columns, rows, nodes))
-        return Ruled(bound, _targets(rows, values), (berths,), _cost(rows, values))
+        target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
+        return Ruled(bound, _targets(rows, values), (target_nodes,), _cost(rows, values))
 
 
 def _both(one: Ruled, other: Ruled) -> Ruled:
@@ -238,24 +253,24 @@ def _in_nano(bound: float) -> int:
     return int(max(-1.0, min(bound, 1e9)) * NANO_DOLLARS * (1 - _SLACK))
 
 
-def program(world: World, terrain: Terrain) -> Rows:
+def program(instance: Instance, topology_sites: TopologySites) -> Rows:
     """All rows."""
-    rows = Rows(terrain)
+    rows = Rows(topology_sites)
     rows.basic()
-    spreads = Spreads(world, rows)
-    for index in sorted({index for kind in terrain.kinds for index in kind.owned | kind.matching}):
-        group = world.topology.groups[index]
-        if group.id.key != HOSTNAME and group.id.key not in terrain.domains:
+    spreads = Spreads(instance, rows)
+    for index in sorted({index for kind in topology_sites.kinds for index in kind.owned | kind.matching}):
+        group = instance.topology.groups[index]
+        if group.id.key != HOSTNAME and group.id.key not in topology_sites.domains:
             continue
         if group.id.kind == AFFINITY:
-            together(world, rows, index)
+            together(instance, rows, index)
         elif group.id.kind != SPREAD:
-            apart(world, rows, index)
+            apart(instance, rows, index)
         elif group.id.key == HOSTNAME:
             spreads.add_hosts(index)
         else:
             spreads.add(index)
-    add_ways(world, rows)
+    add_ways(instance, rows)
     return rows
 
 
@@ -264,26 +279,28 @@ def _cost(rows: Rows, values: Floats) -> int:
 
 
 def _targets(rows: Rows, values: Floats) -> dict[int, tuple[Target, ...]]:
-    """Where an answer has pods, per shape."""
-    terrain = rows.terrain
+    """Where an answer has pods, per pod class."""
+    topology_sites = rows.topology_sites
     found: dict[int, list[Target]] = {}
-    for kind, row in zip(terrain.kinds, rows.pods, strict=True):
-        targets = found.setdefault(kind.shape, [])
+    for kind, row in zip(topology_sites.kinds, rows.pods, strict=True):
+        targets = found.setdefault(kind.pod_class, [])
         for site, variable in row.items():
             pods = round(values[variable])
-            if pods and site < terrain.bought:
-                domains = tuple((key, some[site]) for key, some in terrain.domains.items())
+            if pods and site < topology_sites.bought:
+                domains = tuple((key, some[site]) for key, some in topology_sites.domains.items())
                 targets.append(Target(pods, domains=domains))
             elif pods:
-                targets.append(Target(pods, row=site - terrain.bought))
-    return {shape: tuple(targets) for shape, targets in found.items()}
+                targets.append(Target(pods, row=site - topology_sites.bought))
+    return {pod_class: tuple(targets) for pod_class, targets in found.items()}
 
 
 def cramped(rows: Rows, values: Floats) -> dict[int, int]:
-    """Sites -> nodes there, of those that an answer buys several of, where somebody finds no room on one."""
+    """Sites -> nodes there, of those that an answer buys several of, where something finds no capacity on
+    one.
+    """
     counts = np.zeros((len(rows.nodes), len(rows.pods)), dtype=np.int64)
-    for site, load in shared_out(rows, values):
-        counts[site] += load
+    for site, pattern in shared_out(rows, values):
+        counts[site] += pattern
     nodes = {site: round(values[node]) for site, node in enumerate(rows.nodes)}
     return {
         site: many
@@ -295,29 +312,30 @@ def cramped(rows: Rows, values: Floats) -> dict[int, int]:
     }
 
 
-def split(terrain: Terrain, some: Mapping[int, int]) -> Terrain:
+def split(topology_sites: TopologySites, some: Mapping[int, int]) -> TopologySites:
     """The same where so many nodes of some sites are sites of their own, beside all others there."""
-    parts = np.ones(len(terrain.price), dtype=np.int64)
+    parts = np.ones(len(topology_sites.price), dtype=np.int64)
     parts[list(some)] += list(some.values())
     order = np.repeat(np.arange(len(parts)), parts)
     single = np.append(order[1:] == order[:-1], False)  # the last one of each stands for all the others
     last = np.flatnonzero(~single)
     # All are alike: whatever a plan buys there, the single ones come first.
-    before = np.where(terrain.before[order] < 0, -1, last[terrain.before[order]])
+    before = np.where(topology_sites.before[order] < 0, -1, last[topology_sites.before[order]])
     before[1:] = np.where(single[:-1], np.arange(len(order) - 1), before[1:])
     return replace(
-        terrain,
-        feasible=terrain.feasible[:, order],
-        own=terrain.own[:, order],
-        could=terrain.could[:, order],
-        room=terrain.room[order],
-        price=terrain.price[order],
-        most=np.where(single, 1, terrain.most[order] - (parts[order] - 1)),
+        topology_sites,
+        feasible=topology_sites.feasible[:, order],
+        own=topology_sites.own[:, order],
+        could=topology_sites.could[:, order],
+        capacity=topology_sites.capacity[order],
+        price=topology_sites.price[order],
+        most=np.where(single, 1, topology_sites.most[order] - (parts[order] - 1)),
         before=before,
-        column=terrain.column[order],
+        column=topology_sites.column[order],
         domains={
-            key: tuple(values[site] for site in order.tolist()) for key, values in terrain.domains.items()
+            key: tuple(values[site] for site in order.tolist())
+            for key, values in topology_sites.domains.items()
         },
-        counting={index: each.of(order) for index, each in terrain.counting.items()},
-        unlimited=terrain.unlimited[order],
+        counting={index: each.of(order) for index, each in topology_sites.counting.items()},
+        unlimited=topology_sites.unlimited[order],
     )

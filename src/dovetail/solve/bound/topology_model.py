@@ -21,8 +21,8 @@ from dovetail.solve.bound.scope import Kinds, State, asked_by, reach_of, sites_o
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.pricing_instance import cliques
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
-from dovetail.solve.instance.instance import World
-from dovetail.solve.instance.offerings import Columns, undominated
+from dovetail.solve.instance.instance import Instance
+from dovetail.solve.instance.offerings import OfferingsTable, undominated
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import SPREAD, NodeFilter, Pins
 
@@ -33,7 +33,7 @@ ENDLESS = 1 << 40  # nodes where nothing is reserved
 class Kind:
     """Pods that no rule can tell apart, at one level of relaxation."""
 
-    shape: int
+    pod_class: int
     level: int
     tier: int
     pods: tuple[str, ...]
@@ -64,7 +64,7 @@ class Counting:
 
 
 @dataclass(frozen=True, slots=True)
-class Terrain:
+class TopologySites:
     """S kinds, K sites: offerings with every label decided that a rule looks at, then nodes that exist.
 
     Rules that count pods per node are further resources.
@@ -76,7 +76,7 @@ class Terrain:
     could: Mask  # (S, K): feasible if every preference were given up
     vectors: Amounts  # (S, R)
     conflict: Mask  # (S, S): cannot share a node
-    room: Amounts  # (K, R)
+    capacity: Amounts  # (K, R)
     price: Amounts  # (K,) nano-dollars per hour
     most: Amounts  # (K,) nodes that there are
     before: Amounts  # (K,) the alike site of which there is a node before there is one here; -1 for none
@@ -101,7 +101,7 @@ class Terrain:
         for row in range(self.vectors.shape[1]):
             need = self.vectors[:, row]
             asked = need > 0
-            result[asked] = np.minimum(result[asked], self.room[:, row][None, :] // need[asked][:, None])
+            result[asked] = np.minimum(result[asked], self.capacity[:, row][None, :] // need[asked][:, None])
         return result
 
     def at(self, key: str) -> dict[str, list[int]]:
@@ -113,22 +113,26 @@ class Terrain:
         return found
 
 
-def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> Terrain:
-    """The terrain of a plan: of the pods that it places, by (shape, level, tier).
+def topology_sites_of(
+    instance: Instance, columns: OfferingsTable, free: Amounts, found: Kinds
+) -> TopologySites:
+    """The terrain of a plan: of the pods that it places, by (pod class, level, tier).
 
-    `free` (nodes, R) is the room on existing nodes before anything was placed.
+    `free` (nodes, R) is the capacity on existing nodes before anything was placed.
     """
-    kinds = tuple(_kind(world, place, pods) for place, pods in found.items())
+    kinds = tuple(_kind(instance, place, pods) for place, pods in found.items())
     concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
-    land = _Land(world, columns, found, concerned)
-    reach = reach_of(world, columns, land.sites, found)
+    land = _Land(instance, columns, found, concerned)
+    reach = reach_of(instance, columns, land.sites, found)
     anywhere, own, nodes = reach.anywhere, reach.own, reach.nodes
-    last = [(kind.shape, len(world.shapes[kind.shape].levels) - 1, kind.tier) for kind in kinds]
-    could = reach if last == list(found) else reach_of(world, columns, land.sites, last)
+    last = [
+        (kind.pod_class, len(instance.pod_classes[kind.pod_class].levels) - 1, kind.tier) for kind in kinds
+    ]
+    could = reach if last == list(found) else reach_of(instance, columns, land.sites, last)
     useful = np.flatnonzero(own.any(axis=0))
     domains = land.domains(useful)
     # Spreads that count the same nodes are many where one pod has hundreds: each kind is looked at once.
-    filters = {index: world.topology.groups[index].id.node_filter for index in land.spreads}
+    filters = {index: instance.topology.groups[index].id.node_filter for index in land.spreads}
     counted = {wanted: land.counting(wanted, useful) for wanted in dict.fromkeys(filters.values())}
     counting = {index: counted[wanted] for index, wanted in filters.items()}
     kept = _kept(
@@ -136,35 +140,35 @@ def terrain_of(world: World, columns: Columns, free: Amounts, found: Kinds) -> T
     )
     some = useful[kept]
     column = land.sites.column[some]
-    rules = _node_rules(world, kinds)
-    room = np.maximum(np.concatenate([columns.room[column], free]), 0)
+    rules = _node_rules(instance, kinds)
+    capacity = np.maximum(np.concatenate([columns.capacity[column], free]), 0)
     left = [columns.left.get(columns.reservation[each], ENDLESS) for each in column.tolist()]
     none = np.zeros(len(free), dtype=np.int64)
-    return Terrain(
+    return TopologySites(
         kinds=kinds,
         feasible=np.concatenate([anywhere[:, some], nodes], axis=1),
         own=np.concatenate([own[:, some], nodes], axis=1),
         could=np.concatenate([could.anywhere[:, some], could.nodes], axis=1),
         vectors=rules.vectors,
         conflict=rules.conflict,
-        room=np.concatenate([room, np.tile(rules.most, (len(room), 1))], axis=1),
+        capacity=np.concatenate([capacity, np.tile(rules.most, (len(capacity), 1))], axis=1),
         price=np.concatenate([columns.price[column], none]),
         most=np.concatenate([np.array(left, dtype=np.int64), none + 1]),
-        before=np.full(len(room), -1),
+        before=np.full(len(capacity), -1),
         column=np.concatenate([column, none - 1]),
         domains={
             key: (*(values[site] for site in kept.tolist()), *land.of_nodes(key))
             for key, values in domains.items()
         },
         counting={key: each.cut(kept, land.counting_nodes(key)) for key, each in counting.items()},
-        unlimited=np.concatenate([_endless(world)[columns.pool[column]], none > 0]),
+        unlimited=np.concatenate([_endless(instance)[columns.pool[column]], none > 0]),
     )
 
 
-def _endless(world: World) -> Mask:
+def _endless(instance: Instance) -> Mask:
     """Per pool: it has no limits, and nothing that it shares with others comes to an end."""
-    endless = not world.commons.any
-    return np.array([endless and table.pool.limits is None for table in world.tables], dtype=np.bool_)
+    endless = not instance.commons.any
+    return np.array([endless and table.pool.limits is None for table in instance.tables], dtype=np.bool_)
 
 
 def _table(rows: Sequence[Mask], width: int) -> Mask:
@@ -176,7 +180,7 @@ def _kept(
     domains: Mapping[str, Sequence[str]],
     counting: Iterable[Counting],
     column: Amounts,
-    columns: Columns,
+    columns: OfferingsTable,
 ) -> Amounts:
     """The sites that no other one replaces for every kind and every rule; `reach` are two tables (S, K)."""
     marks = [*reach, *(np.stack([each.surely, each.never, each.foreign]) for each in counting)]
@@ -184,16 +188,18 @@ def _kept(
         codes = np.unique(values, return_inverse=True)[1]
         marks.append(codes[None, :] == np.arange(codes.max(initial=-1) + 1)[:, None])
     return undominated(
-        np.concatenate(marks), columns.room[column], columns.price[column], columns.reserved[column]
+        np.concatenate(marks), columns.capacity[column], columns.price[column], columns.reserved[column]
     )
 
 
-def _kind(world: World, place: tuple[int, int, int], pods: list[str]) -> Kind:
-    shape, level, tier = place
-    groups = world.topology.groups
-    mine = owned_by(world, shape, level)
+def _kind(instance: Instance, place: tuple[int, int, int], pods: list[str]) -> Kind:
+    pod_class, level, tier = place
+    groups = instance.topology.groups
+    mine = owned_by(instance, pod_class, level)
     keys = frozenset(groups[index].id.key for index in mine if groups[index].id.kind == SPREAD)
-    return Kind(shape, level, tier, tuple(pods), mine, frozenset(world.shapes[shape].matching), keys)
+    return Kind(
+        pod_class, level, tier, tuple(pods), mine, frozenset(instance.pod_classes[pod_class].matching), keys
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +211,13 @@ class _NodeRules:
     conflict: Mask
 
 
-def _node_rules(world: World, kinds: Sequence[Kind]) -> _NodeRules:
-    rules = node_rules(world, [(kind.shape, kind.level) for kind in kinds])
+def _node_rules(instance: Instance, kinds: Sequence[Kind]) -> _NodeRules:
+    rules = node_rules(instance, [(kind.pod_class, kind.level) for kind in kinds])
     groups = cliques(rules.conflict)
     alone = np.zeros((len(kinds), len(groups)), dtype=np.int64)
     for number, group in enumerate(groups):
         alone[group, number] = 1
-    vectors = np.array([world.shapes[kind.shape].vector for kind in kinds], dtype=np.int64)
+    vectors = np.array([instance.pod_classes[kind.pod_class].vector for kind in kinds], dtype=np.int64)
     return _NodeRules(
         np.concatenate([vectors.reshape(len(kinds), -1), rules.takes, alone], axis=1),
         np.concatenate([rules.most, np.ones(len(groups), dtype=np.int64)]),
@@ -224,24 +230,24 @@ class _Land:
 
     def __init__(
         self,
-        world: World,
-        columns: Columns,
+        instance: Instance,
+        columns: OfferingsTable,
         kinds: Iterable[tuple[int, int, int]],
         concerned: Iterable[int],
     ) -> None:
-        self._world = world
+        self._instance = instance
         self._columns = columns
-        groups = {index: world.topology.groups[index] for index in concerned}
+        groups = {index: instance.topology.groups[index] for index in concerned}
         self._keys = sorted({group.id.key for group in groups.values()} - {HOSTNAME})
         self.spreads = [index for index, group in groups.items() if group.id.kind == SPREAD]
         named = [
             Requirements.of((item,))
-            for table in world.tables
+            for table in instance.tables
             for key in self._keys
             for item in (table.base.by_key.get(key),)
             if item is not None and not item.complement
         ]
-        self.sites = sites_of(world, columns, [*asked_by(world, kinds), *named])
+        self.sites = sites_of(instance, columns, [*asked_by(instance, kinds), *named])
 
     def domains(self, some: Amounts) -> dict[str, list[str]]:
         """Per label its value at each of some sites; hostnames and labels that may have any are left out."""
@@ -254,7 +260,7 @@ class _Land:
 
     def of_nodes(self, key: str) -> list[str]:
         """The same on the existing nodes."""
-        nodes = self._world.nodes
+        nodes = self._instance.nodes
         return [nodes.domain(row, key) for row in range(len(nodes.nodes))]
 
     def counting(self, wanted: NodeFilter, some: Amounts) -> Counting:
@@ -269,7 +275,7 @@ class _Land:
                 offering, kind = table.offerings[column], table.types[int(table.column_type[column])]
                 labels = labels.add(*kind.requirements, *offering.requirements, *state)
             known = all(key in labels.by_key and len(labels.by_key[key]) == 1 for key in wanted.labels())
-            well_known = self._world.well_known
+            well_known = self._instance.well_known
             foreign = known and not replace(wanted, tolerations=None).accepts(labels, (), well_known)
             accepted = wanted.accepts(labels, table.pool.taints, well_known)
             tainted = not replace(wanted, alternatives=()).accepts(labels, table.pool.taints, well_known)
@@ -278,16 +284,16 @@ class _Land:
 
     def counting_nodes(self, index: int) -> Counting:
         """What it makes of the existing nodes. Those with taints show that their domain is there."""
-        world, wanted = self._world, self._world.topology.groups[index].id.node_filter
+        instance, wanted = self._instance, self._instance.topology.groups[index].id.node_filter
         by_labels = replace(wanted, tolerations=None)
-        surely = np.array(world.present.counts(index), dtype=np.bool_)
-        foreign = [not by_labels.accepts(labels, (), frozenset()) for labels in world.nodes.labels]
+        surely = np.array(instance.present.counts(index), dtype=np.bool_)
+        foreign = [not by_labels.accepts(labels, (), frozenset()) for labels in instance.nodes.labels]
         return Counting(surely, ~surely, np.array(foreign, dtype=np.bool_))
 
     def _value(self, site: int, key: str) -> str | None:
         table = self._table(site)
         value = table.domains(key)[int(self._columns.column[self.sites.column[site]])]
-        if value or (key not in table.base.by_key and key not in self._world.well_known):
+        if value or (key not in table.base.by_key and key not in self._instance.well_known):
             return value
         known = table.base.by_key.get(key)
         if known is None or known.complement:
@@ -295,7 +301,7 @@ class _Land:
         return dict(self._state(site)).get(key)
 
     def _table(self, site: int) -> PoolTable:
-        return self._world.tables[int(self._columns.pool[self.sites.column[site]])]
+        return self._instance.tables[int(self._columns.pool[self.sites.column[site]])]
 
     def _state(self, site: int) -> State:
         return self.sites.states[self._table(site).index][int(self.sites.state[site])]
@@ -309,29 +315,29 @@ Terms = Mapping[int, float]
 class Rows:
     """Variables are numbers: `nodes[site]`, `pods[kind][site]` where the kind may be, then yes or no."""
 
-    def __init__(self, terrain: Terrain) -> None:
-        self.terrain = terrain
-        self.copies = terrain.copies()
+    def __init__(self, topology_sites: TopologySites) -> None:
+        self.topology_sites = topology_sites
+        self.copies = topology_sites.copies()
         self._lower: list[float] = []
         self._upper: list[float] = []
         self._price: list[float] = []
         self._rows: list[tuple[Terms, float, float]] = []
         self._single: list[int] = []  # rows about what single nodes hold that can be bought
         self._present: dict[tuple[int, str, str], int] = {}
-        sites = range(len(terrain.price))
+        sites = range(len(topology_sites.price))
         # No more nodes than pods: a program whose variables have few values is solved much sooner.
-        most = np.minimum(terrain.most, terrain.demand.sum())
+        most = np.minimum(topology_sites.most, topology_sites.demand.sum())
         self.nodes = [
-            self._add(0 if site < terrain.bought else 1, float(most[site]), terrain.price[site])
+            self._add(0 if site < topology_sites.bought else 1, float(most[site]), topology_sites.price[site])
             for site in sites
         ]
         self.pods: list[dict[int, int]] = [
             {site: self._add(0, float(most), 0) for site, most in enumerate(row) if most}
-            for row in np.where(self.copies > 0, terrain.demand[:, None], 0).tolist()
+            for row in np.where(self.copies > 0, topology_sites.demand[:, None], 0).tolist()
         ]
         for kind, row in enumerate(self.pods):
             for site in row:
-                if terrain.most[site] == 1:
+                if topology_sites.most[site] == 1:
                     self._upper[row[site]] = float(self.copies[kind, site])
 
     @property
@@ -372,7 +378,7 @@ class Rows:
         return result
 
     def factors(self) -> tuple[Amounts, Amounts, Floats]:
-        """(row, variable, factor) of the rows that last where whole loads are chosen from."""
+        """(row, variable, factor) of the rows that last where whole patterns are chosen from."""
         listed = [
             (number, variable, factor)
             for number in self.lasting().tolist()
@@ -414,18 +420,18 @@ class Rows:
         known = self._present.get((kind, key, domain))
         if known is None:
             known = self._present[kind, key, domain] = self.flag()
-            there = self.count((kind,), self.terrain.at(key)[domain])
+            there = self.count((kind,), self.topology_sites.at(key)[domain])
             most = sum(self._upper[variable] for variable in there)
-            self.at_most({**there, known: -min(most, float(self.terrain.demand[kind]))}, 0)
+            self.at_most({**there, known: -min(most, float(self.topology_sites.demand[kind]))}, 0)
         return known
 
     def basic(self) -> None:
-        """All pods have a place; what is on the nodes of a site has room there."""
-        terrain = self.terrain
+        """All pods have a place; what is on the nodes of a site has capacity there."""
+        topology_sites = self.topology_sites
         for kind, row in enumerate(self.pods):
-            self.exactly(dict.fromkeys(row.values(), 1.0), float(terrain.demand[kind]))
-        scale = np.maximum(terrain.vectors.max(axis=0, initial=1), 1).astype(np.float64)
-        needs, room = terrain.vectors / scale, terrain.room / scale
+            self.exactly(dict.fromkeys(row.values(), 1.0), float(topology_sites.demand[kind]))
+        scale = np.maximum(topology_sites.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+        needs, capacity = topology_sites.vectors / scale, topology_sites.capacity / scale
         for site, node in enumerate(self.nodes):
             there = [(kind, row[site]) for kind, row in enumerate(self.pods) if site in row]
             if not there:
@@ -434,25 +440,31 @@ class Rows:
             for resource in range(needs.shape[1]):
                 used = {pods: needs[kind, resource] for kind, pods in there if needs[kind, resource] > 0}
                 if used:
-                    self.at_most({**used, node: -room[site, resource]}, 0)
-            if site < terrain.bought:
+                    self.at_most({**used, node: -capacity[site, resource]}, 0)
+            if site < topology_sites.bought:
                 self._bought(site, there)
                 self._single += range(before, len(self._rows))
-        for site in np.flatnonzero(terrain.before >= 0).tolist():
-            most = min(int(terrain.most[site]), int(terrain.demand.sum()))
-            self.at_most({self.nodes[site]: 1.0, self.nodes[int(terrain.before[site])]: -float(most)}, 0)
+        for site in np.flatnonzero(topology_sites.before >= 0).tolist():
+            most = min(int(topology_sites.most[site]), int(topology_sites.demand.sum()))
+            self.at_most(
+                {self.nodes[site]: 1.0, self.nodes[int(topology_sites.before[site])]: -float(most)}, 0
+            )
 
     def _bought(self, site: int, there: list[tuple[int, int]]) -> None:
         """A node holds whole pods, and one at least of those that it may be bought for."""
-        terrain, node = self.terrain, self.nodes[site]
-        for factors in shares(terrain.vectors[[kind for kind, _ in there]], terrain.room[site]).tolist():
+        topology_sites, node = self.topology_sites, self.nodes[site]
+        for factors in shares(
+            topology_sites.vectors[[kind for kind, _ in there]], topology_sites.capacity[site]
+        ).tolist():
             terms = {pods: share for (_, pods), share in zip(there, factors, strict=True) if share > 0}
             self.at_most({**terms, node: -1.0}, 0)
-        if not all(terrain.own[kind, site] for kind, _ in there):
-            self.at_most({node: 1.0, **{pods: -1.0 for kind, pods in there if terrain.own[kind, site]}}, 0)
+        if not all(topology_sites.own[kind, site] for kind, _ in there):
+            self.at_most(
+                {node: 1.0, **{pods: -1.0 for kind, pods in there if topology_sites.own[kind, site]}}, 0
+            )
         for one, pods in there:
             for other, theirs in there:
-                if one < other and terrain.conflict[one, other]:
+                if one < other and topology_sites.conflict[one, other]:
                     mine, others = 1 / self.copies[one, site], 1 / self.copies[other, site]
                     self.at_most({pods: mine, theirs: others, node: -1.0}, 0)
 
@@ -485,10 +497,10 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Berth:
+class TargetNode:
     """One node of an answer: an existing one (`row`), or a new one of a pool with these labels."""
 
-    pods: tuple[tuple[int, int, tuple[str, ...]], ...]  # (shape, level, names)
+    pods: tuple[tuple[int, int, tuple[str, ...]], ...]  # (pod class, level, names)
     row: int = -1
     pool: int = -1
     domains: Pins = ()
@@ -496,41 +508,45 @@ class Berth:
     owned: tuple[tuple[int, ...], ...] = ()
 
 
-def berths_of(
-    world: World, columns: Columns, rows: Rows, nodes: Iterable[tuple[int, Sequence[int]]]
-) -> Iterator[Berth]:
+def target_nodes_of(
+    instance: Instance, columns: OfferingsTable, rows: Rows, nodes: Iterable[tuple[int, Sequence[int]]]
+) -> Iterator[TargetNode]:
     """The nodes of an answer, by site and how many pods of each kind (S,), with the pods by name."""
-    terrain = rows.terrain
-    names = [list(kind.pods) for kind in terrain.kinds]
-    lightest = [_pools(world, kind.tier) for kind in terrain.kinds]
-    for site, load in nodes:
+    topology_sites = rows.topology_sites
+    names = [list(kind.pods) for kind in topology_sites.kinds]
+    lightest = [_pools(instance, kind.tier) for kind in topology_sites.kinds]
+    for site, pattern in nodes:
         pods, owned = [], []
-        for kind, rest, pools, count in zip(terrain.kinds, names, lightest, load, strict=True):
+        for kind, rest, pools, count in zip(topology_sites.kinds, names, lightest, pattern, strict=True):
             if count:
-                pods.append((kind.shape, kind.level, tuple(rest[:count])))
+                pods.append((kind.pod_class, kind.level, tuple(rest[:count])))
                 owned.append(pools)
                 del rest[:count]
-        if site >= terrain.bought and pods:
-            yield Berth(tuple(pods), row=site - terrain.bought)
+        if site >= topology_sites.bought and pods:
+            yield TargetNode(tuple(pods), row=site - topology_sites.bought)
         elif pods:
-            domains = tuple((key, some[site]) for key, some in terrain.domains.items() if some[site])
-            pool = int(columns.pool[terrain.column[site]])
-            yield Berth(tuple(pods), pool=pool, domains=domains, owned=tuple(owned))
+            domains = tuple((key, some[site]) for key, some in topology_sites.domains.items() if some[site])
+            pool = int(columns.pool[topology_sites.column[site]])
+            yield TargetNode(tuple(pods), pool=pool, domains=domains, owned=tuple(owned))
 
 
-def _pools(world: World, tier: int) -> tuple[int, ...]:
+def _pools(instance: Instance, tier: int) -> tuple[int, ...]:
     """All pools up to the tier, the lightest first; none where it is not known or nothing is promised."""
-    some = world.tiers[: tier + 1] if tier < len(world.tiers) else []
+    some = instance.tiers[: tier + 1] if tier < len(instance.tiers) else []
     return tuple(pool for each in reversed(some) for pool in each)
 
 
 def shared_out(rows: Rows, values: Floats) -> Iterator[tuple[int, list[int]]]:
     """(site, pods per kind) for each node: large pods first, each where least is left.
 
-    Who fits on no node of its site is left out: together they have room for all, not always one by one.
+    Who fits on no node of its site is left out: together they have capacity for all, not always one by one.
     """
-    terrain = rows.terrain
-    share = np.max(terrain.vectors / np.maximum(terrain.room.max(axis=0, initial=1), 1), axis=1, initial=0.0)
+    topology_sites = rows.topology_sites
+    share = np.max(
+        topology_sites.vectors / np.maximum(topology_sites.capacity.max(axis=0, initial=1), 1),
+        axis=1,
+        initial=0.0,
+    )
     order = np.argsort(-share, kind="stable").tolist()
     for site, node in enumerate(rows.nodes):
         many = round(values[node])
@@ -543,18 +559,18 @@ def shared_out(rows: Rows, values: Floats) -> Iterator[tuple[int, list[int]]]:
 
 def _filled(rows: Rows, site: int, many: int, wanted: list[tuple[int, int]]) -> Amounts:
     """Pods of each kind on so many nodes of the site, (many, S)."""
-    terrain = rows.terrain
-    counts = np.zeros((many, len(terrain.kinds)), dtype=np.int64)
-    room = np.tile(terrain.room[site], (many, 1))
+    topology_sites = rows.topology_sites
+    counts = np.zeros((many, len(topology_sites.kinds)), dtype=np.int64)
+    capacity = np.tile(topology_sites.capacity[site], (many, 1))
     for kind, number in wanted:
-        need, apart = terrain.vectors[kind], terrain.conflict[kind]
+        need, apart = topology_sites.vectors[kind], topology_sites.conflict[kind]
         asked = np.flatnonzero(need)
         for _ in range(number):
-            fine = (room[:, asked] >= need[asked]).all(axis=1) & ~counts[:, apart].any(axis=1)
+            fine = (capacity[:, asked] >= need[asked]).all(axis=1) & ~counts[:, apart].any(axis=1)
             if not fine.any():
                 break
-            left = (room[:, asked] - need[asked]) / np.maximum(terrain.room[site, asked], 1)
+            left = (capacity[:, asked] - need[asked]) / np.maximum(topology_sites.capacity[site, asked], 1)
             best = int(np.where(fine, left.sum(axis=1), np.inf).argmin())
             counts[best, kind] += 1
-            room[best] -= need
+            capacity[best] -= need
     return counts

@@ -20,7 +20,7 @@ from dovetail.solve.bound.node_rules import alike, endless
 from dovetail.solve.bound.topology_model import Rows, Terms
 from dovetail.solve.colgen.pricing_instance import cliques
 from dovetail.solve.instance.arrays import Amounts
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import ANTI, SPREAD
 
 _MOST_HOSTS = 24
@@ -29,25 +29,25 @@ _MOST_HOSTS = 24
 class Spreads:
     """Adds the rows of one spread at a time."""
 
-    def __init__(self, world: World, rows: Rows) -> None:
-        self._world = world
+    def __init__(self, instance: Instance, rows: Rows) -> None:
+        self._instance = instance
         self._rows = rows
-        self._first = rows.terrain.bought
-        self._alike = alike(world, [kind.matching for kind in rows.terrain.kinds])
+        self._first = rows.topology_sites.bought
+        self._alike = alike(instance, [kind.matching for kind in rows.topology_sites.kinds])
 
     def add(self, index: int) -> None:
         """The rows of a spread, for each set of owners that count the same nodes."""
-        terrain = self._rows.terrain
-        key = self._world.topology.groups[index].id.key
-        for number, kind in enumerate(terrain.kinds):
+        topology_sites = self._rows.topology_sites
+        key = self._instance.topology.groups[index].id.key
+        for number, kind in enumerate(topology_sites.kinds):
             if index in kind.owned:
                 self._rows.close(
-                    number, [site for site, value in enumerate(terrain.domains[key]) if not value]
+                    number, [site for site, value in enumerate(topology_sites.domains[key]) if not value]
                 )
         mine = self._by_keys([index])
         for keys, owners in self._by_keys(self._alike.get(index, ())).items():
             self._skew(index, keys, owners)
-            own, at = mine.get(keys, owners), terrain.at(key)
+            own, at = mine.get(keys, owners), topology_sites.at(key)
             if self._reached(at, own) != self._reached(at, owners):
                 self._skew(index, keys, own)
         for keys, owners in mine.items():
@@ -56,22 +56,22 @@ class Spreads:
     def _by_keys(self, some: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
         """Kinds that one of these spreads binds, by the labels that a node must have to count."""
         found: dict[tuple[str, ...], list[int]] = {}
-        for number, kind in enumerate(self._rows.terrain.kinds):
+        for number, kind in enumerate(self._rows.topology_sites.kinds):
             if not (kind.owned & kind.matching).isdisjoint(some):
                 found.setdefault(tuple(sorted(kind.spread_keys)), []).append(number)
         return found
 
     def add_hosts(self, index: int) -> None:
         """The rows of a spread over hosts, for the nodes that exist: what runs there counts as well."""
-        rows, terrain, groups = self._rows, self._rows.terrain, self._world.topology.groups
-        counted = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+        rows, topology_sites, groups = self._rows, self._rows.topology_sites, self._instance.topology.groups
+        counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
         owners = [number for some in self._by_keys(self._alike.get(index, ())).values() for number in some]
         hosts = self._hosts(index, owners)
         if not owners or len(hosts) > _MOST_HOSTS:
             return
         most = groups[index].id.max_skew
         full = self._beyond(owners, most) and len(owners) == len(counted)
-        total = int(terrain.demand[owners].sum())
+        total = int(topology_sites.demand[owners].sum())
         for here, runs in hosts.items():
             mine = rows.count(owners, [here])
             if not mine:
@@ -90,10 +90,10 @@ class Spreads:
 
     def _behind(self, index: int, owners: Sequence[int], mine: Terms, runs: int) -> None:
         """Each new host must have so many before the next one goes to an existing host, where `runs` run."""
-        rows, terrain = self._rows, self._rows.terrain
-        most = self._world.topology.groups[index].id.max_skew
-        counted = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
-        total = float(terrain.demand[owners].sum())
+        rows, topology_sites = self._rows, self._rows.topology_sites
+        most = self._instance.topology.groups[index].id.max_skew
+        counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
+        total = float(topology_sites.demand[owners].sum())
         sites = list(self._sure(index, owners))
         for number in range(max(1, most + 1 - runs), 2 * most + 1 - runs) if sites else ():
             if number > total:
@@ -102,13 +102,13 @@ class Spreads:
             rows.at_most({**mine, enough: number - 1 - total}, number - 1)
             for site in sites:
                 # There are no more nodes than pods, whoever these are.
-                gap = least * min(float(terrain.demand.sum()), float(terrain.most[site]))
+                gap = least * min(float(topology_sites.demand.sum()), float(topology_sites.most[site]))
                 bought = {rows.nodes[site]: least, **rows.count(counted, [site], -1.0)}
                 rows.at_most({**bought, enough: gap}, gap)
 
     def _hosts(self, index: int, owners: Sequence[int]) -> dict[int, int]:
         """Existing nodes that count for all owners, by site: how many such pods run there."""
-        nodes = self._world.nodes
+        nodes = self._instance.nodes
         return {
             site: self._held(index, host)
             for site in self._sure(index, owners, there=True)
@@ -117,28 +117,35 @@ class Spreads:
 
     def _sure(self, index: int, owners: Sequence[int], *, there: bool = False) -> Iterator[int]:
         """Sites of new nodes, or of those that are there, that count for all owners."""
-        terrain = self._rows.terrain
-        keys = {key for number in owners for key in terrain.kinds[number].spread_keys} - {HOSTNAME}
-        for site in range(self._first, len(terrain.price)) if there else range(self._first):
-            if terrain.counting[index].surely[site] and self._labelled(site, sorted(keys)):
+        topology_sites = self._rows.topology_sites
+        keys = {key for number in owners for key in topology_sites.kinds[number].spread_keys} - {HOSTNAME}
+        for site in range(self._first, len(topology_sites.price)) if there else range(self._first):
+            if topology_sites.counting[index].surely[site] and self._labelled(site, sorted(keys)):
                 yield site
 
     def _beyond(self, owners: Sequence[int], most: int) -> bool:
         """True iff a node has to be bought for some of them, and always can be."""
-        rows, terrain = self._rows, self._rows.terrain
-        there = range(self._first, len(terrain.price))
+        rows, topology_sites = self._rows, self._rows.topology_sites
+        there = range(self._first, len(topology_sites.price))
         known = sum(any(site in rows.pods[number] for number in owners) for site in there)
-        kinds = [terrain.kinds[number] for number in owners]
-        always = all(endless(self._world, kind.shape, kind.level) for kind in kinds)
-        return always and int(terrain.demand[list(owners)].sum()) > most * known
+        kinds = [topology_sites.kinds[number] for number in owners]
+        always = all(endless(self._instance, kind.pod_class, kind.level) for kind in kinds)
+        return always and int(topology_sites.demand[list(owners)].sum()) > most * known
 
     def _skew(self, index: int, keys: Sequence[str], owners: Sequence[int]) -> None:
         """No domain with owners is more than `maxSkew` ahead of one that counts or could be opened."""
-        rows, terrain, counting = self._rows, self._rows.terrain, self._rows.terrain.counting[index]
-        key, most = self._world.topology.groups[index].id.key, self._world.topology.groups[index].id.max_skew
-        counted = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
-        at = terrain.at(key)
-        total = float(sum(terrain.demand[number] for number in owners))
+        rows, topology_sites, counting = (
+            self._rows,
+            self._rows.topology_sites,
+            self._rows.topology_sites.counting[index],
+        )
+        key, most = (
+            self._instance.topology.groups[index].id.key,
+            self._instance.topology.groups[index].id.max_skew,
+        )
+        counted = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
+        at = topology_sites.at(key)
+        total = float(sum(topology_sites.demand[number] for number in owners))
         reached = self._reached(at, owners)
         for there, sites in at.items():
             seen = self._seen(index, keys, sites)
@@ -147,7 +154,7 @@ class Spreads:
             low = rows.count(counted, [site for site in sites if not counting.never[site]], -1.0)
             opened: list[int] = []
             if not seen:
-                # A node there that does not count keeps the domain from being one that nobody opened.
+                # A node there that does not count keeps the domain from being one that none opened.
                 unsure = [site for site in sites if not (counting.surely[site] or counting.foreign[site])]
                 low.update({rows.nodes[site]: -total for site in unsure})
                 opened = [site for site in sites if counting.surely[site]]
@@ -169,11 +176,11 @@ class Spreads:
 
     def _fewest(self, index: int, keys: Sequence[str], owners: Sequence[int]) -> None:
         """While there are fewer domains than `minDomains`, each holds `maxSkew` at most."""
-        rows, terrain = self._rows, self._rows.terrain
-        group = self._world.topology.groups[index]
+        rows, topology_sites = self._rows, self._rows.topology_sites
+        group = self._instance.topology.groups[index]
         if group.id.min_domains < 2:
             return
-        at = terrain.at(group.id.key)
+        at = topology_sites.at(group.id.key)
         enough = rows.flag()
         terms = {enough: float(group.id.min_domains)}
         known = 0
@@ -185,7 +192,7 @@ class Spreads:
             rows.at_most({opened: 1.0, **{rows.nodes[site]: -1.0 for site in sites if site < self._first}}, 0)
             terms[opened] = -1.0
         rows.at_most(terms, known)
-        total = float(sum(terrain.demand[number] for number in owners))
+        total = float(sum(topology_sites.demand[number] for number in owners))
         for here, mine in at.items():
             high = rows.count(owners, mine)
             if high:
@@ -194,30 +201,33 @@ class Spreads:
 
     def _some(self, kinds: Sequence[int], sites: Sequence[int]) -> int:
         """Yes if there are any pods of the kinds on the sites."""
-        flag, most = self._rows.flag(), sum(self._rows.terrain.demand[kind] for kind in kinds)
+        flag, most = self._rows.flag(), sum(self._rows.topology_sites.demand[kind] for kind in kinds)
         self._rows.at_most({**self._rows.count(kinds, sites), flag: -float(most)}, 0)
         return flag
 
     def _reached(self, at: dict[str, list[int]], owners: Sequence[int]) -> set[str]:
         """Domains where one more node can be bought for any of the owners, if they give up what they can."""
-        terrain = self._rows.terrain
+        topology_sites = self._rows.topology_sites
         return {
             domain
             for domain, sites in at.items()
-            if all((terrain.could[number, sites] & terrain.unlimited[sites]).any() for number in owners)
+            if all(
+                (topology_sites.could[number, sites] & topology_sites.unlimited[sites]).any()
+                for number in owners
+            )
         }
 
     def _seen(self, index: int, keys: Sequence[str], sites: Sequence[int]) -> bool:
         """True iff an existing node makes the domain count."""
-        terrain = self._rows.terrain
+        topology_sites = self._rows.topology_sites
         return any(
-            site >= self._first and terrain.counting[index].surely[site] and self._labelled(site, keys)
+            site >= self._first and topology_sites.counting[index].surely[site] and self._labelled(site, keys)
             for site in sites
         )
 
     def _labelled(self, site: int, keys: Sequence[str]) -> bool:
-        terrain = self._rows.terrain
-        return all(key not in terrain.domains or terrain.domains[key][site] for key in keys)
+        topology_sites = self._rows.topology_sites
+        return all(key not in topology_sites.domains or topology_sites.domains[key][site] for key in keys)
 
     def _before(self, index: int, keys: Sequence[str], domain: str, sites: Sequence[int]) -> int:
         """Pods that run in the domain already and are counted for certain."""
@@ -226,17 +236,17 @@ class Spreads:
         return self._held(index, domain)
 
     def _held(self, index: int, domain: str) -> int:
-        return self._world.before[index][0].get(domain, 0)
+        return self._instance.before[index][0].get(domain, 0)
 
 
-def apart(world: World, rows: Rows, index: int) -> None:
+def apart(instance: Instance, rows: Rows, index: int) -> None:
     """Pods that repel each other share no domain; those that merely prefer so, if both do."""
-    group, terrain = world.topology.groups[index], rows.terrain
-    owners = [number for number, kind in enumerate(terrain.kinds) if index in kind.owned]
-    matched = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+    group, topology_sites = instance.topology.groups[index], rows.topology_sites
+    owners = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.owned]
+    matched = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
     strict = group.id.kind == ANTI
-    held, holders, *_ = world.before[index]
-    at = _domains(world, rows, group.id.key)
+    held, holders, *_ = instance.before[index]
+    at = _domains(instance, rows, group.id.key)
     for domain, sites in at.items():
         if held.get(domain):
             for number in owners:
@@ -248,7 +258,7 @@ def apart(world: World, rows: Rows, index: int) -> None:
         if strict:
             _on_nodes(rows, owners, matched)
         return
-    clash = np.zeros((len(terrain.kinds), len(terrain.kinds)), dtype=np.bool_)
+    clash = np.zeros((len(topology_sites.kinds), len(topology_sites.kinds)), dtype=np.bool_)
     for number in owners:
         for mate in matched:
             if strict or (mate in owners and number in matched):
@@ -276,8 +286,8 @@ def _on_nodes(rows: Rows, owners: Sequence[int], matched: Sequence[int]) -> None
         [kind for kind in matched if kind not in owners],
         [kind for kind in owners if kind in matched],
     ]
-    terrain = rows.terrain
-    for site in range(terrain.bought, len(terrain.price)):
+    topology_sites = rows.topology_sites
+    for site in range(topology_sites.bought, len(topology_sites.price)):
         there = [[kind for kind in group if site in rows.pods[kind]] for group in groups]
         if sum(bool(some) for some in there) < 2:
             continue
@@ -287,30 +297,30 @@ def _on_nodes(rows: Rows, owners: Sequence[int], matched: Sequence[int]) -> None
 
 def _gated(rows: Rows, site: int, kinds: Sequence[int]) -> int:
     """Yes if there are any pods of the kinds on a node that exists."""
-    flag, terrain = rows.flag(), rows.terrain
+    flag, topology_sites = rows.flag(), rows.topology_sites
     for kind in kinds:
         rows.at_most({rows.pods[kind][site]: 1.0, flag: -float(rows.copies[kind, site])}, 0)
-    for resource in np.flatnonzero(terrain.room[site] > 0).tolist():
-        room = float(terrain.room[site, resource])
-        used = {rows.pods[kind][site]: terrain.vectors[kind, resource] / room for kind in kinds}
+    for resource in np.flatnonzero(topology_sites.capacity[site] > 0).tolist():
+        capacity = float(topology_sites.capacity[site, resource])
+        used = {rows.pods[kind][site]: topology_sites.vectors[kind, resource] / capacity for kind in kinds}
         used = {pods: share for pods, share in used.items() if share > 0}
         if len(used) > 1:
             rows.at_most({**used, flag: -1.0}, 0)
     return flag
 
 
-def together(world: World, rows: Rows, index: int) -> None:
+def together(instance: Instance, rows: Rows, index: int) -> None:
     """Who wants to be near others is where one of them is, or where the first of themselves went."""
-    group, terrain = world.topology.groups[index], rows.terrain
-    owners = [number for number, kind in enumerate(terrain.kinds) if index in kind.owned]
-    matched = [number for number, kind in enumerate(terrain.kinds) if index in kind.matching]
+    group, topology_sites = instance.topology.groups[index], rows.topology_sites
+    owners = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.owned]
+    matched = [number for number, kind in enumerate(topology_sites.kinds) if index in kind.matching]
     if not owners:
         return
-    held = world.before[index][0]
-    at = _domains(world, rows, group.id.key)
+    held = instance.before[index][0]
+    at = _domains(instance, rows, group.id.key)
     listed = {site for sites in at.values() for site in sites}
     for number in owners:
-        rows.close(number, (site for site in range(len(terrain.price)) if site not in listed))
+        rows.close(number, (site for site in range(len(topology_sites.price)) if site not in listed))
     first: dict[str, int] = {}
     if not any(held.values()) and any(number in matched for number in owners):
         first = {domain: rows.flag() for domain in at}
@@ -336,7 +346,7 @@ def _on_node(
     rows: Rows, site: int, kinds: tuple[Sequence[int], Sequence[int], Sequence[int]], first: int | None
 ) -> None:
     """The same on each node of a site: so many nodes as hold one to be near at most."""
-    terrain = rows.terrain
+    topology_sites = rows.topology_sites
     owners, matched, others = kinds
     start = [first] if first is not None else []
     for number in owners:
@@ -347,38 +357,38 @@ def _on_node(
             beside = {rows.pods[mate][site]: -_beside(rows, site, number, mate) for mate in mates}
             extra = dict.fromkeys(start, -float(rows.copies[number, site])) if own else {}
             rows.at_most({**beside, **extra, **mine}, 0)
-    scale = np.maximum(terrain.vectors.max(axis=0, initial=1), 1)
-    for resource in range(terrain.vectors.shape[1]):
+    scale = np.maximum(topology_sites.vectors.max(axis=0, initial=1), 1)
+    for resource in range(topology_sites.vectors.shape[1]):
         used = {
-            rows.pods[number][site]: terrain.vectors[number, resource] / scale[resource]
+            rows.pods[number][site]: topology_sites.vectors[number, resource] / scale[resource]
             for number in owners
-            if site in rows.pods[number] and terrain.vectors[number, resource] > 0
+            if site in rows.pods[number] and topology_sites.vectors[number, resource] > 0
         }
-        room = terrain.room[site, resource] / scale[resource]
+        capacity = topology_sites.capacity[site, resource] / scale[resource]
         free = [number for number in matched if number in others or number not in used]
         if used and all(number in others or number in owners for number in free):
-            nodes = rows.count(others, (site,), -room)
-            rows.at_most({**used, **nodes, **dict.fromkeys(start, -room)}, 0)
+            nodes = rows.count(others, (site,), -capacity)
+            rows.at_most({**used, **nodes, **dict.fromkeys(start, -capacity)}, 0)
 
 
 def _beside(rows: Rows, site: int, kind: int, mate: int) -> float:
     """How many pods of the kind a node of the site holds beside one mate."""
-    terrain = rows.terrain
-    need = terrain.vectors[kind]
-    left = np.maximum(terrain.room[site] - terrain.vectors[mate], 0)
-    most = np.min(left[need > 0] // need[need > 0], initial=terrain.demand[kind])
-    return 0.0 if terrain.conflict[kind, mate] else float(most)
+    topology_sites = rows.topology_sites
+    need = topology_sites.vectors[kind]
+    left = np.maximum(topology_sites.capacity[site] - topology_sites.vectors[mate], 0)
+    most = np.min(left[need > 0] // need[need > 0], initial=topology_sites.demand[kind])
+    return 0.0 if topology_sites.conflict[kind, mate] else float(most)
 
 
-def _domains(world: World, rows: Rows, key: str) -> dict[str, list[int]]:
+def _domains(instance: Instance, rows: Rows, key: str) -> dict[str, list[int]]:
     """Sites by domain; where that is the node, each offering is one, which stands for all its nodes."""
-    terrain = rows.terrain
+    topology_sites = rows.topology_sites
     if key != HOSTNAME:
-        return terrain.at(key)
-    first = terrain.bought
+        return topology_sites.at(key)
+    first = topology_sites.bought
     return {
         **{f"new {site}": [site] for site in range(first)},
-        **{node.name: [first + row] for row, node in enumerate(world.nodes.nodes)},
+        **{node.name: [first + row] for row, node in enumerate(instance.nodes.nodes)},
     }
 
 
@@ -386,30 +396,30 @@ _MOST_STATES = 600  # ways to place some of the pods
 _MOST_WAYS = 120  # to place all of them
 _COUNTS = 20  # that are looked at per unit of work
 
-_Cells = Mapping[tuple[str, ...], Sequence[int]]  # domains, one per spread -> sites
+_CoarseClasses = Mapping[tuple[str, ...], Sequence[int]]  # domains, one per spread -> sites
 
 
 @dataclass(frozen=True, slots=True)
 class _Party:
-    """Kinds that obey the same spreads, which count all of them and nobody else."""
+    """Kinds that obey the same spreads, which count all of them and none else."""
 
     kinds: tuple[int, ...]
     spreads: tuple[int, ...]
 
 
-def add_ways(world: World, rows: Rows) -> None:
+def add_ways(instance: Instance, rows: Rows) -> None:
     """The rows for all parties for which it is clear which domains count, in programs under construction."""
-    for party in _parties(world, rows):
-        cells = _cells(world, rows, party)
-        if cells and all(_known(world, rows, party, index) for index in party.spreads):
-            ways = _ways(world, rows, party, list(cells))
+    for party in _parties(instance, rows):
+        cells = _cells(instance, rows, party)
+        if cells and all(_known(instance, rows, party, index) for index in party.spreads):
+            ways = _ways(instance, rows, party, list(cells))
             if len(ways):
                 _choose(rows, party.kinds, list(cells.values()), ways)
 
 
-def _parties(world: World, rows: Rows) -> Iterator[_Party]:
+def _parties(instance: Instance, rows: Rows) -> Iterator[_Party]:
     """Those of whom none runs already."""
-    groups, kinds = world.topology.groups, rows.terrain.kinds
+    groups, kinds = instance.topology.groups, rows.topology_sites.kinds
     found: dict[tuple[int, ...], list[int]] = {}
     for number, kind in enumerate(kinds):
         mine = [index for index in sorted(kind.owned | kind.matching) if groups[index].id.kind == SPREAD]
@@ -422,29 +432,29 @@ def _parties(world: World, rows: Rows) -> Iterator[_Party]:
             for number, kind in enumerate(kinds)
             for index in spreads
         )
-        if alone and not any(any(world.before[index][0].values()) for index in spreads):
+        if alone and not any(any(instance.before[index][0].values()) for index in spreads):
             yield _Party(tuple(members), spreads)
 
 
-def _known(world: World, rows: Rows, party: _Party, index: int) -> bool:
+def _known(instance: Instance, rows: Rows, party: _Party, index: int) -> bool:
     """True iff nodes for all kinds can be bought in each domain, without end, and count."""
-    terrain, key = rows.terrain, world.topology.groups[index].id.key
-    if key not in terrain.domains:
+    topology_sites, key = rows.topology_sites, instance.topology.groups[index].id.key
+    if key not in topology_sites.domains:
         return False
-    at, counting = terrain.at(key), terrain.counting[index]
+    at, counting = topology_sites.at(key), topology_sites.counting[index]
     if not all((counting.surely | counting.foreign)[sites].all() for sites in at.values()):
         return False
     if not all(counting.surely[list(rows.pods[kind])].all() for kind in party.kinds):
         return False
-    reached = terrain.feasible[list(party.kinds)] & terrain.unlimited
-    reached[:, terrain.bought :] = False
+    reached = topology_sites.feasible[list(party.kinds)] & topology_sites.unlimited
+    reached[:, topology_sites.bought :] = False
     return all(bool(reached[:, sites].any(axis=1).all()) for sites in at.values())
 
 
-def _cells(world: World, rows: Rows, party: _Party) -> _Cells:
+def _cells(instance: Instance, rows: Rows, party: _Party) -> _CoarseClasses:
     """Combinations of domains, with the sites where some of the kinds may be."""
-    domains = rows.terrain.domains
-    keys = [world.topology.groups[index].id.key for index in party.spreads]
+    domains = rows.topology_sites.domains
+    keys = [instance.topology.groups[index].id.key for index in party.spreads]
     found: dict[tuple[str, ...], list[int]] = {}
     for site in sorted({site for kind in party.kinds for site in rows.pods[kind]}):
         cell = tuple(domains[key][site] if key in domains else "" for key in keys)
@@ -453,19 +463,19 @@ def _cells(world: World, rows: Rows, party: _Party) -> _Cells:
     return found
 
 
-def _ways(world: World, rows: Rows, party: _Party, cells: Sequence[tuple[str, ...]]) -> Amounts:
+def _ways(instance: Instance, rows: Rows, party: _Party, cells: Sequence[tuple[str, ...]]) -> Amounts:
     """Pods per cell in each way, (W, C); none where there are too many to look at."""
     states, step = np.zeros((1, len(cells)), dtype=np.int64), np.eye(len(cells), dtype=np.int64)
     limits = []
     for number, index in enumerate(party.spreads):
-        one = world.topology.groups[index].id
+        one = instance.topology.groups[index].id
         names, domain = np.unique([cell[number] for cell in cells], return_inverse=True)
-        from_zero = len(rows.terrain.at(one.key)) < one.min_domains
+        from_zero = len(rows.topology_sites.at(one.key)) < one.min_domains
         limits.append((np.eye(len(names), dtype=np.int64)[domain], domain, one.max_skew, from_zero))
-    for _ in range(int(rows.terrain.demand[list(party.kinds)].sum())):
+    for _ in range(int(rows.topology_sites.demand[list(party.kinds)].sum())):
         more = (states[:, None, :] + step).reshape(-1, len(cells))
-        world.work.spend(more.size // _COUNTS)
-        if len(more) > _MOST_STATES * len(cells) or not world.work.left:
+        instance.work.spend(more.size // _COUNTS)
+        if len(more) > _MOST_STATES * len(cells) or not instance.work.left:
             return states[:0]
         fine = np.ones(len(more), dtype=np.bool_)
         for at, domain, most, from_zero in limits:
@@ -490,7 +500,7 @@ def _choose(rows: Rows, kinds: Sequence[int], cells: Sequence[Sequence[int]], wa
 
 def _most(rows: Rows, kinds: Sequence[int], site: int) -> int:
     """More of these pods than that are never on one node of the site."""
-    terrain, some = rows.terrain, [kind for kind in kinds if site in rows.pods[kind]]
-    need = terrain.vectors[some].min(axis=0)
-    room = terrain.room[site][need > 0] // need[need > 0]
-    return int(min(room.min(initial=terrain.demand[some].sum()), rows.copies[some, site].sum()))
+    topology_sites, some = rows.topology_sites, [kind for kind in kinds if site in rows.pods[kind]]
+    need = topology_sites.vectors[some].min(axis=0)
+    capacity = topology_sites.capacity[site][need > 0] // need[need > 0]
+    return int(min(capacity.min(initial=topology_sites.demand[some].sum()), rows.copies[some, site].sum()))

@@ -11,11 +11,11 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.topology_rules import Opened, crowded
-from dovetail.solve.build.plan_state import Purchase
+from dovetail.solve.build.plan_state import PlannedNode
 from dovetail.solve.instance.arrays import Amounts
-from dovetail.solve.instance.instance import World, pinned
+from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.topology import SPREAD, Group
-from dovetail.solve.pack.node_candidate import Bin, narrowed
+from dovetail.solve.pack.node_candidate import NodeCandidate, narrowed
 
 _NONE: frozenset[str] = frozenset()
 
@@ -26,19 +26,19 @@ def merged(one: Opened, other: Opened) -> Opened:
     return {key: tuple(sorted({*one.get(key, ()), *other.get(key, ())})) for key in keys}
 
 
-class Openings:
+class OpenedDomains:
     """Looks for such domains among nodes, as the topology counters stand."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
         self._outside: dict[tuple[int, int], frozenset[str]] = {}
         self._strained = [
             (index, group)
-            for index, group in enumerate(world.topology.groups)
+            for index, group in enumerate(instance.topology.groups)
             if group.id.kind == SPREAD
             and group.id.key != HOSTNAME
             and max(group.matched.values(), default=0) > group.id.max_skew
-            and any(self._all_outside((index, group), table.index) for table in world.tables)
+            and any(self._all_outside((index, group), table.index) for table in instance.tables)
         ]
 
     def foreseen(self, items: Sequence[Item]) -> Opened:
@@ -52,9 +52,9 @@ class Openings:
                 found[group.id] = tuple(sorted(fresh))
         return found
 
-    def surprises(self, bought: Sequence[Purchase]) -> Opened:
+    def surprises(self, bought: Sequence[PlannedNode]) -> Opened:
         """Domains that nodes may open and that break a spread."""
-        made = [purchase.made for purchase, _ in _alike(bought)]
+        made = [planned.made for planned, _ in _alike(bought)]
         found: Opened = {}
         for index, group in self._strained:
             fresh: set[str] = set()
@@ -64,7 +64,7 @@ class Openings:
                 found[group.id] = tuple(sorted(fresh))
         return found
 
-    def overtaken(self, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]) -> Opened:
+    def overtaken(self, existing: Mapping[int, Sequence[Unit]], bought: Sequence[PlannedNode]) -> Opened:
         """Domains that the plan's nodes open although pods stand too far ahead of them, in any order.
 
         Who was placed while such a domain had no node did not look at it. The last pod of a spread in a
@@ -73,13 +73,13 @@ class Openings:
         """
         found: Opened = {}
         for index, owned in sorted(self._spread_pods(existing, bought).items()):
-            group = self._world.topology.groups[index]
-            before = self._world.before[index][0]
+            group = self._instance.topology.groups[index]
+            before = self._instance.before[index][0]
             ahead = max(before.get(domain, 0) + pods for domain, pods in owned.items())
             if ahead <= group.id.max_skew:
                 continue
             opened = {self._lies_in(group, first.made) for first, _ in _alike(bought)} - {""}
-            there = {*self._world.present.domains(index), *opened}
+            there = {*self._instance.present.domains(index), *opened}
             least = 0
             if there and len(there) >= group.id.min_domains:
                 least = min(group.matched.get(domain, 0) for domain in there)
@@ -88,61 +88,63 @@ class Openings:
         return found
 
     def _spread_pods(
-        self, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]
+        self, existing: Mapping[int, Sequence[Unit]], bought: Sequence[PlannedNode]
     ) -> dict[int, Counter[str]]:
         """Per spread over more than a node, the domains of the plan's pods that it counts and that have to
         keep it, and how many. Takes as long as these pods have such spreads."""
-        groups = self._world.topology.groups
+        groups = self._instance.topology.groups
         known: dict[tuple[int, int], list[int]] = {}
 
-        def kept(shape: int, level: int) -> list[int]:
-            found = known.get((shape, level))
+        def kept(pod_class: int, level: int) -> list[int]:
+            found = known.get((pod_class, level))
             if found is None:
-                one = self._world.shapes[shape]
+                one = self._instance.pod_classes[pod_class]
                 both = sorted(set(one.matching).intersection(one.levels[level].owned))
                 wide = [index for index in both if groups[index].id.key != HOSTNAME]
-                found = known[shape, level] = [index for index in wide if groups[index].id.kind == SPREAD]
+                found = known[pod_class, level] = [index for index in wide if groups[index].id.kind == SPREAD]
             return found
 
         total: dict[int, Counter[str]] = {}
         for row, units in existing.items():
             for one in units:
-                for index in kept(one.shape, one.level):
-                    domain = self._world.nodes.domain(row, groups[index].id.key)
+                for index in kept(one.pod_class, one.level):
+                    domain = self._instance.nodes.domain(row, groups[index].id.key)
                     total.setdefault(index, Counter())[domain] += 1
-        for item, bundles in (part for purchase in bought for part in purchase.parts):
+        for item, bundles in (part for planned in bought for part in planned.parts):
             pins = dict(item.pins)
             for kind in item.kinds if bundles else ():
                 for index in kept(*kind):
                     total.setdefault(index, Counter())[pins.get(groups[index].id.key, "")] += len(bundles)
         return total
 
-    def _lies_in(self, group: Group, made: Bin) -> str:
+    def _lies_in(self, group: Group, made: NodeCandidate) -> str:
         """The domain of a bought node that the spread counts, as far as it is certain; else ''."""
-        world, table = self._world, self._world.tables[made.pool]
+        instance, table = self._instance, self._instance.tables[made.pool]
         seat = table.base.add(*made.requirements)
-        if not group.id.node_filter.accepts(seat, table.pool.taints, world.well_known):
+        if not group.id.node_filter.accepts(seat, table.pool.taints, instance.well_known):
             return ""
-        mask = world.columns(made.pool, made.requirements, made.vector) & np.isin(
+        mask = instance.columns(made.pool, made.requirements, made.vector) & np.isin(
             table.column_type, made.types
         )
         values = table.domains(group.id.key)
         every = {values[column] for column in np.flatnonzero(mask).tolist()}
         return every.pop() if len(every) == 1 else ""
 
-    def unseen(self, bought: Sequence[Purchase], left: Sequence[tuple[int, str]], *, named: bool) -> Opened:
-        """What counts as empty after all, if spreads only looked at nodes; `left`: (shape, pod) pairs.
+    def unseen(
+        self, bought: Sequence[PlannedNode], left: Sequence[tuple[int, str]], *, named: bool
+    ) -> Opened:
+        """What counts as empty after all, if spreads only looked at nodes; `left`: (pod class, pod) pairs.
 
         `named`: they looked at those that are bought as well, each by its name.
         """
-        tables = self._world.tables
+        tables = self._instance.tables
         grounds = [
             (tables[made.pool].base.add(*made.requirements), tables[made.pool].pool.taints)
-            for made in (purchase.made for purchase, _ in _alike(bought))
+            for made in (planned.made for planned, _ in _alike(bought))
         ]
-        return crowded(self._world, [] if named else grounds, (shape for shape, _ in left))
+        return crowded(self._instance, [] if named else grounds, (pod_class for pod_class, _ in left))
 
-    def kept_out(self, bought: list[Purchase]) -> list[Purchase]:
+    def kept_out(self, bought: list[PlannedNode]) -> list[PlannedNode]:
         """The nodes, kept out of domains that would break a spread where the cloud may still choose."""
         better = dict(enumerate(bought))
         for first, positions in _alike(bought):
@@ -150,14 +152,14 @@ class Openings:
             for spread in self._strained:
                 made = self._kept_out(spread, made) or made
             if made is not first.made:
-                better.update((each, Purchase(made, bought[each].parts)) for each in positions)
+                better.update((each, PlannedNode(made, bought[each].parts)) for each in positions)
         return list(better.values())
 
-    def _kept_out(self, spread: tuple[int, Group], made: Bin) -> Bin | None:
+    def _kept_out(self, spread: tuple[int, Group], made: NodeCandidate) -> NodeCandidate | None:
         fresh, every = self._fresh(spread, made.pool, made.requirements, made.vector)
         if not fresh or fresh == every:
             return None
-        return narrowed(self._world, made, Requirement.new(spread[1].id.key, "NotIn", sorted(fresh)))
+        return narrowed(self._instance, made, Requirement.new(spread[1].id.key, "NotIn", sorted(fresh)))
 
     def _certain(self, spread: tuple[int, Group], item: Item) -> frozenset[str]:
         if not any(self._all_outside(spread, pool) for pool in item.pools):
@@ -165,7 +167,7 @@ class Openings:
         wanted = item.wanted.add(*pinned(item.pins))
         opened: frozenset[str] = _NONE
         for pool in item.pools:
-            if not self._world.columns(pool, wanted, item.vector).any():
+            if not self._instance.columns(pool, wanted, item.vector).any():
                 continue
             fresh, every = self._fresh(spread, pool, wanted, item.vector)
             if not fresh or fresh != every:
@@ -178,7 +180,7 @@ class Openings:
         index, group = spread
         known = self._outside.get((index, pool))
         if known is None:
-            table = self._world.tables[pool]
+            table = self._instance.tables[pool]
             values = table.domains(group.id.key)
             every = {values[column] for column in np.flatnonzero(table.own).tolist()}
             known = self._outside[index, pool] = frozenset(every - group.universe.keys() - {""})
@@ -192,28 +194,28 @@ class Openings:
         wanted = requirements.by_key.get(group.id.key)
         if not outside or (wanted and not wanted.complement and wanted.values.isdisjoint(outside)):
             return _NONE, _NONE
-        world, table = self._world, self._world.tables[pool]
+        instance, table = self._instance, self._instance.tables[pool]
         seat = table.base.add(*requirements)
 
         def counts(labels: Requirements) -> bool:
-            return group.id.node_filter.accepts(labels, table.pool.taints, world.well_known)
+            return group.id.node_filter.accepts(labels, table.pool.taints, instance.well_known)
 
         if not counts(seat):
             return _NONE, _NONE
         values = table.domains(group.id.key)
-        mask = world.columns(pool, requirements, vector)
+        mask = instance.columns(pool, requirements, vector)
         every = frozenset(values[column] for column in np.flatnonzero(mask).tolist()) - {""}
         # A node that would count elsewhere may not count in one of these.
         there = {value: seat.add(*pinned(((group.id.key, value),))) for value in every & outside}
         return frozenset(value for value, labels in there.items() if counts(labels)), every
 
 
-def _alike(bought: Sequence[Purchase]) -> list[tuple[Purchase, list[int]]]:
+def _alike(bought: Sequence[PlannedNode]) -> list[tuple[PlannedNode, list[int]]]:
     """The nodes, once each where alike ones follow one another, with the positions of all of them."""
-    found: list[tuple[Purchase, list[int]]] = []
-    for position, purchase in enumerate(bought):
-        if found and purchase.made.alike(found[-1][0].made):
+    found: list[tuple[PlannedNode, list[int]]] = []
+    for position, planned in enumerate(bought):
+        if found and planned.made.alike(found[-1][0].made):
             found[-1][1].append(position)
         else:
-            found.append((purchase, [position]))
+            found.append((planned, [position]))
     return found

@@ -13,24 +13,24 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item, Unit
-from dovetail.solve.assign.topology_rules import Judge, Opened, restart
+from dovetail.solve.assign.topology_rules import Opened, RuleChecker, restart
 from dovetail.solve.bound.scope import Placement
 from dovetail.solve.instance.arrays import Amounts
-from dovetail.solve.instance.instance import World, expanded, lookup, pinned
+from dovetail.solve.instance.instance import Instance, expanded, lookup, pinned
 from dovetail.solve.instance.limits import Limits
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import SPREAD, DomainOf, Group, NodeFilter, Pins
-from dovetail.solve.pack.node_candidate import Bin
+from dovetail.solve.pack.node_candidate import NodeCandidate
 
 # Some bundles of an item.
 Part = tuple[Item, list[tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Purchase:
+class PlannedNode:
     """A node to buy, and what it was bought for. The bundles count as `parts`, whatever `made` says."""
 
-    made: Bin
+    made: NodeCandidate
     parts: tuple[Part, ...]
 
     def pods(self) -> tuple[str, ...]:
@@ -45,29 +45,29 @@ class Purchase:
                     yield item, unit
 
     def placements(self) -> Iterator[Placement]:
-        """The same with pods of one shape and level that were bought for together."""
-        lonely = all(self.made.pool not in item.pools for item, _ in self.parts)
+        """The same with pods of one pod class and level that were bought for together."""
+        self_repelling = all(self.made.pool not in item.pools for item, _ in self.parts)
         for item, bundles in self.parts:
-            # Where nobody is left for whom the pool was right, it has to be for all.
-            pools = (self.made.pool,) if lonely else item.pools
-            for (shape, level), pods in zip(item.kinds, zip(*bundles, strict=True), strict=True):
-                yield Placement(shape, level, pools, pods)
+            # Where none is left for whom the pool was right, it has to be for all.
+            pools = (self.made.pool,) if self_repelling else item.pools
+            for (pod_class, level), pods in zip(item.kinds, zip(*bundles, strict=True), strict=True):
+                yield Placement(pod_class, level, pools, pods)
 
-    def without(self, gone: Collection[str], shapes: Sequence[Shape]) -> Purchase | None:
+    def without(self, gone: Collection[str], pod_classes: Sequence[PodClass]) -> PlannedNode | None:
         """The same node without some pods; None if it is empty then."""
         units = list(self.units())
-        leaving = [shapes[unit.shape].vector for _, unit in units if unit.pod in gone]
+        leaving = [pod_classes[unit.pod_class].vector for _, unit in units if unit.pod in gone]
         if len(leaving) == len(units):
             return None
         if not leaving:
             return self
         parts: list[Part] = [
-            (replace(item, kinds=((unit.shape, unit.level),)), [(unit.pod,)])
+            (replace(item, kinds=((unit.pod_class, unit.level),)), [(unit.pod,)])
             for item, unit in units
             if unit.pod not in gone
         ]
         vector = self.made.vector - sum(leaving[1:], leaving[0])
-        return Purchase(replace(self.made, vector=vector), tuple(parts))
+        return PlannedNode(replace(self.made, vector=vector), tuple(parts))
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Site:
     """A node that is bought, by the name that it has until the plan is written."""
 
     name: str
-    purchase: Purchase
+    planned: PlannedNode
     pins: Pins
 
     @property
@@ -85,57 +85,59 @@ class Site:
 
     def wanted(self) -> Requirements:
         """What its pods demand of it."""
-        different = dict.fromkeys(item.wanted for item, _ in self.purchase.parts)
+        different = dict.fromkeys(item.wanted for item, _ in self.planned.parts)
         return Requirements.of((*(each for wanted in different for each in wanted), *pinned(self.pins)))
 
 
-class Standing:
+class PlanState:
     """Invariant: counters hold all pods that have a place; spreads look at what is there or still open."""
 
-    def __init__(self, world: World, limits: Limits, opened: Opened, *, seen: bool = False) -> None:
+    def __init__(self, instance: Instance, limits: Limits, opened: Opened, *, seen: bool = False) -> None:
         """`seen`: spreads look at no other domains than those of nodes, and those `opened`."""
-        self.world = world
+        self.instance = instance
         self.seen = seen
         self._known = opened if seen else None
         self.limits = limits
         self.sites: list[Site] = []
-        restart(world, opened, seen=seen)
-        self.judge = Judge(world)
+        restart(instance, opened, seen=seen)
+        self.checker = RuleChecker(instance)
         self._spreads = [
-            (index, group) for index, group in enumerate(world.topology.groups) if group.id.kind == SPREAD
+            (index, group) for index, group in enumerate(instance.topology.groups) if group.id.kind == SPREAD
         ]
         # Spreads over the same label that count the same nodes are looked at together.
         self._alike: dict[str, dict[NodeFilter, list[int]]] = {}
         for index, group in self._spreads:
             self._alike.setdefault(group.id.key, {}).setdefault(group.id.node_filter, []).append(index)
-        self._owners = self._by_spread(world.shapes)
+        self._owners = self._by_spread(instance.pod_classes)
         # Domains of nodes that count, per spread: they are there, whatever may be bought.
-        self._there = {index: dict(world.present.domains(index)) for index, _ in self._spreads}
+        self._there = {index: dict(instance.present.domains(index)) for index, _ in self._spreads}
         self._allowed: list[bytes] = []  # columns, per pool, at the last look
 
-    def count(self, existing: Mapping[int, Sequence[Unit]], bought: Iterable[Purchase]) -> None:
+    def count(self, existing: Mapping[int, Sequence[Unit]], bought: Iterable[PlannedNode]) -> None:
         """Count what has a place, and look what may still be bought."""
-        world = self.world
+        instance = self.instance
         for row, units in existing.items():
             for unit in units:
-                shape = world.shapes[unit.shape]
-                world.nodes.place(row, shape)
-                self.judge.count(shape, unit.level, self.domain_of(row), 1, self.judge.node_ground(row))
-        for purchase in bought:
-            pins = {pin for item, _ in purchase.parts for pin in item.pins}
-            site = self.site(purchase, tuple(sorted(pins)))
-            for item, bundles in purchase.parts:
+                pod_class = instance.pod_classes[unit.pod_class]
+                instance.nodes.place(row, pod_class)
+                self.checker.count(
+                    pod_class, unit.level, self.domain_of(row), 1, self.checker.node_ground(row)
+                )
+        for planned in bought:
+            pins = {pin for item, _ in planned.parts for pin in item.pins}
+            site = self.site(planned, tuple(sorted(pins)))
+            for item, bundles in planned.parts:
                 self.add(site, item, len(bundles))
             self._note(site)
         self.refresh()
 
     def domain_of(self, row: int) -> DomainOf:
         """The domains of a node that exists."""
-        return lambda key: self.world.nodes.domain(row, key)
+        return lambda key: self.instance.nodes.domain(row, key)
 
-    def site(self, purchase: Purchase, pins: Pins) -> Site:
+    def site(self, planned: PlannedNode, pins: Pins) -> Site:
         """One more bought node, whose pods are not counted yet."""
-        site = Site(self.next_name(), purchase, pins)
+        site = Site(self.next_name(), planned, pins)
         self.sites.append(site)
         return site
 
@@ -145,10 +147,10 @@ class Standing:
 
     def add(self, site: Site, item: Item, bundles: int) -> None:
         """Count so many bundles on a bought node."""
-        ground = self.judge.ground((site.purchase.made.pool,), item.wanted, site.pins)
+        ground = self.checker.ground((site.planned.made.pool,), item.wanted, site.pins)
         domain_of = site.domain_of
-        for shape, level in item.kinds:
-            self.judge.count(self.world.shapes[shape], level, domain_of, bundles, ground)
+        for pod_class, level in item.kinds:
+            self.checker.count(self.instance.pod_classes[pod_class], level, domain_of, bundles, ground)
 
     def settle(self, site: Site) -> None:
         """A site is new or became another node: look which domains are there, and which are still open."""
@@ -157,7 +159,7 @@ class Standing:
 
     def refresh(self) -> None:
         """Put the universes right. The judge is a new one: rules over hosts may have closed."""
-        allowed = [self.limits.open(table.index).tobytes() for table in self.world.tables]
+        allowed = [self.limits.open(table.index).tobytes() for table in self.instance.tables]
         fresh = allowed != self._allowed
         self._allowed = allowed
         for index, group in self._spreads:
@@ -173,57 +175,57 @@ class Standing:
                     group.universe = {**there, **{domain: None for domain in found if domain}}
             elif not host:
                 group.universe.update(there)
-        self.judge = Judge(self.world)
+        self.checker = RuleChecker(self.instance)
 
     def _beyond(self, index: int, group: Group) -> list[str]:
         """The domains that one more node could open."""
         if self._known is not None and self._there[index]:
             return sorted(self._known.get(group.id, ()))
         key = group.id.key
-        return sorted({domain for shape in self._owners[index] for domain in self._open(shape, key)})
+        return sorted({domain for pod_class in self._owners[index] for domain in self._open(pod_class, key)})
 
     def opens_too_much(self, pins: Pins, wanted: Requirements, pool: int) -> bool:
         """True iff a new node would be an empty domain of a spread whose pods stand too far ahead of it."""
-        ground = self.judge.ground((pool,), wanted, pins)
+        ground = self.checker.ground((pool,), wanted, pins)
         domain_of = lookup((*pins, (HOSTNAME, self.next_name())))
         for index, group in self._spreads:
             domain = domain_of(group.id.key)
             if not domain or domain in group.universe or (group.id.key == HOSTNAME and not group.closed):
                 continue
             # Hosts where none of these pods was added are no matter.
-            before = self.world.before[index][0] if group.id.key == HOSTNAME else {}
+            before = self.instance.before[index][0] if group.id.key == HOSTNAME else {}
             ours = (count for name, count in group.matched.items() if count != before.get(name))
             ahead = max(ours, default=0) > group.id.max_skew
-            if ahead and group.id.node_filter.accepts(*ground, self.world.well_known):
+            if ahead and group.id.node_filter.accepts(*ground, self.instance.well_known):
                 return True
         return False
 
-    def _by_spread(self, shapes: Iterable[Shape]) -> dict[int, list[Shape]]:
+    def _by_spread(self, pod_classes: Iterable[PodClass]) -> dict[int, list[PodClass]]:
         """Whose pods are spread, per spread."""
-        owners: dict[int, list[Shape]] = {index: [] for index, _ in self._spreads}
-        for shape in shapes:
-            for index in dict.fromkeys(index for level in shape.levels for index in level.owned):
+        owners: dict[int, list[PodClass]] = {index: [] for index, _ in self._spreads}
+        for pod_class in pod_classes:
+            for index in dict.fromkeys(index for level in pod_class.levels for index in level.owned):
                 if index in owners:
-                    owners[index].append(shape)
+                    owners[index].append(pod_class)
         return owners
 
     def _note(self, site: Site) -> None:
         """Its domains are there for the spreads that count it, as far as it is certain which these are."""
-        made, world = site.purchase.made, self.world
-        table, domain_of = world.tables[made.pool], site.domain_of
+        made, instance = site.planned.made, self.instance
+        table, domain_of = instance.tables[made.pool], site.domain_of
         columns: Amounts | None = None
         ground = table.base.add(*made.requirements), table.pool.taints
         for key, filters in self._alike.items():
             domain = domain_of(key)
             if not domain:
                 if columns is None:
-                    mask = world.columns(made.pool, made.requirements, made.vector)
+                    mask = instance.columns(made.pool, made.requirements, made.vector)
                     columns = np.flatnonzero(mask & np.isin(table.column_type, made.types))
                 codes, values = table.combinations((key,))
                 held = codes[columns]
                 domain = values[int(held[0])][0] if len(held) and (held == held[0]).all() else ""
             for node_filter, spreads in filters.items() if domain else ():
-                counts = node_filter.accepts(*ground, world.well_known)
+                counts = node_filter.accepts(*ground, instance.well_known)
                 for index in spreads:
                     if counts:
                         self._there[index].setdefault(domain)
@@ -231,15 +233,15 @@ class Standing:
                         # A site that may be anywhere counts until it turns out to be where it does not.
                         self._there[index].pop(domain, None)
 
-    def _open(self, shape: Shape, key: str) -> Iterator[str]:
+    def _open(self, pod_class: PodClass, key: str) -> Iterator[str]:
         """Domains that the limits still allow a node in for such a pod; '' where the value is not known."""
-        world = self.world
-        for table in world.tables if shape.levels else ():
+        instance = self.instance
+        for table in instance.tables if pod_class.levels else ():
             still = self.limits.open(table.index)
-            for wanted in shape.required if still.any() else ():
-                if not world.suits(table.index, wanted, shape.levels[-1].rules):
+            for wanted in pod_class.required if still.any() else ():
+                if not instance.suits(table.index, wanted, pod_class.levels[-1].rules):
                     continue
-                mask = world.columns(table.index, wanted, shape.vector) & still
+                mask = instance.columns(table.index, wanted, pod_class.vector) & still
                 codes, values = table.combinations((key,))
                 both = table.base.add(*wanted)
                 for code in np.unique(codes[mask]).tolist():

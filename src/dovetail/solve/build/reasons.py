@@ -12,39 +12,39 @@ from dovetail.model.requirement import Requirements
 from dovetail.model.resources import quantities
 from dovetail.model.taints import taint_text
 from dovetail.solve.instance.arrays import Mask
-from dovetail.solve.instance.instance import World, lookup
+from dovetail.solve.instance.instance import Instance, lookup
 from dovetail.solve.instance.limits import NODES, Limits
 from dovetail.solve.instance.matching import untolerated
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import SPREAD, Group
 
 _TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
 
 
 class Explainer:
-    """Answers for one world after its plan is made. Pods of one shape get one answer."""
+    """Answers for one instance after its plan is made. Pods of one pod class get one answer."""
 
-    def __init__(self, world: World, limits: Limits) -> None:
-        self._world = world
+    def __init__(self, instance: Instance, limits: Limits) -> None:
+        self._instance = instance
         self._limits = limits
         self._known: dict[int, tuple[str, dict[str, str]]] = {}
         self._offered: dict[tuple[int, Requirements], Mask] = {}
         self._open: dict[int, bool] = {}  # per pool with limits
 
-    def explain(self, shape: Shape, pod: str) -> Unschedulable:
+    def explain(self, pod_class: PodClass, pod: str) -> Unschedulable:
         """The pod's reasons."""
-        known = self._known.get(shape.index)
+        known = self._known.get(pod_class.index)
         if known is None:
-            pools = {table.pool.name: self._pool(shape, table.index) for table in self._world.tables}
+            pools = {table.pool.name: self._pool(pod_class, table.index) for table in self._instance.tables}
             reason = "; ".join(dict.fromkeys(pools.values())) or "no nodepools found"
             known = (reason, pools)
-            self._known[shape.index] = known
+            self._known[pod_class.index] = known
         return Unschedulable(pod, *known)
 
-    def _pool(self, shape: Shape, pool: int) -> str:
-        world = self._world
-        table = world.tables[pool]
-        if not shape.levels:
+    def _pool(self, pod_class: PodClass, pool: int) -> str:
+        instance = self._instance
+        table = instance.tables[pool]
+        if not pod_class.levels:
             return "incompatible requirements, the required node affinity has no term that a node can meet"
         remaining = self._limits.remaining.get(pool)
         named = f"(NodePool={table.pool.name})"
@@ -56,18 +56,18 @@ class Explainer:
             return short
         if not table.own.any():
             return "nodepool requirements filtered out all available instance types"
-        level = shape.levels[-1]
+        level = pod_class.levels[-1]
         taint = untolerated(table.pool.taints, level.rules.tolerations, soft=level.rules.soft_taints)
         if taint is not None:
             return f"did not tolerate taint (taint={taint_text(taint)})"
         wanted = level.alternatives[0]
-        if error := table.base.compatible(wanted, world.well_known):
+        if error := table.base.compatible(wanted, instance.well_known):
             return f"incompatible requirements, {error}"
-        if not world.free_of_ports(pool, shape.ports):
+        if not instance.free_of_ports(pool, pod_class.ports):
             return "checking host port usage, pod hostport conflicts with existing hostport configuration"
-        if refusal := self._topology(shape, pool, wanted):
+        if refusal := self._topology(pod_class, pool, wanted):
             return refusal
-        return self._types(shape, pool, wanted)
+        return self._types(pod_class, pool, wanted)
 
     def _within(self, pool: int) -> bool:
         """True iff the pool's limits allow one more node of some type."""
@@ -75,25 +75,27 @@ class Explainer:
             self._open[pool] = bool(self._limits.types(pool).any())
         return self._open[pool]
 
-    def _topology(self, shape: Shape, pool: int, wanted: Requirements) -> str:
+    def _topology(self, pod_class: PodClass, pool: int, wanted: Requirements) -> str:
         """The topology rule that refuses every domain the pool can offer; '' when one would do."""
-        world, level = self._world, shape.levels[-1]
-        keys = sorted({world.topology.groups[index].id.key for index in (*shape.matching, *level.owned)})
+        instance, level = self._instance, pod_class.levels[-1]
+        keys = sorted(
+            {instance.topology.groups[index].id.key for index in (*pod_class.matching, *level.owned)}
+        )
         first: Group | None = None
-        for place in world.places((pool,), wanted, shape.vector, tuple(keys)):
-            first = world.topology.first_refusal(
-                level.owned, shape.matching, lookup(place.pins), skip_hosts=False
+        for place in instance.places((pool,), wanted, pod_class.vector, tuple(keys)):
+            first = instance.topology.first_refusal(
+                level.owned, pod_class.matching, lookup(place.pins), skip_hosts=False
             )
             if first is None:
                 return ""
         return _refusal(first) if first else ""
 
-    def _types(self, shape: Shape, pool: int, wanted: Requirements) -> str:
-        world = self._world
-        table = world.tables[pool]
+    def _types(self, pod_class: PodClass, pool: int, wanted: Requirements) -> str:
+        instance = self._instance
+        table = instance.tables[pool]
         both = table.base.add(*wanted)
         meets = table.type_mask(both)
-        fits = table.fits(shape.vector)
+        fits = table.fits(pod_class.vector)
         offered = self._sold(pool, both)
         text = _type_failure(bool(meets.any()), bool(fits.any()), bool(offered.any()))
         if not (meets & fits & offered).any() and (short := self._short(pool, both, meets & fits)):
@@ -101,7 +103,7 @@ class Explainer:
         if not text:
             text = _pair_failure(meets & fits, fits & offered, meets & offered)
         if not (meets & fits & offered).any():
-            amounts = world.axis.mapping(shape.vector)
+            amounts = instance.axis.mapping(pod_class.vector)
             if text == "no instance type has enough resources" and amounts.get("cpu", 0) >= _TYPO_FROM:
                 text += " (CPU request >= 1 Million, m vs M typo?)"
             asked = {name: str(quantity) for name, quantity in quantities(amounts).items()}
@@ -117,10 +119,13 @@ class Explainer:
 
     def _short(self, pool: int, both: Requirements, types: Mask | None) -> str:
         """What there is not enough left of for these types, or for any; "" if it is not that."""
-        world, table = self._world, self._world.tables[pool]
-        if not world.problem.commons:
+        instance, table = self._instance, self._instance.tables[pool]
+        if not instance.problem.commons:
             return ""
-        left = {**world.problem.commons, **dict(zip(world.commons.names, self._limits.commons, strict=True))}
+        left = {
+            **instance.problem.commons,
+            **dict(zip(instance.commons.names, self._limits.commons, strict=True)),
+        }
         offerings = [
             offering
             for number, kind in enumerate(table.types)
@@ -142,7 +147,7 @@ class Explainer:
         """Types of the pool that are offered in a way that meets the requirements, (T,)."""
         known = self._offered.get((pool, both))
         if known is None:
-            table = self._world.tables[pool]
+            table = self._instance.tables[pool]
             different = {each.requirements: None for each in table.offerings}
             meets = {each for each in different if both.overlaps(each)}
             known = np.zeros(len(table.types), dtype=np.bool_)

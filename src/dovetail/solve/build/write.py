@@ -11,49 +11,49 @@ from dovetail.model import labels
 from dovetail.model.plan import OUT_OF_TIME, Cost, Plan, PlannedClaim, Proof, Unschedulable
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Unit
-from dovetail.solve.build.plan_state import Purchase
+from dovetail.solve.build.plan_state import PlannedNode
 from dovetail.solve.build.reasons import Explainer
 from dovetail.solve.instance.arrays import Amounts
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.pool_table import PoolTable
-from dovetail.solve.pack.node_candidate import Bin
+from dovetail.solve.pack.node_candidate import NodeCandidate
 
 
 class Reasons:
-    """Why pods have no place. `unheard`: (shape, pod) pairs that there was no time for."""
+    """Why pods have no place. `not_attempted`: (pod class, pod) pairs that there was no time for."""
 
-    def __init__(self, world: World, limits: Limits, unheard: frozenset[tuple[int, str]]) -> None:
-        self._shapes = world.shapes
-        self._explainer = Explainer(world, limits)
-        self._unheard = unheard
-        self._pools = {table.pool.name: OUT_OF_TIME for table in world.tables}
+    def __init__(self, instance: Instance, limits: Limits, not_attempted: frozenset[tuple[int, str]]) -> None:
+        self._pod_classes = instance.pod_classes
+        self._explainer = Explainer(instance, limits)
+        self._not_attempted = not_attempted
+        self._pools = {table.pool.name: OUT_OF_TIME for table in instance.tables}
 
     def of(self, left: Iterable[tuple[int, str]]) -> tuple[Unschedulable, ...]:
         """The pods of these pairs with their reasons."""
         return tuple(sorted(map(self._one, left), key=by_pod))
 
     def _one(self, pair: tuple[int, str]) -> Unschedulable:
-        if pair in self._unheard:
+        if pair in self._not_attempted:
             return Unschedulable(pair[1], OUT_OF_TIME, self._pools)
-        return self._explainer.explain(self._shapes[pair[0]], pair[1])
+        return self._explainer.explain(self._pod_classes[pair[0]], pair[1])
 
 
-def claims_of(world: World, bought: Iterable[Purchase]) -> tuple[PlannedClaim, ...]:
+def claims_of(instance: Instance, bought: Iterable[PlannedNode]) -> tuple[PlannedClaim, ...]:
     """A claim per node, counted up within its pool."""
-    assembler = Assembler(world)
+    assembler = Assembler(instance)
     counts: dict[int, int] = {}
     claims = []
-    for purchase in bought:
-        number = counts.get(purchase.made.pool, 0)
-        counts[purchase.made.pool] = number + 1
-        claims.append(assembler.claim(purchase, number))
+    for planned in bought:
+        number = counts.get(planned.made.pool, 0)
+        counts[planned.made.pool] = number + 1
+        claims.append(assembler.claim(planned, number))
     return tuple(sorted(claims, key=lambda item: item.name))
 
 
 def written(
-    world: World,
-    placed: tuple[tuple[PlannedClaim, ...], Mapping[int, Sequence[Unit]], Sequence[Purchase]],
+    instance: Instance,
+    placed: tuple[tuple[PlannedClaim, ...], Mapping[int, Sequence[Unit]], Sequence[PlannedNode]],
     missed: tuple[Unschedulable, ...],
     proof: Proof,
 ) -> Plan:
@@ -61,7 +61,7 @@ def written(
     claims, existing, bought = placed
     hourly = sum(item.price for item in claims)
     names = {
-        world.problem.nodes[row].name: tuple(sorted(unit.pod for unit in some))
+        instance.problem.nodes[row].name: tuple(sorted(unit.pod for unit in some))
         for row, some in existing.items()
     }
     return Plan(
@@ -69,29 +69,29 @@ def written(
         existing=dict(sorted(names.items())),
         unschedulable=missed,
         cost=Cost(hourly, min(hourly, proof.bound)),
-        relaxed=dict(sorted(_relaxed(world, existing, bought))),
+        relaxed=dict(sorted(_relaxed(instance, existing, bought))),
         proof=proof,
-        work=world.work.used,
+        work=instance.work.used,
     )
 
 
 def _relaxed(
-    world: World, existing: Mapping[int, Sequence[Unit]], bought: Sequence[Purchase]
+    instance: Instance, existing: Mapping[int, Sequence[Unit]], bought: Sequence[PlannedNode]
 ) -> list[tuple[str, tuple[str, ...]]]:
     """(pod, preferences given up) of those that gave up any."""
-    shapes = world.shapes
+    pod_classes = instance.pod_classes
     units = [
         unit
-        for purchase in bought
-        for item, bundles in purchase.parts
-        if any(shapes[shape].levels[level].gone for shape, level in item.kinds)
+        for planned in bought
+        for item, bundles in planned.parts
+        if any(pod_classes[pod_class].levels[level].gone for pod_class, level in item.kinds)
         for bundle in bundles
         for unit in item.units(bundle)
     ]
     units += [unit for placed in existing.values() for unit in placed]
-    given_up: dict[tuple[int, int], tuple[str, ...]] = {}  # one value for all pods of a shape and level
-    for shape, level in dict.fromkeys(unit[:2] for unit in units):
-        given_up[shape, level] = shapes[shape].levels[level].given_up
+    given_up: dict[tuple[int, int], tuple[str, ...]] = {}  # one value for all pods of a pod class and level
+    for pod_class, level in dict.fromkeys(unit[:2] for unit in units):
+        given_up[pod_class, level] = pod_classes[pod_class].levels[level].given_up
     return [(unit.pod, words) for unit in units if (words := given_up[unit[:2]])]
 
 
@@ -102,33 +102,33 @@ def by_pod(item: Unschedulable) -> str:
 class Assembler:
     """Writes claims. What nodes of equal demands and equal types have in common is worked out once."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
         self._known: dict[tuple[object, ...], tuple[PlannedClaim, Amounts]] = {}
 
-    def claim(self, purchase: Purchase, number: int) -> PlannedClaim:
+    def claim(self, planned: PlannedNode, number: int) -> PlannedClaim:
         """The claim for a node, the so-manieth of its pool."""
-        made = purchase.made
+        made = planned.made
         key = (made.pool, made.requirements, made.types, made.column, made.reservation, made.relaxed)
         known = self._known.get(key)
         if known is None:
-            daemons = self._world.overhead[made.pool][list(made.types)].min(axis=0)
-            known = self._known[key] = (_common(self._world, made), daemons)
+            daemons = self._instance.overhead[made.pool][list(made.types)].min(axis=0)
+            known = self._known[key] = (_common(self._instance, made), daemons)
         common, daemons = known
         return replace(
             common,
             name=f"{common.pool}-{number}",
-            pods=purchase.pods(),
-            requests=self._world.axis.mapping(made.vector + daemons),
+            pods=planned.pods(),
+            requests=self._instance.axis.mapping(made.vector + daemons),
         )
 
 
-def _common(world: World, made: Bin) -> PlannedClaim:
+def _common(instance: Instance, made: NodeCandidate) -> PlannedClaim:
     """The claim for such a node, without a name, its pods and what they request."""
-    table = world.tables[made.pool]
+    table = instance.tables[made.pool]
     offering = table.offerings[made.column]
     kinds = [table.types[number] for number in made.types]
-    kept = _kept(world, made)
+    kept = _kept(instance, made)
     capacity_types = sorted(set(table.capacity_type[kept].tolist()))
     requirements = _lowered(table, made) if made.relaxed else made.requirements
     for key, values in (
@@ -149,18 +149,18 @@ def _common(world: World, made: Bin) -> PlannedClaim:
         price=made.price,
         worst=int(table.price[kept].max()),
         volumes=table.pool.volumes,
-        surcharge=world.problem.options.node_surcharge,
+        surcharge=instance.problem.options.node_surcharge,
         price_estimated=offering.estimated,
-        labels=_labels(table.pool.labels, requirements, world.well_known | labels.AWS_WELL_KNOWN),
+        labels=_labels(table.pool.labels, requirements, instance.well_known | labels.AWS_WELL_KNOWN),
         taints=table.pool.taints,
         min_values_relaxed=made.relaxed,
     )
 
 
-def _kept(world: World, made: Bin) -> Amounts:
+def _kept(instance: Instance, made: NodeCandidate) -> Amounts:
     """Columns of the pool's table that the cloud may pick for the node."""
-    table = world.tables[made.pool]
-    columns = np.flatnonzero(world.columns(made.pool, made.requirements, made.vector))
+    table = instance.tables[made.pool]
+    columns = np.flatnonzero(instance.columns(made.pool, made.requirements, made.vector))
     listed = np.zeros(len(table.types), dtype=np.bool_)
     listed[list(made.types)] = True
     columns = columns[listed[table.column_type[columns]]]
@@ -168,7 +168,7 @@ def _kept(world: World, made: Bin) -> Amounts:
     return kept
 
 
-def _lowered(table: PoolTable, made: Bin) -> Requirements:
+def _lowered(table: PoolTable, made: NodeCandidate) -> Requirements:
     """Minimums of different values as far as the types have them: no claim can ask for more."""
     types = list(made.types)
     by_key = dict(made.requirements.by_key)

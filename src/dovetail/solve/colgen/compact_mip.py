@@ -8,11 +8,11 @@ import highspy
 import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.highs import minimum
-from dovetail.solve.colgen.pattern_mip import LESS, Load, Whole, most_nodes
-from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.colgen.pattern_mip import LESS, Pattern, Whole, most_nodes
+from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 
 _MOST_CELLS = 3_000  # offerings times kinds, where only nodes are whole
@@ -25,15 +25,15 @@ _SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """G rooms that cost nothing, each there once: who may use them (S, G), and their size (G, R)."""
+    """G capacities that cost nothing, each there once: who may use them (S, G), and their size (G, R)."""
 
     feasible: Mask
-    room: Amounts
+    capacity: Amounts
 
 
 def whole_nodes(
-    goods: Market,
-    work: Work,
+    pricing: PricingInstance,
+    work: SolveBudget,
     free: Free | None = None,
     *,
     pods: bool = False,
@@ -41,44 +41,44 @@ def whole_nodes(
 ) -> Whole:
     """What the demand costs at least in whole nodes, and pods if `pods`; 0 where the market is too large.
 
-    Plans that do not cost less than `limit`, in nano-dollars per hour, are not looked for.
-    What nodes of one offering hold together is what their room is in sum: sharp where a plan has few nodes.
-    Shares of nodes, as whole pods take them, make up for most of that. Where all pods find room on such nodes
+    Plans that do not cost less than `limit`, in nano-dollars per hour, are not looked for. What nodes of one
+    offering hold together is what their capacity is in sum: sharp where a plan has few nodes. Shares of
+    nodes, as whole pods take them, make up for most of that. Where all pods find capacity on such nodes
     indeed, that is a plan.
     """
-    size = goods.feasible.size
-    if size > (_WHOLE_CELLS if pods else _MOST_CELLS) or not len(goods.price) or not work.left:
+    size = pricing.feasible.size
+    if size > (_WHOLE_CELLS if pods else _MOST_CELLS) or not len(pricing.price) or not work.left:
         return Whole(0)
-    feasible, room = goods.feasible.T, goods.room
-    most = most_nodes(goods.price, goods.demand, limit)
+    feasible, capacity = pricing.feasible.T, pricing.capacity
+    most = most_nodes(pricing.price, pricing.demand, limit)
     if free is not None:
         feasible = np.concatenate([feasible, free.feasible], axis=1)
-        room = np.concatenate([room, free.room])
-        most = np.concatenate([most, np.ones(len(free.room))])
+        capacity = np.concatenate([capacity, free.capacity])
+        most = np.concatenate([most, np.ones(len(free.capacity))])
     price = np.zeros(len(most))
-    price[: len(goods.price)] = goods.price / NANO_DOLLARS
-    scale = np.maximum(goods.vectors.max(axis=0, initial=1), 1).astype(np.float64)
-    takes = np.zeros((len(most), goods.takes.shape[1]))
-    takes[: len(goods.price)] = goods.takes / np.maximum(goods.most, 1)
+    price[: len(pricing.price)] = pricing.price / NANO_DOLLARS
+    scale = np.maximum(pricing.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+    takes = np.zeros((len(most), pricing.takes.shape[1]))
+    takes[: len(pricing.price)] = pricing.takes / np.maximum(pricing.most, 1)
     model = compact_model(
         feasible,
-        goods.vectors / scale,
-        room / scale,
+        pricing.vectors / scale,
+        capacity / scale,
         (price, most),
-        goods.demand.astype(float),
-        limits=(takes, np.minimum(goods.most, 1).astype(np.float64)),
+        pricing.demand.astype(float),
+        limits=(takes, np.minimum(pricing.most, 1).astype(np.float64)),
     )
     if size <= _SHARED_CELLS:
-        model = _sharper(model, goods, feasible)
-    _in_whole_numbers(model, goods.demand[np.nonzero(feasible)[0]], most, pods=pods)
+        model = _sharper(model, pricing, feasible)
+    _in_whole_numbers(model, pricing.demand[np.nonzero(feasible)[0]], most, pods=pods)
     share = _SHARE if size <= _SHARED_CELLS else _LITTLE
     answer = minimum(model, work, share=share, below=limit * LESS / NANO_DOLLARS)
     bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
     if answer.values is None:
         return Whole(bound)
     nodes = np.rint(answer.values[-len(most) :]).astype(np.int64)
-    nodes[len(goods.price) :] = 1
-    return Whole(bound, _filled(goods, work, (feasible, room), nodes))
+    nodes[len(pricing.price) :] = 1
+    return Whole(bound, _filled(pricing, work, (feasible, capacity), nodes))
 
 
 def _in_whole_numbers(model: highspy.HighsLp, demand: Amounts, most: Floats, *, pods: bool) -> None:
@@ -88,15 +88,15 @@ def _in_whole_numbers(model: highspy.HighsLp, demand: Amounts, most: Floats, *, 
     model.col_upper_ = np.concatenate([demand, most]).astype(np.float64)
 
 
-def _sharper(model: highspy.HighsLp, goods: Market, feasible: Mask) -> highspy.HighsLp:
+def _sharper(model: highspy.HighsLp, pricing: PricingInstance, feasible: Mask) -> highspy.HighsLp:
     """The model with shares of nodes that whole pods take. `feasible` (S, K): what is sold comes first."""
     shape_of, column_of = np.nonzero(feasible)
     first = model.num_col_ - feasible.shape[1]
     columns: list[Amounts] = []
     values: list[Floats] = []
-    for number in range(len(goods.price)):
+    for number in range(len(pricing.price)):
         mine = np.flatnonzero(column_of == number)
-        for share in shares(goods.vectors[shape_of[mine]], goods.room[number]):
+        for share in shares(pricing.vectors[shape_of[mine]], pricing.capacity[number]):
             some = np.flatnonzero(share)
             columns.append(np.append(mine[some], first + number))
             values.append(np.append(share[some], -1.0))
@@ -117,30 +117,32 @@ def _sharper(model: highspy.HighsLp, goods: Market, feasible: Mask) -> highspy.H
     return model
 
 
-def _filled(goods: Market, work: Work, places: tuple[Mask, Amounts], nodes: Amounts) -> tuple[Load, ...]:
-    """All pods on so many nodes (K,) of each column, the last of which are free rooms; () if that fails.
+def _filled(
+    pricing: PricingInstance, work: SolveBudget, places: tuple[Mask, Amounts], nodes: Amounts
+) -> tuple[Pattern, ...]:
+    """All pods on so many nodes (K,) of each column, the last of which are free capacities; () if that fails.
 
     `places`: who may be there (S, K), and their size (K, R).
     """
-    feasible, room = places
+    feasible, capacity = places
     column = np.repeat(np.arange(len(nodes)), nodes)
     feasible = feasible[:, column]
     if len(column) > _MOST_NODES or feasible.size > _WHOLE_CELLS or not work.left:
         return ()
-    scale = np.maximum(goods.vectors.max(axis=0, initial=1), 1).astype(np.float64)
+    scale = np.maximum(pricing.vectors.max(axis=0, initial=1), 1).astype(np.float64)
     every = np.zeros(len(column)), np.ones(len(column))
-    needs, demand = goods.vectors / scale, goods.demand.astype(np.float64)
-    model = compact_model(feasible, needs, room[column] / scale, every, demand)
+    needs, demand = pricing.vectors / scale, pricing.demand.astype(np.float64)
+    model = compact_model(feasible, needs, capacity[column] / scale, every, demand)
     shape_of, node_of = np.nonzero(feasible)
-    _in_whole_numbers(model, goods.demand[shape_of], every[1], pods=True)
+    _in_whole_numbers(model, pricing.demand[shape_of], every[1], pods=True)
     answer = minimum(model, work)
     if answer.values is None:
         return ()
     counts = np.zeros(feasible.T.shape, dtype=np.int64)
     counts[node_of, shape_of] = np.rint(answer.values[: len(shape_of)])
-    sold = len(goods.price)
+    sold = len(pricing.price)
     return tuple(
-        Load(counts[node], where if where < sold else where - sold, 1, free=where >= sold)
+        Pattern(counts[node], where if where < sold else where - sold, 1, free=where >= sold)
         for node, where in enumerate(column.tolist())
         if counts[node].any()
     )
@@ -155,20 +157,20 @@ def compact_model(
     *,
     limits: tuple[Floats, Floats] | None = None,
 ) -> highspy.HighsLp:
-    """Variables: pods per shape and column that holds it, then nodes, of given price and number (K,).
+    """Variables: pods per pod class and column that holds it, then nodes, of given price and number (K,).
 
-    Rows: one per shape, then one per column and resource (not positive), then one per limit: what a node of
-    each column takes of it (K, L), and how much there is (L,).
+    Rows: one per pod class, then one per column and resource (not positive), then one per limit: what a node
+    of each column takes of it (K, L), and how much there is (L,).
     """
     takes, most = limits or (np.zeros((len(has), 0)), np.zeros(0))
-    shapes, columns, resources = len(needs), len(has), needs.shape[1]
+    pod_classes, columns, resources = len(needs), len(has), needs.shape[1]
     shape_of, column_of = np.nonzero(feasible)
     pods = len(shape_of)
-    rows = shapes + columns * resources
-    base = shapes + column_of[:, None] * resources + np.arange(resources)[None, :]
+    rows = pod_classes + columns * resources
+    base = pod_classes + column_of[:, None] * resources + np.arange(resources)[None, :]
     pod_index = np.concatenate([shape_of[:, None], base], axis=1)
     pod_value = np.concatenate([np.ones((pods, 1)), needs[shape_of]], axis=1)
-    node_index = shapes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
+    node_index = pod_classes + np.arange(columns)[:, None] * resources + np.arange(resources)[None, :]
     limit_index = np.tile(rows + np.arange(len(most)), (columns, 1))
     node_index = np.concatenate([node_index, limit_index], axis=1)
     node_value = np.concatenate([-has, takes], axis=1)
@@ -177,8 +179,10 @@ def compact_model(
     model.col_cost_ = np.concatenate([np.zeros(pods), nodes[0]])
     model.col_lower_ = np.zeros(pods + columns)
     model.col_upper_ = np.concatenate([np.full(pods, highspy.kHighsInf), nodes[1]])
-    model.row_lower_ = np.concatenate([demand, np.full(rows - shapes + len(most), -highspy.kHighsInf)])
-    model.row_upper_ = np.concatenate([np.full(shapes, highspy.kHighsInf), np.zeros(rows - shapes), most])
+    model.row_lower_ = np.concatenate([demand, np.full(rows - pod_classes + len(most), -highspy.kHighsInf)])
+    model.row_upper_ = np.concatenate(
+        [np.full(pod_classes, highspy.kHighsInf), np.zeros(rows - pod_classes), most]
+    )
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     starts = np.concatenate(
         [

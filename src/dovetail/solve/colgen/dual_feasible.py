@@ -2,7 +2,7 @@
 
 A dual feasible function maps what a pod asks for, as a part of a node, to a share, so that pods which fit on
 the node have shares of 1 at most in sum. Such sums hold for any number of nodes of one offering together,
-where their room in sum says little: three pods of 0.6 do not fit on two nodes.
+where their capacity in sum says little: three pods of 0.6 do not fit on two nodes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _SLACK = 1e-12
 _ENTRY = 400  # bytes of an entry besides
 _REMEMBERED = (
     16 * 2**20
-)  # bytes: a plan of 3,000 shapes asks with 120 KiB for each of a hundred kinds of room
+)  # bytes: a plan of 3,000 pod classes asks with 120 KiB for each of a hundred kinds of capacity
 
 
-def shares(vectors: Amounts, room: Amounts) -> Floats:
-    """(N, S): in each of N ways, what pods that ask for `vectors` (S, R) take of a node with `room` (R,).
+def shares(vectors: Amounts, capacity: Amounts) -> Floats:
+    """(N, S): in each of N ways, what pods that ask for `vectors` (S, R) take of a node with `capacity` (R,).
 
     A pod that asks for w of W counts as the floor of w (k + 1) / W over k, or as it is where that is whole
     (Fekete and Schepers, "New classes of fast lower bounds for bin packing problems", 2001); or as 1 / n from
@@ -29,17 +29,17 @@ def shares(vectors: Amounts, room: Amounts) -> Floats:
     Types are sold in several zones and ways, and asked about again and again: the answer is remembered, so
     that it cannot be written to.
     """
-    return _shares(vectors.tobytes(), vectors.shape, room.tobytes())
+    return _shares(vectors.tobytes(), vectors.shape, capacity.tobytes())
 
 
 @by_weight(_REMEMBERED, lambda args, answer: len(args[0]) + answer.nbytes + _ENTRY)
-def _shares(asked_for: bytes, shape: tuple[int, int], offered: bytes) -> Floats:
-    vectors: Amounts = np.frombuffer(asked_for, np.int64).reshape(shape)
-    room: Amounts = np.frombuffer(offered, np.int64)
+def _shares(asked_for: bytes, pod_class: tuple[int, int], offered: bytes) -> Floats:
+    vectors: Amounts = np.frombuffer(asked_for, np.int64).reshape(pod_class)
+    capacity: Amounts = np.frombuffer(offered, np.int64)
     found: list[Floats] = []
-    asked = np.flatnonzero((room > 0) & vectors.any(axis=0))
+    asked = np.flatnonzero((capacity > 0) & vectors.any(axis=0))
     for resource in asked.tolist():
-        need, size = vectors[:, resource], int(room[resource])
+        need, size = vectors[:, resource], int(capacity[resource])
         for k in range(1, _STEPS + 1):
             whole = need * (k + 1) // size
             exact = whole * size == need * (k + 1)
@@ -50,7 +50,7 @@ def _shares(asked_for: bytes, shape: tuple[int, int], offered: bytes) -> Floats:
     if not found:
         return np.zeros((0, len(vectors)))
     ways = np.array(list(dict.fromkeys(tuple(way.tolist()) for way in found)))
-    linear = vectors[:, asked].T / room[asked, None]
+    linear = vectors[:, asked].T / capacity[asked, None]
     result: Floats = ways[~_dominated(ways, linear)]
     result.flags.writeable = False
     return result

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from dovetail.base.streams import stream
-from dovetail.solve.budget import Work
-from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.budget import SolveBudget
+from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 
 _PAIRS = 20_000  # pairs that may be put in; more are sampled
@@ -23,26 +23,26 @@ _SPARSE = 0.2  # of the pairs need a resource: so few are looked at alone
 class Exchange:
     """Prices exchanges for one market. Item number I stands for "nothing"."""
 
-    def __init__(self, goods: Market, work: Work) -> None:
-        self._goods = goods
+    def __init__(self, pricing: PricingInstance, work: SolveBudget) -> None:
+        self._pricing = pricing
         self._work = work
         self._draw = stream(0, "solve", "exchange")
         first, second = self._pairs()
-        items = np.arange(len(goods.demand))
+        items = np.arange(len(pricing.demand))
         first = np.concatenate([items, first])
         second = np.concatenate([np.full(len(items), len(items)), second])
         self._first, self._second = first, second
-        self._vectors = np.concatenate([goods.vectors, np.zeros_like(goods.vectors[:1])])
+        self._vectors = np.concatenate([pricing.vectors, np.zeros_like(pricing.vectors[:1])])
         self._needs = self._vectors[first] + self._vectors[second]
 
     def _pairs(self) -> tuple[Amounts, Amounts]:
         """Pairs of items (P,) that can share a node, or one item twice; a sample where there are many."""
         # All pairs of thousands of items are too many to be listed, so they are numbered: row by row of the
         # upper triangle, those of item i with itself and later ones from `begin[i]` on.
-        items = len(self._goods.demand)
+        items = len(self._pricing.demand)
         item = np.arange(items)
         begin = item * (2 * items + 1 - item) // 2
-        one, other = np.nonzero(np.triu(self._goods.conflict))
+        one, other = np.nonzero(np.triu(self._pricing.conflict))
         apart = begin[one] + other - one
         number = items * (items + 1) // 2 - len(apart)
         most = _PAIRS - min(items, _PAIRS)
@@ -54,25 +54,26 @@ class Exchange:
         return first, first + chosen - begin[first]
 
     def run(
-        self, worth: Floats, counts: Amounts, column: Amounts, demand: Amounts, most_rows: int
+        self, dual_values: Floats, counts: Amounts, column: Amounts, demand: Amounts, most_rows: int
     ) -> Iterator[Amounts]:
         """New patterns (M, I), best first by gain per price, from the base patterns (B, I) on their columns.
 
-        They come in blocks. None of them asks for more than `demand` of an item. `worth` is per item, (I,).
+        They come in blocks. None of them asks for more than `demand` of an item. `dual_values` is per item,
+        (I,).
         """
-        worth = np.append(np.where(demand > 0, worth, 0.0), 0.0)
+        dual_values = np.append(np.where(demand > 0, dual_values, 0.0), 0.0)
         base, out = self._rows(counts, most_rows)
         if not len(base):
             return
-        price = self._goods.price[column[base]].astype(np.float64)
-        lost = price - (counts @ worth[:-1])[base] + worth[out].sum(axis=1)
-        used = counts @ self._goods.vectors
-        room = (self._goods.room[column] - used)[base] + self._vectors[out].sum(axis=1)
-        value = worth[self._first] + worth[self._second]
+        price = self._pricing.price[column[base]].astype(np.float64)
+        lost = price - (counts @ dual_values[:-1])[base] + dual_values[out].sum(axis=1)
+        used = counts @ self._pricing.vectors
+        capacity = (self._pricing.capacity[column] - used)[base] + self._vectors[out].sum(axis=1)
+        value = dual_values[self._first] + dual_values[self._second]
         order = np.argsort(-value, kind="stable")
         # Only pairs of more worth than what a row has lost can pay: a prefix of the order.
         prefix = np.searchsorted(-value[order], -(lost + _LEAST_GAIN * price))
-        row, pair = self._hits(room, column[base], prefix, order)
+        row, pair = self._hits(capacity, column[base], prefix, order)
         gain = (value[pair] - lost[row]) / price[row]
         best = np.argsort(-gain, kind="stable")
         row, pair = row[best], pair[best]
@@ -114,9 +115,9 @@ class Exchange:
         return base, out
 
     def _hits(
-        self, room: Amounts, column: Amounts, prefix: Amounts, order: Amounts
+        self, capacity: Amounts, column: Amounts, prefix: Amounts, order: Amounts
     ) -> tuple[Amounts, Amounts]:
-        """(row, pair) of the first pairs of the order that fit into the room of a row."""
+        """(row, pair) of the first pairs of the order that fit into the capacity of a row."""
         order = order[: int(np.max(prefix, initial=0))]
         kinds, kind = np.unique(column, return_inverse=True)
         needs, may = self._needs[order], self._may(kinds, order)
@@ -137,9 +138,9 @@ class Exchange:
             for resource, asking in enumerate(askers):
                 if len(asking) < _SPARSE * len(needs):
                     some = asking[: np.searchsorted(asking, longest)]
-                    fits[:, some] &= needs[some, resource][None, :] <= room[block, resource][:, None]
+                    fits[:, some] &= needs[some, resource][None, :] <= capacity[block, resource][:, None]
                 else:
-                    fits &= needs[:longest, resource][None, :] <= room[block, resource][:, None]
+                    fits &= needs[:longest, resource][None, :] <= capacity[block, resource][:, None]
             for _ in range(_HITS):
                 hit = fits.argmax(axis=1)
                 found = np.flatnonzero(fits[np.arange(len(block)), hit])
@@ -151,6 +152,6 @@ class Exchange:
     def _may(self, columns: Amounts, pairs: Amounts) -> Mask:
         """Which of the columns (K,) may hold both items of each pair (P,), (K, P)."""
         # For the columns in use alone: for all of a large market it would take longer than the search.
-        some = self._goods.feasible[columns]
+        some = self._pricing.feasible[columns]
         some = np.concatenate([some, np.ones((len(columns), 1), dtype=np.bool_)], axis=1)
         return some[:, self._first[pairs]] & some[:, self._second[pairs]]

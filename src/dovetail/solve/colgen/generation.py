@@ -12,13 +12,13 @@ import highspy
 import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.exchange_pricing import Exchange
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import whole
 from dovetail.solve.colgen.patterns import fill
-from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats
 
 _ROWS = 2_500  # ways to take items out that are tried in one round
@@ -27,7 +27,7 @@ _FEW_NEW = 25  # when a round adds fewer, patterns are looked for in another way
 _PROGRESS = 1e-5  # share of the cost: the same after a round that gained less
 _GAIN = 1e-4  # of a node's price: less is not worth a pattern
 _FILLED_AT_ONCE = 12_000  # columns times items, so that the time is looked at in between
-_WIDTHS = (2_000, 20_000)  # partial loads that a search for patterns follows; more where it found nothing
+_WIDTHS = (2_000, 20_000)  # partial patterns that a search for patterns follows; more where it found nothing
 _PER_COLUMN = 40
 _PIVOT = 20  # units of work per iteration of the simplex method
 _DIVE_ROWS = 500
@@ -43,7 +43,7 @@ _SHARE = 0.65  # of the work left: for patterns; the rest is for making a plan o
 
 
 @dataclass(frozen=True, slots=True)
-class Purchase:
+class PlannedNode:
     """So many nodes of one pattern."""
 
     counts: Amounts  # (I,)
@@ -53,44 +53,46 @@ class Purchase:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is proven of a market: whole nodes for its demand cost `rooms` at least, and no load of a column
-    exceeds `most` (K,) at worths (I,). Neither is known where there are no worths, or `rooms` is 0."""
+    """What is proven of a market: whole nodes for its demand cost `capacities` at least, and no pattern of a
+    column exceeds `most` (K,) at dual values (I,). Neither is known where there are no dual values, or
+    `capacities` is 0.
+    """
 
-    goods: Market
-    rooms: int = 0
-    worth: Floats = field(default_factory=lambda: np.zeros(0))
+    pricing: PricingInstance
+    capacities: int = 0
+    dual_values: Floats = field(default_factory=lambda: np.zeros(0))
     most: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 class Generator:
     """One market's search: patterns so far and what the items turn out to be worth."""
 
-    def __init__(self, goods: Market, work: Work) -> None:
-        self._goods = goods
+    def __init__(self, pricing: PricingInstance, work: SolveBudget) -> None:
+        self._pricing = pricing
         self._work = work
-        self._master = Master(goods)
-        self._exchange = Exchange(goods, work)
-        self._knapsacks = Knapsacks(goods, work)
+        self._master = Master(pricing)
+        self._exchange = Exchange(pricing, work)
+        self._knapsacks = Knapsacks(pricing, work)
         self._paid = 0  # iterations of the simplex method that were charged
-        self.worth: Floats = np.zeros(len(goods.demand))
-        self._last = self.worth  # of the plan in fractions
+        self.dual_values: Floats = np.zeros(len(pricing.demand))
+        self._last = self.dual_values  # of the plan in fractions
         self.cost = 0.0  # of the plan in fractions, nano-dollars per hour
-        self.bound = 0.0  # what any plan costs at least, about; `worth` proves it
-        self.most: Floats = np.zeros(0)  # worth that no load exceeds, (K,), by which it does
+        self.bound = 0.0  # what any plan costs at least, about; `dual_values` proves it
+        self.most: Floats = np.zeros(0)  # worth that no pattern exceeds, (K,), by which it does
 
-    def run(self, seeds: Amounts) -> list[Purchase]:
+    def run(self, seeds: Amounts) -> list[PlannedNode]:
         """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
         return self._dive(self.search(seeds))
 
     def search(self, seeds: Amounts) -> Fractions:
-        """The best plan in fractions of nodes; `worth` and `cost` are its."""
+        """The best plan in fractions of nodes; `dual_values` and `cost` are its."""
         self._master.add(self._alone())
-        self._master.add(np.minimum(seeds, self._goods.demand))
+        self._master.add(np.minimum(seeds, self._pricing.demand))
         now, before, idle = self._solve(), np.inf, 0
         part = self._work.part(_SHARE)
         while part.left and idle < _PATIENCE:
             idle = idle + 1 if now.cost > before * (1 - _PROGRESS) else 0
-            added = self._exchanged(now, self._goods.demand, _ROWS, _NEW)
+            added = self._exchanged(now, self._pricing.demand, _ROWS, _NEW)
             if idle or added < _FEW_NEW:
                 added += self._filled(now)
             if added < _FEW_NEW:
@@ -102,26 +104,26 @@ class Generator:
             if not added or self.bound > now.cost * _CLOSE:
                 break
             before, now = now.cost, self._solve()
-        self._last, self.cost = now.worth, now.cost
-        self.worth = self.worth if self.bound else now.worth
+        self._last, self.cost = now.dual_values, now.cost
+        self.dual_values = self.dual_values if self.bound else now.dual_values
         return now
 
-    def whole(self, limit: int) -> list[Purchase]:
+    def whole(self, limit: int) -> list[PlannedNode]:
         """A plan for less than `limit`, of all patterns that such a plan can use; empty if none is found."""
         prices = int(self.cost), limit
-        found = whole(self._goods, self._last, prices, self._work, extra=self._master.counts)
-        rest = self._goods.demand.copy()
-        bought: list[Purchase] = []
-        for load in found.plan:
-            for _ in range(load.number):
-                rest = self._buy(np.minimum(load.counts, rest), 1, rest, bought)
+        found = whole(self._pricing, self._last, prices, self._work, extra=self._master.counts)
+        rest = self._pricing.demand.copy()
+        bought: list[PlannedNode] = []
+        for pattern in found.plan:
+            for _ in range(pattern.number):
+                rest = self._buy(np.minimum(pattern.counts, rest), 1, rest, bought)
         return bought
 
     def _alone(self) -> Amounts:
         """Per item the pattern of only it that costs least per copy."""
-        copies = self._goods.copies()
-        rate = np.where(copies > 0, self._goods.price[:, None] / np.maximum(copies, 1), np.inf)
-        items = np.arange(len(self._goods.demand))
+        copies = self._pricing.copies()
+        rate = np.where(copies > 0, self._pricing.price[:, None] / np.maximum(copies, 1), np.inf)
+        items = np.arange(len(self._pricing.demand))
         return np.diag(copies[rate.argmin(axis=0), items])
 
     def _solve(self) -> Fractions:
@@ -135,7 +137,7 @@ class Generator:
         counts, column = self._master.counts[used], self._master.column[used]
         fine = np.all(counts <= demand, axis=1)
         added = 0
-        for found in self._exchange.run(now.worth, counts[fine], column[fine], demand, rows):
+        for found in self._exchange.run(now.dual_values, counts[fine], column[fine], demand, rows):
             added += self._master.add(found, most - added)
             if added == most:
                 break
@@ -143,17 +145,24 @@ class Generator:
 
     def _filled(self, now: Fractions) -> int:
         """Patterns that pay among greedy fillings of every column."""
-        goods = self._goods
+        pricing = self._pricing
         found, gains = [self._master.counts[:0]], [np.zeros(0)]
-        block = max(1, _FILLED_AT_ONCE // max(1, len(goods.demand)))
-        for start in range(0, len(goods.price), block):
+        block = max(1, _FILLED_AT_ONCE // max(1, len(pricing.demand)))
+        for start in range(0, len(pricing.price), block):
             if not self._work.left:
                 break
-            room, feasible = goods.room[start : start + block], goods.feasible[start : start + block]
+            capacity, feasible = (
+                pricing.capacity[start : start + block],
+                pricing.feasible[start : start + block],
+            )
             self._work.spend(feasible.size)
-            counts = fill(room, feasible, goods.vectors, now.worth, goods.demand, goods.conflict)
-            price = np.tile(goods.price[start : start + block], len(counts) // len(room)).astype(np.float64)
-            gain = (counts @ now.worth - price) / np.maximum(price, 1.0)
+            counts = fill(
+                capacity, feasible, pricing.vectors, now.dual_values, pricing.demand, pricing.conflict
+            )
+            price = np.tile(pricing.price[start : start + block], len(counts) // len(capacity)).astype(
+                np.float64
+            )
+            gain = (counts @ now.dual_values - price) / np.maximum(price, 1.0)
             found.append(counts[gain > _GAIN])
             gains.append(gain[gain > _GAIN])
         order = np.argsort(-np.concatenate(gains), kind="stable")
@@ -161,22 +170,22 @@ class Generator:
 
     def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
-        found, most = [self._master.counts[:0]], np.full(len(self._goods.price), np.inf)
-        for column, price in enumerate(self._goods.price.tolist()):
+        found, most = [self._master.counts[:0]], np.full(len(self._pricing.price), np.inf)
+        for column, price in enumerate(self._pricing.price.tolist()):
             if not self._work.left:
                 break
-            best = self._knapsacks.run(column, now.worth, price * (1 + _GAIN), width)
+            best = self._knapsacks.run(column, now.dual_values, price * (1 + _GAIN), width)
             found.append(best.counts[:_PER_COLUMN])
             most[column] = best.most if price > 0 else np.inf
-        highest = float(np.max(most / np.maximum(self._goods.price, 1), initial=1.0))
+        highest = float(np.max(most / np.maximum(self._pricing.price, 1), initial=1.0))
         if now.cost / highest > self.bound:
-            self.bound, self.worth, self.most = now.cost / highest, now.worth, most
+            self.bound, self.dual_values, self.most = now.cost / highest, now.dual_values, most
         return self._master.add(np.concatenate(found))
 
-    def _dive(self, now: Fractions) -> list[Purchase]:
+    def _dive(self, now: Fractions) -> list[PlannedNode]:
         """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""
-        rest = self._goods.demand.copy()
-        bought: list[Purchase] = []
+        rest = self._pricing.demand.copy()
+        bought: list[PlannedNode] = []
         part = self._work.part(_DIVE)
         rounds = _DIVE_ROUNDS if len(rest) <= _MANY else 1
         while rest.any():
@@ -205,13 +214,13 @@ class Generator:
             number[order[:1]] = 1
         return [(index, int(number[index])) for index in order.tolist() if number[index]]
 
-    def _buy(self, counts: Amounts, number: int, rest: Amounts, bought: list[Purchase]) -> Amounts:
+    def _buy(self, counts: Amounts, number: int, rest: Amounts, bought: list[PlannedNode]) -> Amounts:
         held = counts > 0
-        column = int(self._goods.cheapest(counts[None], owned=True)[0])
+        column = int(self._pricing.cheapest(counts[None], owned=True)[0])
         if column < 0 or not held.any():
             return rest
         number = min(number, int(np.min(rest[held] // counts[held])))
-        bought.append(Purchase(counts, column, number))
+        bought.append(PlannedNode(counts, column, number))
         return rest - counts * number
 
 
@@ -221,7 +230,7 @@ class Fractions:
 
     cost: float
     nodes: Floats
-    worth: Floats
+    dual_values: Floats
 
 
 class Master:
@@ -230,16 +239,16 @@ class Master:
     A pattern is a count per item; its column is the cheapest that holds it. Invariant: no pattern twice.
     """
 
-    def __init__(self, goods: Market) -> None:
-        self.goods = goods
-        self._counts = np.zeros((256, len(goods.demand)), dtype=np.int64)
+    def __init__(self, pricing: PricingInstance) -> None:
+        self.pricing = pricing
+        self._counts = np.zeros((256, len(pricing.demand)), dtype=np.int64)
         self._column = np.zeros(256, dtype=np.int64)
         self._size = 0
         self._known: set[bytes] = set()
         self.iterations = 0  # of the simplex method, so far
         self._solver = quiet_solver(presolve="off")
         none = np.zeros(0, dtype=np.int32)
-        for amount in goods.demand.tolist():
+        for amount in pricing.demand.tolist():
             self._solver.addRow(float(amount), highspy.kHighsInf, 0, none, np.zeros(0))
 
     @property
@@ -257,7 +266,7 @@ class Master:
         fresh: list[int] = []
         if not len(counts):
             return 0
-        column = self.goods.cheapest(counts)
+        column = self.pricing.cheapest(counts)
         for row in range(len(counts)):
             if most is not None and len(fresh) >= most:
                 break
@@ -280,20 +289,20 @@ class Master:
         solution, info = self._solver.getSolution(), self._solver.getInfo()
         self.iterations += max(0, int(info.simplex_iteration_count))
         nodes = np.maximum(np.array(solution.col_value, dtype=np.float64), 0.0)
-        worth = np.maximum(np.array(solution.row_dual, dtype=np.float64), 0.0) * NANO_DOLLARS
-        return Fractions(float(info.objective_function_value) * NANO_DOLLARS, nodes, worth)
+        dual_values = np.maximum(np.array(solution.row_dual, dtype=np.float64), 0.0) * NANO_DOLLARS
+        return Fractions(float(info.objective_function_value) * NANO_DOLLARS, nodes, dual_values)
 
     def _append(self, counts: Amounts, column: Amounts) -> None:
         end = self._size + len(counts)
         if end > len(self._counts):
-            room = max(end, 2 * len(self._counts))
-            self._counts, self._column = _grown(self._counts, room), _grown(self._column, room)
+            capacity = max(end, 2 * len(self._counts))
+            self._counts, self._column = _grown(self._counts, capacity), _grown(self._column, capacity)
         self._counts[self._size : end] = counts
         self._column[self._size : end] = column
         self._size = end
         row, item = np.nonzero(counts)
         starts = np.searchsorted(row, np.arange(len(counts))).astype(np.int32)
-        price = self.goods.price[column].astype(np.float64) / NANO_DOLLARS
+        price = self.pricing.price[column].astype(np.float64) / NANO_DOLLARS
         self._solver.addCols(
             len(counts),
             price,

@@ -10,7 +10,7 @@ import highspy
 import numpy as np
 from highspy import _core
 
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.arrays import Floats
 
 S = TypeVar("S", bound=_core._Highs)
@@ -58,7 +58,7 @@ class Answer:
 
 def minimum(
     model: highspy.HighsLp,
-    work: Work,
+    work: SolveBudget,
     *,
     check: int | None = None,
     share: float = _SHARE,

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.highs import quiet_solver
-from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats
 
 _SLACK = 1e-9  # share by which bounds are raised for rounding in floating point
 _LABELS_PER_UNIT = 6
 _RELAXATION = 300  # units of work for a linear program of one column
 _CELLS_PER_UNIT = 1_000  # of prices times columns times items
-_NARROW = 200  # partial loads that are still followed once the time is over
-_STEP = 50  # units of work for each item that is put into partial loads, however few
+_NARROW = 200  # partial patterns that are still followed once the time is over
+_STEP = 50  # units of work for each item that is put into partial patterns, however few
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class Best:
 
     counts: Amounts
     most: float
-    others: float  # a worth that no load exceeds which is not part of one of the patterns
+    others: float  # a worth that no pattern exceeds which is not part of one of the patterns
 
 
 class Relaxation:
-    """Knapsacks in fractions, one linear program for all columns. Gives prices of room, not bounds."""
+    """Knapsacks in fractions, one linear program for all columns. Gives prices of capacity, not bounds."""
 
-    def __init__(self, goods: Market, copies: Amounts) -> None:
+    def __init__(self, pricing: PricingInstance, copies: Amounts) -> None:
         self._copies = copies
-        self._scale = np.maximum(goods.room.max(axis=0, initial=1), 1).astype(np.float64)
-        self._room = goods.room / self._scale
-        items, resources = goods.vectors.shape
+        self._scale = np.maximum(pricing.capacity.max(axis=0, initial=1), 1).astype(np.float64)
+        self._capacity = pricing.capacity / self._scale
+        items, resources = pricing.vectors.shape
         self._numbers = np.arange(items, dtype=np.int32)
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = items, resources
@@ -54,18 +54,18 @@ class Relaxation:
         model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         model.a_matrix_.start_ = np.arange(items + 1, dtype=np.int32) * resources
         model.a_matrix_.index_ = np.tile(np.arange(resources, dtype=np.int32), items)
-        model.a_matrix_.value_ = (goods.vectors / self._scale).ravel()
+        model.a_matrix_.value_ = (pricing.vectors / self._scale).ravel()
         self._solver = quiet_solver(presolve="off")
         self._solver.passModel(model)
 
-    def prices(self, column: int, worth: Floats) -> Floats:
+    def prices(self, column: int, dual_values: Floats) -> Floats:
         """What a unit of each resource of the column is worth, (R,), not negative."""
         size = len(self._numbers)
-        top = max(float(np.max(worth, initial=0.0)), 1e-30)
-        self._solver.changeColsCost(size, self._numbers, worth / top)
+        top = max(float(np.max(dual_values, initial=0.0)), 1e-30)
+        self._solver.changeColsCost(size, self._numbers, dual_values / top)
         upper = self._copies[column].astype(np.float64)
         self._solver.changeColsBounds(size, self._numbers, np.zeros(size), upper)
-        for row, amount in enumerate(self._room[column].tolist()):
+        for row, amount in enumerate(self._capacity[column].tolist()):
             self._solver.changeRowBounds(row, -highspy.kHighsInf, amount)
         self._solver.run()
         duals = np.array(self._solver.getSolution().row_dual, dtype=np.float64)
@@ -78,111 +78,115 @@ class Relaxation:
 class Knapsacks:
     """All columns of a market as knapsacks."""
 
-    def __init__(self, goods: Market, work: Work) -> None:
-        self._goods = goods
+    def __init__(self, pricing: PricingInstance, work: SolveBudget) -> None:
+        self._pricing = pricing
         self._work = work
-        self._copies = goods.copies()
-        self._relaxation = Relaxation(goods, self._copies)
-        self._prices: dict[int, Floats] = {}  # of room, by the column that they were found for
-        self._worth: Floats = np.zeros(0)  # that `_most` is about
-        self._most: Floats = np.zeros(0)  # worths that no load of each column exceeds, (K,)
+        self._copies = pricing.copies()
+        self._relaxation = Relaxation(pricing, self._copies)
+        self._prices: dict[int, Floats] = {}  # of capacity, by the column that they were found for
+        self._dual_values: Floats = np.zeros(0)  # that `_most` is about
+        self._most: Floats = np.zeros(0)  # dual values that no pattern of each column exceeds, (K,)
 
-    def fraction(self, column: int, worth: Floats) -> tuple[float, Floats]:
-        """(a worth that no load exceeds, prices of room it follows from): true whatever the prices."""
-        prices = self._relaxation.prices(column, worth)
-        self._work.spend(_RELAXATION + len(worth))
+    def fraction(self, column: int, dual_values: Floats) -> tuple[float, Floats]:
+        """(a worth that no pattern exceeds, prices of capacity it follows from): true whatever the prices."""
+        prices = self._relaxation.prices(column, dual_values)
+        self._work.spend(_RELAXATION + len(dual_values))
         self._prices[column] = prices
-        limits = self._limits(worth, prices[None])
-        self._most = np.minimum(self.screened(worth), limits)
+        limits = self._limits(dual_values, prices[None])
+        self._most = np.minimum(self.screened(dual_values), limits)
         return float(limits[column]), prices
 
-    def screened(self, worth: Floats) -> Floats:
-        """Worths that no load of each column exceeds, (K,), by the prices that are known so far."""
-        if not np.array_equal(worth, self._worth):
-            self._worth, self._most = worth, np.full(len(self._copies), np.inf)
+    def screened(self, dual_values: Floats) -> Floats:
+        """Worths that no pattern of each column exceeds, (K,), by the prices that are known so far."""
+        if not np.array_equal(dual_values, self._dual_values):
+            self._dual_values, self._most = dual_values, np.full(len(self._copies), np.inf)
             if self._prices:
-                self._most = self._limits(worth, np.array(list(self._prices.values())))
+                self._most = self._limits(dual_values, np.array(list(self._prices.values())))
         return self._most
 
-    def _limits(self, worth: Floats, prices: Floats) -> Floats:
+    def _limits(self, dual_values: Floats, prices: Floats) -> Floats:
         """The least of what prices (P, R) allow each column, (K,)."""
-        beyond = np.maximum(worth - prices @ self._goods.vectors.T, 0.0)
-        most = prices @ self._goods.room.T + beyond @ self._copies.T
-        self._work.spend(most.size * len(worth) // _CELLS_PER_UNIT)
+        beyond = np.maximum(dual_values - prices @ self._pricing.vectors.T, 0.0)
+        most = prices @ self._pricing.capacity.T + beyond @ self._copies.T
+        self._work.spend(most.size * len(dual_values) // _CELLS_PER_UNIT)
         least: Floats = most.min(axis=0) * (1 + _SLACK)
         return least
 
-    def run(self, column: int, worth: Floats, above: float, width: int) -> Best:
-        """Patterns worth more than `above`, by partial loads of which at most `width` are followed up."""
-        most = float(self.screened(worth)[column])
+    def run(self, column: int, dual_values: Floats, above: float, width: int) -> Best:
+        """Patterns worth more than `above`, by partial patterns of which at most `width` are followed up."""
+        most = float(self.screened(dual_values)[column])
         if most > above:
-            most, prices = self.fraction(column, worth)
+            most, prices = self.fraction(column, dual_values)
         if most <= above:
-            return Best(np.zeros((0, len(worth)), dtype=np.int64), most, most)
+            return Best(np.zeros((0, len(dual_values)), dtype=np.int64), most, most)
         copies = self._copies[column]
-        reduced = worth - self._goods.vectors @ prices
+        reduced = dual_values - self._pricing.vectors @ prices
         # An item that loses more by being put in than the bound is above the aim is in no such pattern.
-        items = np.flatnonzero((copies > 0) & (worth > 0) & (reduced >= above - most))
-        items, rest = self._ordered(column, items, worth, prices)
-        top = float(rest.most(0, np.zeros(1), self._goods.room[column][None])[0]) * (1 + _SLACK)
+        items = np.flatnonzero((copies > 0) & (dual_values > 0) & (reduced >= above - most))
+        items, rest = self._ordered(column, items, dual_values, prices)
+        top = float(rest.most(0, np.zeros(1), self._pricing.capacity[column][None])[0]) * (1 + _SLACK)
         if top <= above:
-            return Best(np.zeros((0, len(worth)), dtype=np.int64), min(most, above), min(most, above))
-        found, missed = self._search(column, (items, worth[items], rest), above, width)
-        counts = np.zeros((len(found), len(worth)), dtype=np.int64)
+            return Best(np.zeros((0, len(dual_values)), dtype=np.int64), min(most, above), min(most, above))
+        found, missed = self._search(column, (items, dual_values[items], rest), above, width)
+        counts = np.zeros((len(found), len(dual_values)), dtype=np.int64)
         counts[:, items] = found
-        best = float(np.max(counts @ worth, initial=0.0))
+        best = float(np.max(counts @ dual_values, initial=0.0))
         others = min(most, max(above, missed * (1 + _SLACK)))
         return Best(counts, max(min(most, best * (1 + _SLACK)), others), others)
 
     def _ordered(
-        self, column: int, items: Amounts, worth: Floats, prices: Floats
+        self, column: int, items: Amounts, dual_values: Floats, prices: Floats
     ) -> tuple[Amounts, Completions]:
-        """The items in the order in which partial loads take them, and what later ones can add."""
-        needs, room = self._goods.vectors[items], self._goods.room[column]
-        share = (needs / np.maximum(room, 1)).max(axis=1)
-        few = scarcest(room, prices)
+        """The items in the order in which partial patterns take them, and what later ones can add."""
+        needs, capacity = self._pricing.vectors[items], self._pricing.capacity[column]
+        share = (needs / np.maximum(capacity, 1)).max(axis=1)
+        few = scarcest(capacity, prices)
         # Measured: those that need none of the scarcest units first, the largest first.
         items = items[np.lexsort((-share, needs[:, few] if few >= 0 else np.zeros_like(share)))]
         copies = self._copies[column][items]
-        rest = Completions(self._goods.vectors[items], room, copies, worth[items], prices)
+        rest = Completions(self._pricing.vectors[items], capacity, copies, dual_values[items], prices)
         self._work.spend(rest.work)
         return items, rest
 
     def _search(
         self, column: int, what: tuple[Amounts, Floats, Completions], above: float, width: int
     ) -> tuple[Amounts, float]:
-        """(loads over the items (M, n), best first, the bound of the best partial load that was let go)."""
-        items, worth, rest = what
+        """(patterns over the items (M, n), best first, the bound of the best partial pattern that was let
+        go).
+        """
+        items, dual_values, rest = what
         copies = self._copies[column][items]
-        apart = np.triu(self._goods.conflict[np.ix_(items, items)], 1)
-        room = self._goods.room[column][None].copy()
+        apart = np.triu(self._pricing.conflict[np.ix_(items, items)], 1)
+        capacity = self._pricing.capacity[column][None].copy()
         value = np.zeros(1)
-        loads = np.zeros((1, len(items)), dtype=np.int16)
+        patterns = np.zeros((1, len(items)), dtype=np.int16)
         missed = 0.0
         for step, item in enumerate(items.tolist()):
-            need = self._goods.vectors[item]
+            need = self._pricing.vectors[item]
             asked = need > 0
-            number = np.minimum((room[:, asked] // need[asked]).min(axis=1, initial=2**15 - 1), copies[step])
+            number = np.minimum(
+                (capacity[:, asked] // need[asked]).min(axis=1, initial=2**15 - 1), copies[step]
+            )
             if apart[:, step].any():
-                number[(loads[:, apart[:, step]] > 0).any(axis=1)] = 0
+                number[(patterns[:, apart[:, step]] > 0).any(axis=1)] = 0
             parent = np.repeat(np.arange(len(value)), number + 1)
             ends = np.cumsum(number + 1)
             count = np.arange(len(parent)) - np.repeat(ends - number - 1, number + 1)
-            value = value[parent] + count * worth[step]
-            room = room[parent] - count[:, None] * need
-            bound = rest.most(step + 1, value, room) * (1 + _SLACK)
+            value = value[parent] + count * dual_values[step]
+            capacity = capacity[parent] - count[:, None] * need
+            bound = rest.most(step + 1, value, capacity) * (1 + _SLACK)
             chosen = np.flatnonzero(bound > above)
             self._work.spend(_STEP + len(parent) // _LABELS_PER_UNIT)
-            width = min(width, _NARROW) if self._work.late else width
+            width = min(width, _NARROW) if self._work.time_over else width
             if len(chosen) > width:
                 chosen = chosen[np.argsort(-bound[chosen], kind="stable")]
                 missed = max(missed, float(bound[chosen[width]]))
                 chosen = chosen[:width]
-            loads, value, room = loads[parent[chosen]], value[chosen], room[chosen]
-            loads[:, step] = count[chosen]
+            patterns, value, capacity = patterns[parent[chosen]], value[chosen], capacity[chosen]
+            patterns[:, step] = count[chosen]
         best = np.argsort(-value, kind="stable")
         best = best[value[best] > above]
-        return loads[best].astype(np.int64), missed
+        return patterns[best].astype(np.int64), missed
 
 
 _GRID = 2_000  # steps of a resource, at most
@@ -202,22 +206,26 @@ class _Table:
     prices: Floats  # (R,) of the other resources
 
 
-def scarcest(room: Amounts, prices: Floats) -> int:
+def scarcest(capacity: Amounts, prices: Floats) -> int:
     """The resource, of those that there are few whole units of, that is worth most; -1 if none is."""
-    worth = np.where(room <= _FEW, prices * room, 0.0)
-    return int(worth.argmax()) if worth.any() else -1
+    dual_values = np.where(capacity <= _FEW, prices * capacity, 0.0)
+    return int(dual_values.argmax()) if dual_values.any() else -1
 
 
 class Completions:
-    """Bounds for loads of one column from items (n,) in a fixed order."""
+    """Bounds for patterns of one column from items (n,) in a fixed order."""
 
-    def __init__(self, needs: Amounts, room: Amounts, copies: Amounts, worth: Floats, prices: Floats) -> None:
-        """`needs` (n, R), `copies` and `worth` (n,), `room` and `prices` of room (R,), which may be any."""
-        self._needs, self._room, self._copies, self._worth = needs, room, copies, worth
+    def __init__(
+        self, needs: Amounts, capacity: Amounts, copies: Amounts, dual_values: Floats, prices: Floats
+    ) -> None:
+        """`needs` (n, R), `copies` and `dual_values` (n,), `capacity` and `prices` of capacity (R,), which
+        may be any.
+        """
+        self._needs, self._capacity, self._copies, self._dual_values = needs, capacity, copies, dual_values
         self.work = 0  # units that building the tables took
-        share = prices * room
-        few = scarcest(room, prices)
-        rest = np.where(np.arange(len(room)) == few, 0.0, share)
+        share = prices * capacity
+        few = scarcest(capacity, prices)
+        rest = np.where(np.arange(len(capacity)) == few, 0.0, share)
         fine = np.argsort(-rest, kind="stable")[: max(1, np.count_nonzero(rest))].tolist()
         self._tables = []
         for resource, factors in zip(fine, _FACTORS, strict=False):
@@ -226,22 +234,24 @@ class Completions:
             for factor in factors if others.any() else factors[:1]:
                 self._tables.append(self._table(few, resource, others * factor))
 
-    def most(self, start: int, value: Floats, room: Amounts) -> Floats:
-        """What loads of this value (N,) and room left (N, R) are worth at most with items from `start` on."""
+    def most(self, start: int, value: Floats, capacity: Amounts) -> Floats:
+        """What patterns of this value (N,) and capacity left (N, R) are worth at most with items from `start`
+        on.
+        """
         best: Floats = np.full(len(value), np.inf)
         for table in self._tables:
-            units = room[:, table.few] if table.few >= 0 else 0
-            more = table.most[start, units, room[:, table.fine] // table.step]
-            np.minimum(best, value + more + room @ table.prices, out=best)
+            units = capacity[:, table.few] if table.few >= 0 else 0
+            more = table.most[start, units, capacity[:, table.fine] // table.step]
+            np.minimum(best, value + more + capacity @ table.prices, out=best)
         return best
 
     def _table(self, few: int, fine: int, prices: Floats) -> _Table:
         size = len(self._needs)
-        units = int(self._room[few]) if few >= 0 else 0
+        units = int(self._capacity[few]) if few >= 0 else 0
         grid = max(1, min(_GRID, _MOST_CELLS // ((size + 1) * (units + 1))))
-        step = max(1, -(-int(self._room[fine]) // grid))
-        width = int(self._room[fine]) // step
-        gain = (self._worth - self._needs @ prices).tolist()
+        step = max(1, -(-int(self._capacity[fine]) // grid))
+        width = int(self._capacity[fine]) // step
+        gain = (self._dual_values - self._needs @ prices).tolist()
         taken = (self._needs[:, few] if few >= 0 else np.zeros(size, dtype=np.int64)).tolist()
         length = (self._needs[:, fine] // step).tolist()
         most = np.zeros((size + 1, units + 1, width + 1))

@@ -14,13 +14,13 @@ import highspy
 import numpy as np
 
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.highs import minimum
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
-from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 
-_WIDTH = 20_000  # partial loads that are followed at most
+_WIDTH = 20_000  # partial patterns that are followed at most
 _PATTERNS = 1_500  # more are not solved
 _MOST_FOUND = 40_000  # patterns; then no more are looked for
 _FIND = 0.2  # of the work left, for finding patterns
@@ -32,8 +32,8 @@ LESS = 1 - 2e-7  # share of the limit: plans that save less are not looked for
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """So many nodes of a column with one pattern, or a free room with it."""
+class Pattern:
+    """So many nodes of a column with one pattern, or a free capacity with it."""
 
     counts: Amounts  # (I,), all together perhaps more than the demand
     column: int  # of the market; of `free` if it costs nothing
@@ -46,12 +46,12 @@ class Whole:
     """No plan costs less than `bound`; the best one found, if it beats the limit."""
 
     bound: int  # nano-dollars per hour
-    plan: tuple[Load, ...] = ()
+    plan: tuple[Pattern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Patterns:
-    """Patterns (M, I), what each costs (M,), its column (M,), and whether that is a free room (M,)."""
+    """Patterns (M, I), what each costs (M,), its column (M,), and whether that is a free capacity (M,)."""
 
     counts: Amounts
     price: Amounts
@@ -64,39 +64,39 @@ class _Patterns:
 
 
 def whole(
-    goods: Market,
-    worth: Floats,
+    pricing: PricingInstance,
+    dual_values: Floats,
     prices: tuple[int, int],
-    work: Work,
+    work: SolveBudget,
     *,
     extra: Amounts | None = None,
-    free: Market | None = None,
+    free: PricingInstance | None = None,
 ) -> Whole:
     """The optimum of a market if it is below `limit`, a price that is known to do; or what is proven of it.
 
-    `known` is the worth of all pods, at most, at worths (I,) which no column's price exceeds; less what the
-    free rooms can take, if there are any: columns of `free` at its price, each there once. A node needs an
-    item that it may be bought for.
+    `known` is the worth of all pods, at most, at dual values (I,) which no column's price exceeds; less what
+    the free capacities can take, if there are any: columns of `free` at its price, each there once. A node
+    needs an item that it may be bought for.
     """
     known, limit = prices
-    found, least = _enumerated(goods, worth, limit - known, limit, work)
-    parts = [_patterns(each, k, int(goods.price[k]), free=False) for k, each in found]
+    found, least = _enumerated(pricing, dual_values, limit - known, limit, work)
+    parts = [_patterns(each, k, int(pricing.price[k]), free=False) for k, each in found]
     if extra is not None and len(extra):
-        column = goods.cheapest(extra)
-        parts.append(_Patterns(extra, goods.price[column], column, np.zeros(len(extra), dtype=np.bool_)))
+        column = pricing.cheapest(extra)
+        parts.append(_Patterns(extra, pricing.price[column], column, np.zeros(len(extra), dtype=np.bool_)))
     if free is not None:
-        # What a free room is charged here may be more than any plan costs.
+        # What a free capacity is charged here may be more than any plan costs.
         highest = int(free.price.max(initial=0)) + 1
-        more, least_free = _enumerated(free, worth, limit - known, highest, work)
+        more, least_free = _enumerated(free, dual_values, limit - known, highest, work)
         parts += [_patterns(each, k, 0, free=True) for k, each in more]
         least = min(least, least_free)
     if not parts or not work.left:
         return Whole(known if parts else min(limit, known + max(0, least)))
     every = _joined(parts)
-    if work.seconds < every.counts.size * len(goods.price) * _LOOK:
+    if work.seconds < every.counts.size * len(pricing.price) * _LOOK:
         return Whole(known)  # there is no time to look for cheaper columns
-    every = _useful(every, goods)
-    cost = every.price - every.counts @ worth
+    every = _useful(every, pricing)
+    cost = every.price - every.counts @ dual_values
     order = np.argsort(cost, kind="stable")
     if len(order) > _PATTERNS:
         # A plan with one of those that are left out pays at least so much beyond the worth of its pods.
@@ -107,7 +107,7 @@ def whole(
     if not len(every.price):
         return Whole(bound)
     work.spend(len(every.price) * _PATTERN)
-    return _solved(every, goods, np.where(worth > 0, goods.demand, 0), (known, bound, limit), work)
+    return _solved(every, pricing, np.where(dual_values > 0, pricing.demand, 0), (known, bound, limit), work)
 
 
 def most_nodes(price: Amounts, demand: Amounts, limit: float) -> Floats:
@@ -128,18 +128,18 @@ def _joined(parts: list[_Patterns]) -> _Patterns:
     )
 
 
-def _useful(every: _Patterns, goods: Market) -> _Patterns:
+def _useful(every: _Patterns, pricing: PricingInstance) -> _Patterns:
     """Without patterns that a cheaper column holds as well, and those that no node may be bought for."""
     fine: Mask = every.free.copy()
     bought = np.flatnonzero(~every.free)
-    if not goods.takes.any():
-        fine[bought] = goods.cheapest(every.counts[bought], owned=True) == every.column[bought]
+    if not pricing.takes.any():
+        fine[bought] = pricing.cheapest(every.counts[bought], owned=True) == every.column[bought]
         return every.some(np.flatnonzero(fine))
     for column in np.unique(every.column[bought]).tolist():
         # A column that takes more of a limit is no substitute, however cheap.
-        some = np.flatnonzero((goods.takes <= goods.takes[column]).all(axis=1))
+        some = np.flatnonzero((pricing.takes <= pricing.takes[column]).all(axis=1))
         mine = bought[every.column[bought] == column]
-        where = goods.only(some).cheapest(every.counts[mine], owned=True)
+        where = pricing.only(some).cheapest(every.counts[mine], owned=True)
         fine[mine] = some[where] == column
     return every.some(np.flatnonzero(fine))
 
@@ -150,10 +150,10 @@ def _patterns(counts: Amounts, column: int, price: int, *, free: bool) -> _Patte
 
 
 def _enumerated(
-    some: Market, worth: Floats, slack: int, limit: int, work: Work
+    some: PricingInstance, dual_values: Floats, slack: int, limit: int, work: SolveBudget
 ) -> tuple[list[tuple[int, Amounts]], int]:
     """(column, its patterns that are not dearer than their worth by `slack`), and how much the others are."""
-    loads = Loads(some, worth, work)
+    patterns = Loads(some, dual_values, work)
     enough = work.after(_FIND)
     result: list[tuple[int, Amounts]] = []
     least = slack
@@ -164,7 +164,7 @@ def _enumerated(
         if work.used > enough or not work.left or total > _MOST_FOUND:
             return result, 0
         above = max(0.0, float(price - slack))
-        found = loads.of(column, above, _WIDTH)
+        found = patterns.of(column, above, _WIDTH)
         if found.others > above * (1 + _SLACK):
             least = min(least, int(price - found.others * (1 + _SLACK)))
         total += len(found.counts)
@@ -174,19 +174,23 @@ def _enumerated(
 
 
 def _solved(
-    every: _Patterns, goods: Market, demand: Amounts, proven: tuple[int, int, int], work: Work
+    every: _Patterns,
+    pricing: PricingInstance,
+    demand: Amounts,
+    proven: tuple[int, int, int],
+    work: SolveBudget,
 ) -> Whole:
-    """The integer program over the patterns: cover the demand, use each free room once, keep the limits.
+    """The integer program over the patterns: cover the demand, use each free capacity once, keep the limits.
 
     Proven are a bound on all plans, and one on those that use other patterns; a plan must cost less than the
     last of the three.
     """
     known, others, limit = proven
-    rooms = np.unique(every.column[every.free])
+    capacities = np.unique(every.column[every.free])
     counts = np.minimum(every.counts, demand)
-    taken = every.free[:, None] & (every.column[:, None] == rooms[None, :])
-    used = np.where(every.free[:, None], 0, goods.takes[every.column % max(1, len(goods.takes))])
-    scarce = np.maximum(goods.most, 1)
+    taken = every.free[:, None] & (every.column[:, None] == capacities[None, :])
+    used = np.where(every.free[:, None], 0, pricing.takes[every.column % max(1, len(pricing.takes))])
+    scarce = np.maximum(pricing.most, 1)
     matrix = np.concatenate([counts, -taken.astype(np.float64), -used / scarce], axis=1)
     size, rows = matrix.shape
     model = highspy.HighsLp()
@@ -194,7 +198,7 @@ def _solved(
     model.col_cost_ = every.price / NANO_DOLLARS
     most = np.where(every.free, 1.0, most_nodes(every.price, demand, limit))
     model.col_lower_, model.col_upper_ = np.zeros(size), most
-    floor = [demand, np.full(len(rooms), -1), -np.minimum(goods.most, 1)]
+    floor = [demand, np.full(len(capacities), -1), -np.minimum(pricing.most, 1)]
     model.row_lower_ = np.concatenate(floor).astype(np.float64)
     model.row_upper_ = np.full(rows, highspy.kHighsInf)
     model.integrality_ = [highspy.HighsVarType.kInteger] * size
@@ -209,7 +213,7 @@ def _solved(
         return Whole(bound)
     nodes = np.rint(answer.values).astype(np.int64)
     plan = tuple(
-        Load(every.counts[index], int(every.column[index]), int(nodes[index]), bool(every.free[index]))
+        Pattern(every.counts[index], int(every.column[index]), int(nodes[index]), bool(every.free[index]))
         for index in np.flatnonzero(nodes > 0).tolist()
     )
     return Whole(bound, plan)
@@ -217,88 +221,98 @@ def _solved(
 
 _ROUNDING = 1e-9  # share by which bounds are raised for rounding in floating point
 _LABELS_PER_UNIT = 4
-_MOST_FOLLOWED = 4  # times the width: so many partial loads are made, then most must go
+_MOST_FOLLOWED = 4  # times the width: so many partial patterns are made, then most must go
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Loads (M, I) of one column, and a worth that no other load that matters exceeds."""
+    """Patterns (M, I) of one column, and a worth that no other pattern that matters exceeds."""
 
     counts: Amounts
     others: float
 
 
 class Loads:
-    """All columns of a market, at worths (I,) of which none is negative. Items of no worth are left out."""
+    """All columns of a market, at dual values (I,) of which none is negative. Items of no worth are left
+    out.
+    """
 
-    def __init__(self, goods: Market, worth: Floats, work: Work) -> None:
-        self._goods, self._worth, self._work = goods, worth, work
-        self._knapsacks = Knapsacks(goods, work)
-        self._copies = np.where(worth > 0, goods.copies(), 0)
+    def __init__(self, pricing: PricingInstance, dual_values: Floats, work: SolveBudget) -> None:
+        self._pricing, self._dual_values, self._work = pricing, dual_values, work
+        self._knapsacks = Knapsacks(pricing, work)
+        self._copies = np.where(dual_values > 0, pricing.copies(), 0)
 
     def of(self, column: int, above: float, width: int) -> Found:
-        """Loads worth more than `above`; partial loads are followed as long as there are `width` at most."""
-        goods, copies = self._goods, self._copies[column]
+        """Patterns worth more than `above`; partial patterns are followed as long as there are `width` at
+        most.
+        """
+        pricing, copies = self._pricing, self._copies[column]
         nothing = np.zeros((0, len(copies)), dtype=np.int64)
-        if self._knapsacks.screened(self._worth)[column] <= above:
+        if self._knapsacks.screened(self._dual_values)[column] <= above:
             return Found(nothing, above)
-        most, prices = self._knapsacks.fraction(column, self._worth)
+        most, prices = self._knapsacks.fraction(column, self._dual_values)
         if most <= above:
             return Found(nothing, above)
-        share = (goods.vectors / np.maximum(goods.room[column], 1)).max(axis=1)
+        share = (pricing.vectors / np.maximum(pricing.capacity[column], 1)).max(axis=1)
         items = np.flatnonzero(copies)
         items = items[np.argsort(-share[items], kind="stable")]
-        loads = self._search(column, items, (above, prices), width)
-        if loads is None:
+        patterns = self._search(column, items, (above, prices), width)
+        if patterns is None:
             return Found(nothing, most)
-        counts = np.zeros((len(loads), len(copies)), dtype=np.int64)
-        counts[:, items] = loads
+        counts = np.zeros((len(patterns), len(copies)), dtype=np.int64)
+        counts[:, items] = patterns
         return Found(counts, above)
 
     def _search(self, column: int, items: Amounts, aim: tuple[float, Floats], width: int) -> Amounts | None:
-        """Loads over the items (M, n); None where there are too many partial ones."""
+        """Patterns over the items (M, n); None where there are too many partial ones."""
         above, prices = aim
-        needs, worth, copies = self._goods.vectors[items], self._worth[items], self._copies[column][items]
-        later = _after((np.maximum(worth - needs @ prices, 0.0) * copies)[:, None])[:, 0]
+        needs, dual_values, copies = (
+            self._pricing.vectors[items],
+            self._dual_values[items],
+            self._copies[column][items],
+        )
+        later = _after((np.maximum(dual_values - needs @ prices, 0.0) * copies)[:, None])[:, 0]
         rest = _after(needs * copies[:, None])
-        apart = self._goods.conflict[np.ix_(items, items)]
-        room, value = self._goods.room[column][None].copy(), np.zeros(1)
-        loads: Amounts = np.zeros((1, len(items)), dtype=np.int64)
+        apart = self._pricing.conflict[np.ix_(items, items)]
+        capacity, value = self._pricing.capacity[column][None].copy(), np.zeros(1)
+        patterns: Amounts = np.zeros((1, len(items)), dtype=np.int64)
         for step in range(len(items)):
             asked = needs[step] > 0
             number = np.minimum(
-                (room[:, asked] // needs[step][asked]).min(axis=1, initial=2**15 - 1), copies[step]
+                (capacity[:, asked] // needs[step][asked]).min(axis=1, initial=2**15 - 1), copies[step]
             )
-            number[(loads[:, apart[step]] > 0).any(axis=1)] = 0
+            number[(patterns[:, apart[step]] > 0).any(axis=1)] = 0
             size = int(number.sum()) + len(number)
             if size > width * _MOST_FOLLOWED or not self._work.left:
                 return None
             self._work.spend(1 + size // _LABELS_PER_UNIT)
             parent = np.repeat(np.arange(len(value)), number + 1)
             count = np.arange(len(parent)) - np.repeat(np.cumsum(number + 1) - number - 1, number + 1)
-            value = value[parent] + count * worth[step]
-            room = room[parent] - count[:, None] * needs[step]
-            chosen = np.flatnonzero((value + room @ prices + later[step]) * (1 + _ROUNDING) > above)
-            loads, value, room = loads[parent[chosen]], value[chosen], room[chosen]
-            loads[:, step] = count[chosen]
-            full = ~_could_hold_more(room - rest[step], loads, (needs, copies, apart), step + 1)
-            loads, value, room = loads[full], value[full], room[full]
+            value = value[parent] + count * dual_values[step]
+            capacity = capacity[parent] - count[:, None] * needs[step]
+            chosen = np.flatnonzero((value + capacity @ prices + later[step]) * (1 + _ROUNDING) > above)
+            patterns, value, capacity = patterns[parent[chosen]], value[chosen], capacity[chosen]
+            patterns[:, step] = count[chosen]
+            full = ~_could_hold_more(capacity - rest[step], patterns, (needs, copies, apart), step + 1)
+            patterns, value, capacity = patterns[full], value[full], capacity[full]
             if len(value) > width:
                 return None
-        return loads
+        return patterns
 
 
-def _could_hold_more(least: Amounts, loads: Amounts, what: tuple[Amounts, Amounts, Mask], known: int) -> Mask:
-    """Partial loads (L, n) that one more of the first `known` items fits into whatever else is put in.
+def _could_hold_more(
+    least: Amounts, patterns: Amounts, what: tuple[Amounts, Amounts, Mask], known: int
+) -> Mask:
+    """Partial patterns (L, n) that one more of the first `known` items fits into whatever else is put in.
 
-    `least` (L, R) is the room that is left at least.
+    `least` (L, R) is the capacity that is left at least.
     """
     needs, copies, apart = what
-    result: Mask = np.zeros(len(loads), dtype=np.bool_)
+    result: Mask = np.zeros(len(patterns), dtype=np.bool_)
     for item in range(known):
         if apart[item].any():
             continue
-        fits = (loads[:, item] < copies[item]) & ~result
+        fits = (patterns[:, item] < copies[item]) & ~result
         for row in np.flatnonzero(needs[item]).tolist():
             fits &= least[:, row] >= needs[item, row]
         result |= fits

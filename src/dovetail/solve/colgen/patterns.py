@@ -12,7 +12,7 @@ _SMALL = 1_500  # nodes times items; of fewer, leaving some out takes longer tha
 
 
 def fill(
-    room: Amounts,
+    capacity: Amounts,
     feasible: Mask,
     vectors: Amounts,
     values: Floats,
@@ -21,13 +21,14 @@ def fill(
     *,
     largest: bool = True,
 ) -> Amounts:
-    """Counts per node and item, shape (N * K, I), of K nodes with `room` (K, R), filled greedily in N ways.
+    """Counts per node and item, shape (N * K, I), of K nodes with `capacity` (K, R), filled greedily in N
+    ways.
 
     `feasible` is (K, I), `vectors` (I, R), `values` (I,) what a bundle is worth, `conflict` (I, I).
-    The ways: most value for the scarcest room that is left; the largest first, if asked for; best aligned
-    with the room left.
+    The ways: most value for the scarcest capacity that is left; the largest first, if asked for; best aligned
+    with the capacity left.
     """
-    filling = _Filling((room, 3 if largest else 2), feasible, vectors, values, demand, conflict)
+    filling = _Filling((capacity, 3 if largest else 2), feasible, vectors, values, demand, conflict)
     while filling.step():
         pass
     return filling.counts
@@ -41,19 +42,19 @@ class _Filling:
 
     def __init__(
         self,
-        rooms: tuple[Amounts, int],
+        capacities: tuple[Amounts, int],
         feasible: Mask,
         vectors: Amounts,
         values: Floats,
         demand: Amounts,
         conflict: Mask,
     ) -> None:
-        room, ways = rooms
+        capacity, ways = capacities
         # Rows of a way stand together: those of the largest first begin and end here.
-        self._first, self._last = len(room), (ways - 1) * len(room)
-        self._rows, self._items = np.arange(ways * len(room)), np.arange(len(vectors))
-        self.counts: Amounts = np.zeros((ways * len(room), len(vectors)), dtype=np.int64)
-        self._left = np.tile(room, (ways, 1)).astype(np.float64)
+        self._first, self._last = len(capacity), (ways - 1) * len(capacity)
+        self._rows, self._items = np.arange(ways * len(capacity)), np.arange(len(vectors))
+        self.counts: Amounts = np.zeros((ways * len(capacity), len(vectors)), dtype=np.int64)
+        self._left = np.tile(capacity, (ways, 1)).astype(np.float64)
         self._scale = 1.0 / np.maximum(self._left, 1.0)
         self._open = np.tile(feasible & (demand > 0), (ways, 1))
         self._needs = vectors.astype(np.float64)
@@ -64,7 +65,7 @@ class _Filling:
         sizes = _sizes(self._needs, self._scale[self._first : self._last])
         self._large = sizes + 1e-9 * self._weight
         self._demand = demand
-        self._lonely = np.diagonal(conflict)
+        self._self_repelling = np.diagonal(conflict)
         self._friends = ~conflict if conflict.any() else None  # who may join whom, (I, M)
 
     def step(self) -> bool:
@@ -89,7 +90,7 @@ class _Filling:
         rest = self._demand[item] - before
         np.minimum(some, rest, out=some)
         if self._friends is not None:
-            some[self._lonely[item]] = 1
+            some[self._self_repelling[item]] = 1
         some *= active
         before += some
         self.counts[self._rows, item] = before
@@ -141,7 +142,7 @@ def _sizes(needs: Floats, scale: Floats) -> Floats:
 
 
 def _copies(needs: Floats, left: Floats) -> Amounts:
-    """How many copies of each row's item its room holds, shape (K,)."""
+    """How many copies of each row's item its capacity holds, shape (K,)."""
     ratio = left / np.maximum(needs, 1e-9)
     ratio[needs <= 0] = _ENDLESS
     whole: Amounts = np.minimum.reduce(ratio, axis=1, initial=_ENDLESS).astype(np.int64)
@@ -151,27 +152,28 @@ def _copies(needs: Floats, left: Floats) -> Amounts:
 def topped_up(
     space: Amounts, open_to: Mask, vectors: Amounts, left: Amounts, kinds: tuple[Amounts, Mask]
 ) -> Amounts:
-    """Counts of items (I,) that fill up one node's room that is left (R,), the best aligned with it first.
+    """Counts of items (I,) that fill up one node's capacity that is left (R,), the best aligned with it
+    first.
 
     `open_to` (I,) may go there, `left` (I,) there are; `kinds`: the kind of each item, and which conflict.
     """
     kind, conflict = kinds
     counts = np.zeros_like(left)
-    room = np.maximum(space, 0).astype(np.float64)
-    scale = 1.0 / np.maximum(room, 1.0)
+    capacity = np.maximum(space, 0).astype(np.float64)
+    scale = 1.0 / np.maximum(capacity, 1.0)
     fits: Mask = open_to & (left > 0)
-    for need, most in zip(vectors.T, room.tolist(), strict=True):
+    for need, most in zip(vectors.T, capacity.tolist(), strict=True):
         fits &= need <= most
     items = np.flatnonzero(fits)
     needs = vectors[items].astype(np.float64)
     while len(items):
-        best = int(np.argmax(needs @ (room * scale * scale)))
+        best = int(np.argmax(needs @ (capacity * scale * scale)))
         item = items[best]
         clashes = conflict[kind[item]]
-        some = min(int(left[item]), int(_copies(needs[best][None], room[None])[0]))
+        some = min(int(left[item]), int(_copies(needs[best][None], capacity[None])[0]))
         counts[item] = 1 if clashes[kind[item]] else some
-        room -= needs[best] * counts[item]
-        keep = ~clashes[kind[items]] & (needs <= room).all(axis=1)
+        capacity -= needs[best] * counts[item]
+        keep = ~clashes[kind[items]] & (needs <= capacity).all(axis=1)
         keep[best] = False
         items, needs = items[keep], needs[keep]
     return counts

@@ -13,11 +13,11 @@ _CLIQUES = 24  # rules of "one of these at most" that are made resources; more a
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class PricingInstance:
     """I items and K columns, the cheapest first. Amounts are integers: "fits" has no tolerance."""
 
     column: Amounts  # (K,) where the column stands among all
-    room: Amounts  # (K, R), not negative
+    capacity: Amounts  # (K, R), not negative
     price: Amounts  # (K,) nano-dollars per hour, ascending
     feasible: Mask  # (K, I)
     vectors: Amounts  # (I, R)
@@ -29,10 +29,10 @@ class Market:
 
     def copies(self) -> Amounts:
         """How many of each item alone a node of each column holds, at most the demand, (K, I)."""
-        result = copies_in(self.room, self.vectors, self.demand, self.feasible.T).T
+        result = copies_in(self.capacity, self.vectors, self.demand, self.feasible.T).T
         return np.where(np.diagonal(self.conflict), np.minimum(result, 1), result)
 
-    def alike(self, other: Market) -> bool:
+    def alike(self, other: PricingInstance) -> bool:
         """True iff the same things are for sale to the same items, wherever they stand among all."""
         return all(
             np.array_equal(getattr(self, each.name), getattr(other, each.name))
@@ -40,12 +40,12 @@ class Market:
             if each.name != "column"
         )
 
-    def only(self, columns: Amounts) -> Market:
+    def only(self, columns: Amounts) -> PricingInstance:
         """The same with some of the columns, in their order."""
         return replace(
             self,
             column=self.column[columns],
-            room=self.room[columns],
+            capacity=self.capacity[columns],
             price=self.price[columns],
             feasible=self.feasible[columns],
             own=self.own[columns],
@@ -53,17 +53,17 @@ class Market:
         )
 
     def cheapest(self, counts: Amounts, *, owned: bool = False) -> Amounts:
-        """The cheapest column that holds each of the loads (N, I), as a position in K; -1 if none does.
+        """The cheapest column that holds each of the patterns (N, I), as a position in K; -1 if none does.
 
-        If `owned`, only columns count that may be bought for one of the load's items.
+        If `owned`, only columns count that may be bought for one of the pattern's items.
         """
-        # Most loads hold few of the items: what is about the others need not be looked at.
+        # Most patterns hold few of the items: what is about the others need not be looked at.
         some = np.flatnonzero(counts.any(axis=0))
         counts = counts[:, some]
         used, present = counts @ self.vectors[some], counts > 0
         held = ~share(present, ~self.feasible[:, some].T)
-        for row in range(self.room.shape[1]):
-            held &= used[:, row][:, None] <= self.room[:, row][None, :]
+        for row in range(self.capacity.shape[1]):
+            held &= used[:, row][:, None] <= self.capacity[:, row][None, :]
         held &= ~self._clashes(counts, some)[:, None]
         if owned:
             held &= share(present, self.own[:, some].T)
@@ -71,13 +71,15 @@ class Market:
         return found
 
     def _clashes(self, counts: Amounts, items: Amounts) -> Mask:
-        """Whether each of the loads (N, J) of these items (J,) holds two that cannot share a node, (N,)."""
+        """Whether each of the patterns (N, J) of these items (J,) holds two that cannot share a node,
+        (N,).
+        """
         conflict = self.conflict[np.ix_(items, items)]
         if not conflict.any():
             return np.zeros(len(counts), dtype=np.bool_)
         result: Mask = np.any((counts > 1) & np.diagonal(conflict), axis=1)
         pairs = np.triu(conflict, 1)
-        # Few of many items are in such a pair, and few of many loads hold several of those.
+        # Few of many items are in such a pair, and few of many patterns hold several of those.
         tied = np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1))
         held = counts[:, tied] > 0
         several = np.flatnonzero(held.sum(axis=1) > 1)
@@ -87,9 +89,9 @@ class Market:
         return result
 
 
-def market(
+def pricing_instance(
     feasible: Mask,
-    room: Amounts,
+    capacity: Amounts,
     price: Amounts,
     vectors: Amounts,
     conflict: Mask,
@@ -97,8 +99,8 @@ def market(
     *,
     own: Mask | None = None,
     limits: tuple[Amounts, Amounts] | None = None,
-) -> Market:
-    """A market of all columns that are given: `feasible` and `own` (I, C), `room` (C, R), `price` (C,).
+) -> PricingInstance:
+    """A market of all columns that are given: `feasible` and `own` (I, C), `capacity` (C, R), `price` (C,).
 
     `limits` are what a node of each column takes of what all nodes share (C, L), and how much there is (L,).
     Items of which a node holds only one get one more resource, of which every node has one.
@@ -108,13 +110,13 @@ def market(
     for row, group in enumerate(groups):
         takes[group, row] = 1
     vectors = np.concatenate([vectors, takes], axis=1)
-    room = np.concatenate([room, np.ones((len(room), len(groups)), dtype=np.int64)], axis=1)
+    capacity = np.concatenate([capacity, np.ones((len(capacity), len(groups)), dtype=np.int64)], axis=1)
     own = feasible if own is None else own
-    takes, most = limits or (np.zeros((len(room), 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
-    kept = _undominated(np.concatenate([feasible, own]).T, np.concatenate([room, -takes], axis=1), price)
-    return Market(
+    takes, most = limits or (np.zeros((len(capacity), 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
+    kept = _undominated(np.concatenate([feasible, own]).T, np.concatenate([capacity, -takes], axis=1), price)
+    return PricingInstance(
         column=kept,
-        room=np.maximum(room[kept], 0),
+        capacity=np.maximum(capacity[kept], 0),
         price=price[kept],
         feasible=feasible.T[kept],
         vectors=vectors,
@@ -126,13 +128,13 @@ def market(
     )
 
 
-def copies_in(room: Amounts, vectors: Amounts, demand: Amounts, allowed: Mask) -> Amounts:
-    """How many of each item alone a room (N, R) holds, at most the demand, (I, N). `allowed` (I, N)."""
+def copies_in(capacity: Amounts, vectors: Amounts, demand: Amounts, allowed: Mask) -> Amounts:
+    """How many of each item alone a capacity (N, R) holds, at most the demand, (I, N). `allowed` (I, N)."""
     result = np.where(allowed, demand[:, None], 0)
     for row in range(vectors.shape[1]):
         need = vectors[:, row]
         asked = need > 0
-        result[asked] = np.minimum(result[asked], room[:, row][None, :] // need[asked][:, None])
+        result[asked] = np.minimum(result[asked], capacity[:, row][None, :] // need[asked][:, None])
     return result
 
 
@@ -141,9 +143,9 @@ def cliques(conflict: Mask) -> list[list[int]]:
 
     `conflict` (I, I). The largest groups come first; pairs that no group covers are left to be checked.
     """
-    lonely = np.flatnonzero(np.diagonal(conflict))
-    degree = conflict[np.ix_(lonely, lonely)].sum(axis=1)
-    waiting = lonely[np.argsort(-degree, kind="stable")].tolist()
+    self_repelling = np.flatnonzero(np.diagonal(conflict))
+    degree = conflict[np.ix_(self_repelling, self_repelling)].sum(axis=1)
+    waiting = self_repelling[np.argsort(-degree, kind="stable")].tolist()
     found: list[list[int]] = []
     while waiting:
         group: list[int] = []
@@ -156,14 +158,16 @@ def cliques(conflict: Mask) -> list[list[int]]:
     return sorted(found, key=lambda group: (-len(group), group))
 
 
-def _undominated(feasible: Mask, room: Amounts, price: Amounts) -> Amounts:
-    """Columns, by price, that no cheaper one replaces in room and for every item. `feasible` is (C, I)."""
+def _undominated(feasible: Mask, capacity: Amounts, price: Amounts) -> Amounts:
+    """Columns, by price, that no cheaper one replaces in capacity and for every item. `feasible` is (C,
+    I).
+    """
     useful = np.flatnonzero(feasible.any(axis=1))
-    order = useful[np.lexsort((useful, -room[useful].sum(axis=1), price[useful]))]
+    order = useful[np.lexsort((useful, -capacity[useful].sum(axis=1), price[useful]))]
     # Items that the same columns may hold are one here; its bits tell what a column holds.
     alike = {held.tobytes(): item for item, held in enumerate(np.packbits(feasible.T, axis=1))}
     holds = np.packbits(feasible[:, list(alike.values())], axis=1)
-    differing = np.flatnonzero((room[order] != room[order[:1]]).any(axis=0)).tolist()
+    differing = np.flatnonzero((capacity[order] != capacity[order[:1]]).any(axis=0)).tolist()
     kept: list[int] = []
     for start in range(0, len(order), _BLOCK):
         block = order[start : start + _BLOCK]
@@ -171,7 +175,7 @@ def _undominated(feasible: Mask, room: Amounts, price: Amounts) -> Amounts:
         # A rival counts only if it stands earlier in the order; that order is by price.
         roomy = np.tri(len(block), len(rivals), k=len(kept) - 1, dtype=np.bool_)
         for row in differing:
-            roomy &= room[rivals, row][None, :] >= room[block, row][:, None]
+            roomy &= capacity[rivals, row][None, :] >= capacity[block, row][:, None]
         one, other = np.nonzero(roomy)
         beaten = np.zeros(len(block), dtype=np.bool_)
         beaten[one[~(holds[block[one]] & ~holds[rivals[other]]).any(axis=1)]] = True

@@ -17,7 +17,8 @@ Floats = npt.NDArray[np.float64]
 class Axis:
     """The resources that anyone asks for, in a fixed order: the rows of every amount vector.
 
-    Amounts are cut off at LARGEST and -LARGEST, so that their sums stay within 64 bits; no room is larger.
+    Amounts are cut off at LARGEST and -LARGEST, so that their sums stay within 64 bits; no capacity is
+    larger.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

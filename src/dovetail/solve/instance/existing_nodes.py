@@ -15,7 +15,7 @@ from dovetail.model.resources import LARGEST, subtract
 from dovetail.model.volumes import csi_volumes, volume_limit_error
 from dovetail.solve.instance.arrays import Amounts, Axis, Mask
 from dovetail.solve.instance.matching import ports_conflict, untolerated
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.instance.pool_table import Daemon
 from dovetail.solve.instance.topology import SPREAD, NodeFilter, Topology
@@ -24,26 +24,28 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class Nodes:
-    """Room, ports and volumes of N nodes. `room` is (N, R) and shrinks as pods are placed."""
+    """Room, ports and volumes of N nodes. `capacity` is (N, R) and shrinks as pods are placed."""
 
     def __init__(self, problem: Problem, axis: Axis, daemons: Sequence[Daemon]) -> None:
         self.nodes = problem.nodes
         self.labels = [node.occupancy.labels for node in self.nodes]
         self.ports: list[tuple[HostPort, ...]] = [node.occupancy.ports for node in self.nodes]
-        self.room: Amounts = self._free(axis, daemons)
+        self.capacity: Amounts = self._free(axis, daemons)
         self._volumes: dict[int, dict[str, frozenset[str]]] = {}  # of nodes with any
         self._feasible: dict[tuple[Requirements, frozenset[str], tuple[Toleration, ...], bool], Mask] = {}
         for row, node in enumerate(self.nodes):
             for pod in node.occupancy.attached:
                 self._attach(row, csi_volumes(pod, problem.volumes))
-        self._before = (self.room.copy(), list(self.ports), _copied(self._volumes))
-        self._most: list[int] = self.room.max(axis=0, initial=0).tolist()  # (R,) no node has more room
+        self._before = (self.capacity.copy(), list(self.ports), _copied(self._volumes))
+        self._most: list[int] = self.capacity.max(
+            axis=0, initial=0
+        ).tolist()  # (R,) no node has more capacity
 
     def reset(self) -> None:
         """As if nothing had been placed."""
-        room, ports, volumes = self._before
-        self.room, self.ports, self._volumes = room.copy(), list(ports), _copied(volumes)
-        self._most = room.max(axis=0, initial=0).tolist()
+        capacity, ports, volumes = self._before
+        self.capacity, self.ports, self._volumes = capacity.copy(), list(ports), _copied(volumes)
+        self._most = capacity.max(axis=0, initial=0).tolist()
 
     def feasible(self, wanted: Requirements, rules: Rules) -> Mask:
         """Nodes whose labels and taints suit, shape (N,)."""
@@ -64,7 +66,7 @@ class Nodes:
         return known
 
     def candidates(self, wanted: Requirements, rules: Rules, vector: Amounts) -> list[int]:
-        """Nodes that suit and have room, in order of preference."""
+        """Nodes that suit and have capacity, in order of preference."""
         if not self.nodes:
             return []
         rows, amounts = vector.nonzero()[0], vector.tolist()
@@ -73,29 +75,33 @@ class Nodes:
             return []
         fits = self.feasible(wanted, rules).copy()
         for row in asked:
-            fits &= self.room[:, row] >= amounts[row]
+            fits &= self.capacity[:, row] >= amounts[row]
         found: list[int] = fits.nonzero()[0].tolist()
         if not found:
-            self._most = self.room.max(axis=0).tolist()
+            self._most = self.capacity.max(axis=0).tolist()
         return found
 
-    def accepts(self, row: int, shape: Shape) -> bool:
+    def accepts(self, row: int, pod_class: PodClass) -> bool:
         """True iff the pod's host ports and volumes suit as well."""
-        if shape.ports and ports_conflict(shape.ports, self.ports[row]):
+        if pod_class.ports and ports_conflict(pod_class.ports, self.ports[row]):
             return False
-        return not self.attach_error(row, shape)
+        return not self.attach_error(row, pod_class)
 
-    def attach_error(self, row: int, shape: Shape) -> str:
+    def attach_error(self, row: int, pod_class: PodClass) -> str:
         """'' iff the node can attach the pod's volumes, else why not."""
         limits = self.nodes[row].volume_limits
-        return volume_limit_error(shape.volumes, self._volumes.get(row, {}), limits) if shape.volumes else ""
+        return (
+            volume_limit_error(pod_class.volumes, self._volumes.get(row, {}), limits)
+            if pod_class.volumes
+            else ""
+        )
 
-    def holds(self, row: int, shape: Shape) -> int:
-        """How many pods of the shape fit, as far as one does."""
-        if shape.ports or shape.volumes:
+    def holds(self, row: int, pod_class: PodClass) -> int:
+        """How many pods of the pod class fit, as far as one does."""
+        if pod_class.ports or pod_class.volumes:
             return 1
-        asked = shape.vector > 0
-        return int(np.min(self.room[row][asked] // shape.vector[asked]))
+        asked = pod_class.vector > 0
+        return int(np.min(self.capacity[row][asked] // pod_class.vector[asked]))
 
     def domain(self, row: int, key: str) -> str:
         """The node's value of a label; its own name for the hostname."""
@@ -103,11 +109,11 @@ class Nodes:
             return self.nodes[row].name
         return self.nodes[row].labels.get(key, "")
 
-    def place(self, row: int, shape: Shape, count: int = 1) -> None:
-        """Take the room of so many pods of a shape."""
-        self.room[row] -= count * shape.vector
-        self.ports[row] = (*self.ports[row], *shape.ports)
-        self._attach(row, shape.volumes)
+    def place(self, row: int, pod_class: PodClass, count: int = 1) -> None:
+        """Take the capacity of so many pods of a pod class."""
+        self.capacity[row] -= count * pod_class.vector
+        self.ports[row] = (*self.ports[row], *pod_class.ports)
+        self._attach(row, pod_class.volumes)
 
     def _attach(self, row: int, volumes: Mapping[str, frozenset[str]]) -> None:
         for driver, items in volumes.items():
@@ -126,17 +132,17 @@ class Nodes:
         return np.array(found, dtype=np.bool_)
 
     def _free(self, axis: Axis, daemons: Sequence[Daemon]) -> Amounts:
-        """What is free, (N, R), with room for the daemons that are still to come."""
-        room = axis.matrix([subtract(node.allocatable, node.occupancy.requests) for node in self.nodes])
+        """What is free, (N, R), with capacity for the daemons that are still to come."""
+        capacity = axis.matrix([subtract(node.allocatable, node.occupancy.requests) for node in self.nodes])
         if not daemons:
-            return room
+            return capacity
         present = axis.matrix([node.occupancy.daemons for node in self.nodes])
-        expected = np.zeros_like(room)
+        expected = np.zeros_like(capacity)
         for daemon in daemons:
             keys = sorted({key for item in daemon.alternatives for key in item.by_key})
             expected[self._which(keys, daemon.comes_to)] += daemon.vector
-        room -= np.maximum(expected - present, 0)
-        return np.asarray(np.maximum(room, -LARGEST), dtype=np.int64)
+        capacity -= np.maximum(expected - present, 0)
+        return np.asarray(np.maximum(capacity, -LARGEST), dtype=np.int64)
 
 
 def _copied(volumes: Mapping[int, dict[str, frozenset[str]]]) -> dict[int, dict[str, frozenset[str]]]:

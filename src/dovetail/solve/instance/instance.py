@@ -1,4 +1,4 @@
-"""Everything that is computed once per problem: tables, shapes, nodes, topology counters."""
+"""Everything that is computed once per problem: tables, pod classes, nodes, topology counters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.problem import Problem
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.budget import Work
+from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.arrays import Amounts, Axis, Mask
 from dovetail.solve.instance.existing_nodes import Nodes, Present, repelling
 from dovetail.solve.instance.matching import ports_conflict, untolerated
-from dovetail.solve.instance.pod_classes import Interner, Shape
+from dovetail.solve.instance.pod_classes import Interner, PodClass
 from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
-from dovetail.solve.instance.shared_quotas import Commons
+from dovetail.solve.instance.shared_quotas import SharedQuotas
 from dovetail.solve.instance.topology import SPREAD, DomainOf, GroupKey, Pins, Topology
 
 COLUMNS_PER_UNIT = 200  # looked at in one unit of work
@@ -34,10 +34,10 @@ class Place:
     estimate: float  # nano-dollars per hour for its share of the best node
 
 
-class World:
+class Instance:
     """A problem, encoded."""
 
-    def __init__(self, problem: Problem, work: Work, *, strict: bool = False) -> None:
+    def __init__(self, problem: Problem, work: SolveBudget, *, strict: bool = False) -> None:
         self.problem = problem
         self.work = work
         self.well_known = problem.options.well_known
@@ -57,9 +57,11 @@ class World:
         repelled = repelling(problem.nodes, self.topology)
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
         self.left_out = tuple(interner.left_out)  # pods that there is no time for
-        self.shapes: list[Shape] = interner.shapes(self.axis)
-        vectors = np.array([each.vector for each in self.shapes], np.int64).reshape(-1, len(self.axis.names))
-        pods = np.array([len(shape.pods) for shape in self.shapes], dtype=np.float64)
+        self.pod_classes: list[PodClass] = interner.pod_classes(self.axis)
+        vectors = np.array([each.vector for each in self.pod_classes], np.int64).reshape(
+            -1, len(self.axis.names)
+        )
+        pods = np.array([len(pod_class.pods) for pod_class in self.pod_classes], dtype=np.float64)
         self._total = pods @ vectors.astype(np.float64)  # what all pods ask for
         daemons = [Daemon(item, self.axis) for item in problem.daemonsets]
         self.tables = [
@@ -74,14 +76,15 @@ class World:
             table.foresee(vectors)
             self.overhead.append(taken)
             self.ports.append(ports)
-        self.commons = Commons(problem, self.tables, (self.shapes, self.topology), strict=strict)
+        self.commons = SharedQuotas(problem, self.tables, (self.pod_classes, self.topology), strict=strict)
         self.tiers = _tiers(problem)
         self.nodes = Nodes(problem, self.axis, daemons)
         self.present = Present(self.nodes, self.topology)
         # Per pool, which part of each type all pods together fill: a node larger than that is paid for whole.
-        self._rooms = [np.maximum(table.room, 1).astype(np.float64) for table in self.tables]
+        self._capacities = [np.maximum(table.capacity, 1).astype(np.float64) for table in self.tables]
         self._filled = [
-            np.clip(np.max(self._total / room, axis=1, initial=0.0), 1e-12, 1.0) for room in self._rooms
+            np.clip(np.max(self._total / capacity, axis=1, initial=0.0), 1e-12, 1.0)
+            for capacity in self._capacities
         ]
         self._reached: dict[tuple[object, ...], list[str]] = {}
         self._places: dict[tuple[object, ...], list[Place]] = {}
@@ -154,7 +157,7 @@ class World:
             return {}
         if not keys:
             return {(): 0.0}
-        share = np.max(vector / self._rooms[pool], axis=1, initial=0.0) / self._filled[pool]
+        share = np.max(vector / self._capacities[pool], axis=1, initial=0.0) / self._filled[pool]
         _, values = table.combinations(keys)
         least = table.least(keys, np.where(held, table.price * share[table.column_type], np.inf))
         combined = table.base.add(*wanted)
@@ -172,13 +175,13 @@ class World:
         self._count_on_nodes(index for index in spreads if index not in hosts)
         open_hosts: set[int] = set()
         reached: dict[int, set[tuple[str, ...]]] = {}
-        for shape in self.shapes:
-            owned = dict.fromkeys(index for level in shape.levels for index in level.owned)
+        for pod_class in self.pod_classes:
+            owned = dict.fromkeys(index for level in pod_class.levels for index in level.owned)
             for index in owned:
-                if index in hosts and index not in open_hosts and self._buyable(shape):
+                if index in hosts and index not in open_hosts and self._buyable(pod_class):
                     open_hosts.add(index)
                 elif index in groups and index not in hosts:
-                    domains = self._reachable(shape, groups[index].id.key)
+                    domains = self._reachable(pod_class, groups[index].id.key)
                     groups[index].universe.update(dict.fromkeys(domains))
                     reached.setdefault(index, set()).add(tuple(domains))
         self.uniform = frozenset(index for index, domains in reached.items() if len(domains) == 1)
@@ -192,26 +195,26 @@ class World:
         for index in spreads:
             self.topology.groups[index].universe.update(self.present.domains(index))
 
-    def _reachable(self, shape: Shape, key: str) -> list[str]:
-        last = shape.levels[-1].rules
+    def _reachable(self, pod_class: PodClass, key: str) -> list[str]:
+        last = pod_class.levels[-1].rules
         rules = last.tolerations, last.soft_taints, last.needed()
-        memo = (key, shape.required, shape.vector.tobytes(), *rules)
+        memo = (key, pod_class.required, pod_class.vector.tobytes(), *rules)
         known = self._reached.get(memo)
         if known is None:
-            known = sorted({place.pins[0][1] for place in self._new_nodes(shape, (key,))} - {""})
+            known = sorted({place.pins[0][1] for place in self._new_nodes(pod_class, (key,))} - {""})
             self._reached[memo] = known
         return known
 
-    def _buyable(self, shape: Shape) -> bool:
-        return any(True for _ in self._new_nodes(shape, ()))
+    def _buyable(self, pod_class: PodClass) -> bool:
+        return any(True for _ in self._new_nodes(pod_class, ()))
 
-    def _new_nodes(self, shape: Shape, keys: tuple[str, ...]) -> Iterator[Place]:
+    def _new_nodes(self, pod_class: PodClass, keys: tuple[str, ...]) -> Iterator[Place]:
         """What may be bought for such a pod once it gave up all that it can."""
-        last = shape.levels[-1].rules
+        last = pod_class.levels[-1].rules
         for pool in self.buying:
-            for wanted in shape.required:
+            for wanted in pod_class.required:
                 if self.suits(pool, wanted, last):
-                    yield from self.places((pool,), wanted, shape.vector, keys)
+                    yield from self.places((pool,), wanted, pod_class.vector, keys)
 
     def _may_buy(self, pool: int) -> bool:
         table = self.tables[pool]

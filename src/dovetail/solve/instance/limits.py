@@ -11,8 +11,8 @@ import numpy as np
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
-from dovetail.solve.instance.instance import World
-from dovetail.solve.instance.offerings import Columns
+from dovetail.solve.instance.instance import Instance
+from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pool_table import PoolTable
 
 NODES = "nodes"
@@ -35,15 +35,15 @@ class Bought(Protocol):
 class Limits:
     """Remaining amounts per pool. Invariant: what was taken never exceeds a limit, whatever type comes up.
 
-    `commons` (B,) is what is left of what all pools draw on: what a node is priced by counts there.
+    `shared quotas` (B,) is what is left of what all pools draw on: what a node is priced by counts there.
     """
 
-    def __init__(self, world: World, columns: Columns) -> None:
-        self._world = world
+    def __init__(self, instance: Instance, columns: OfferingsTable) -> None:
+        self._instance = instance
         self._columns = columns
         self.remaining: dict[int, dict[str, int]] = {}
         self._takes: dict[int, Amounts] = {}  # per limited pool what each type takes of what remains, (T, L)
-        for table in world.tables:
+        for table in instance.tables:
             limits = table.pool.limits
             if limits is not None:
                 used, taken = table.pool.usage, {name for kind in table.types for name in kind.capacity}
@@ -59,7 +59,7 @@ class Limits:
                     len(table.types), len(names)
                 )
         self.reservations = dict(columns.left)
-        self.commons: Amounts = world.commons.left.copy()
+        self.commons: Amounts = instance.commons.left.copy()
 
     def copy(self) -> Limits:
         """An independent copy, for a trial."""
@@ -72,13 +72,13 @@ class Limits:
     @property
     def any(self) -> bool:
         """True iff something is limited."""
-        return bool(self.remaining) or bool(self.reservations) or self._world.commons.any
+        return bool(self.remaining) or bool(self.reservations) or self._instance.commons.any
 
     def refused(self) -> bool:
-        """True iff something that limits and commons allowed at first would be refused by now."""
-        if self._world.commons.any and not self._drawable().all():
+        """True iff something that limits and shared quotas allowed at first would be refused by now."""
+        if self._instance.commons.any and not self._drawable().all():
             return True  # what there is not enough of for one node is no column
-        start = Limits(self._world, self._columns)
+        start = Limits(self._instance, self._columns)
         return any(bool((start.types(pool) & ~self.types(pool)).any()) for pool in self.remaining)
 
     def shares(self) -> Floats:
@@ -89,8 +89,8 @@ class Limits:
             mine = columns.pool == pool
             share = self._takes[pool] / np.maximum(self._rest(pool), 1)
             result[mine] = share.max(axis=1, initial=0.0)[columns.type[mine]]
-        if self._world.commons.any:
-            share = self._world.commons.draws / np.maximum(self.commons, 1)
+        if self._instance.commons.any:
+            share = self._instance.commons.draws / np.maximum(self.commons, 1)
             result = np.maximum(result, share.max(axis=1, initial=0.0))
         return result
 
@@ -103,33 +103,35 @@ class Limits:
             result[mine] &= self.types(pool)[columns.type[mine]]
         for index in np.flatnonzero(columns.reserved).tolist():
             result[index] &= self.reservations.get(columns.reservation[index], 0) > 0
-        if self._world.commons.any:
+        if self._instance.commons.any:
             result &= self._drawable()
         return result
 
     def open(self, pool: int) -> Mask:
-        """Columns of a pool's table that its limits and the commons still allow, reservations aside, (C,)."""
-        return self.types(pool)[self._world.tables[pool].column_type] & self.drawable(pool)
+        """Columns of a pool's table that its limits and the shared quotas still allow, reservations aside,
+        (C,).
+        """
+        return self.types(pool)[self._instance.tables[pool].column_type] & self.drawable(pool)
 
     def drawable(self, pool: int) -> Mask:
-        """Columns of a pool's table for which the commons have enough left, (C,)."""
-        start, end = self._world.commons.start[pool : pool + 2]
+        """Columns of a pool's table for which the shared quotas have enough left, (C,)."""
+        start, end = self._instance.commons.start[pool : pool + 2]
         return np.asarray(
-            np.all(self._world.commons.draws[start:end] <= self.commons, axis=1), dtype=np.bool_
+            np.all(self._instance.commons.draws[start:end] <= self.commons, axis=1), dtype=np.bool_
         )
 
     def no_greedier(self, pool: int, columns: Amounts) -> Amounts:
         """Those of a pool's columns whose types draw no more on what the first draws on than it does."""
-        draws = self._world.commons.draws[self._world.commons.start[pool] + columns]
+        draws = self._instance.commons.draws[self._instance.commons.start[pool] + columns]
         drawn = draws[0] > 0
         greedy = np.any(draws[:, drawn] > draws[0][drawn], axis=1)
-        types = self._world.tables[pool].column_type[columns]
+        types = self._instance.tables[pool].column_type[columns]
         return columns[~np.isin(types, types[greedy])]
 
     def types(self, pool: int) -> Mask:
         """Types of a pool whose capacity is within what remains, shape (T,)."""
         if pool not in self.remaining:
-            return np.ones(len(self._world.tables[pool].types), dtype=np.bool_)
+            return np.ones(len(self._instance.tables[pool].types), dtype=np.bool_)
         within: Mask = np.all(self._takes[pool] <= self._rest(pool), axis=1)
         return within
 
@@ -146,7 +148,7 @@ class Limits:
             most = min([most, *(self._rest(made.pool)[each > 0] // each[each > 0]).tolist()])
         if made.reservation:
             most = min(most, self.reservations[made.reservation])
-        if self._world.commons.any:
+        if self._instance.commons.any:
             each = self._drawn(made)
             most = min([most, *(self.commons[each > 0] // each[each > 0]).tolist()])
         return max(most, 1)
@@ -160,7 +162,7 @@ class Limits:
                 remaining[name] -= number * each
         if made.reservation:
             self.reservations[made.reservation] -= number
-        if self._world.commons.any:
+        if self._instance.commons.any:
             self.commons -= number * self._drawn(made)
 
     def after(self, bought: Iterable[Bought]) -> Limits:
@@ -175,13 +177,13 @@ class Limits:
         self.take(made, -1)
 
     def _drawn(self, made: Bought) -> Amounts:
-        """What such a node takes of the commons, (B,)."""
-        commons = self._world.commons
+        """What such a node takes of the shared quotas, (B,)."""
+        commons = self._instance.commons
         return np.asarray(commons.draws[commons.start[made.pool] + made.column], dtype=np.int64)
 
     def _drawable(self) -> Mask:
-        """Columns of all pools for which the commons have enough left, (C,)."""
-        commons = self._world.commons
+        """Columns of all pools for which the shared quotas have enough left, (C,)."""
+        commons = self._instance.commons
         return np.asarray(np.all(commons.draws <= self.commons, axis=1), dtype=np.bool_)
 
     def _rest(self, pool: int) -> Amounts:
@@ -200,23 +202,23 @@ _NEVER = np.iinfo(np.int64).max
 _WORK = 16  # units for looking for one type's like
 
 
-def diverse_room(world: World, columns: Columns, vectors: Amounts) -> Amounts:
+def diverse_room(instance: Instance, columns: OfferingsTable, vectors: Amounts) -> Amounts:
     """What packing may fill of each column, (C, R): all of it, but on spot only what its like hold as well.
 
     A type's like are those of its pool, its architecture and system that are sold as spot for at most
-    `spot_tolerance` percent more, that have about as much of everything, and that hold each of `vectors`
-    (I, R) that it holds. Those that leave most room count, up to `spot_diversity` types with the type itself.
+    `spot_tolerance` percent more, that have about as much of everything, and that hold each of `vectors` (I,
+    R) that it holds. Those that leave most capacity count, up to `spot_diversity` types with the type itself.
     So nothing that fits alone is kept out, and a type without like is filled as any other.
     """
-    options = world.problem.options
+    options = instance.problem.options
     if options.spot_diversity < 2:
-        return columns.room
-    result = columns.room.copy()
-    for table in world.tables:
+        return columns.capacity
+    result = columns.capacity.copy()
+    for table in instance.tables:
         capacity_types = [item.capacity_type for item in table.offerings]
         spot = table.own & np.array([item == labels.SPOT for item in capacity_types], dtype=np.bool_)
         if spot.any():
-            world.work.spend(_WORK * len(np.unique(table.column_type[spot])))
+            instance.work.spend(_WORK * len(np.unique(table.column_type[spot])))
             shared = _shared(table, spot, vectors, (options.spot_diversity, options.spot_tolerance))
             mine = np.flatnonzero(columns.pool == table.index)[spot]
             result[mine] = shared[table.column_type[spot]]
@@ -224,39 +226,39 @@ def diverse_room(world: World, columns: Columns, vectors: Amounts) -> Amounts:
 
 
 def _shared(table: PoolTable, spot: Mask, vectors: Amounts, wanted: tuple[int, int]) -> Amounts:
-    """Per type the room that it and its like have at least, (T, R)."""
+    """Per type the capacity that it and its like have at least, (T, R)."""
     most, tolerance = wanted
     price = np.full(len(table.types), _NEVER)
     offered = np.array([item.price for item in table.offerings], dtype=np.int64)
     np.minimum.at(price, table.column_type[spot], offered[spot])
-    room = np.maximum(table.room, 0)
-    least = np.maximum(_largest(room, vectors), (room * _ALIKE).astype(np.int64))
+    capacity = np.maximum(table.capacity, 0)
+    least = np.maximum(_largest(capacity, vectors), (capacity * _ALIKE).astype(np.int64))
     kinds = _kinds(table.types)
     sold = np.flatnonzero(price < _NEVER)
     like = (price <= (price[sold] * (100 + tolerance) // 100)[:, None]) & (kinds == kinds[sold][:, None])
-    for row in range(room.shape[1]):
-        like &= room[:, row] >= least[sold, row][:, None]
+    for row in range(capacity.shape[1]):
+        like &= capacity[:, row] >= least[sold, row][:, None]
     for size in _limited_sizes(table).T:
         like &= size <= size[sold][:, None]
     like[np.arange(len(sold)), sold] = False
-    result = table.room.copy()
+    result = table.capacity.copy()
     for index in np.flatnonzero(like.any(axis=1)).tolist():
         kind, chosen = int(sold[index]), np.flatnonzero(like[index])
         if len(chosen) >= most:
-            some = room[kind] > 0
-            share = (room[np.ix_(chosen, some)] / room[kind, some]).min(axis=1, initial=np.inf)
+            some = capacity[kind] > 0
+            share = (capacity[np.ix_(chosen, some)] / capacity[kind, some]).min(axis=1, initial=np.inf)
             chosen = chosen[np.argsort(-share, kind="stable")[: most - 1]]
-        result[kind] = np.minimum(room[chosen].min(axis=0), table.room[kind])
+        result[kind] = np.minimum(capacity[chosen].min(axis=0), table.capacity[kind])
     return result
 
 
-def _largest(room: Amounts, vectors: Amounts) -> Amounts:
+def _largest(capacity: Amounts, vectors: Amounts) -> Amounts:
     """Per type and resource the most that one of the vectors that fit alone asks for, (T, R)."""
-    fits = np.ones((len(room), len(vectors)), dtype=np.bool_)
-    for row in range(room.shape[1]):
-        fits &= room[:, row][:, None] >= vectors[:, row]
-    result = np.zeros_like(room)
-    for row in range(room.shape[1]):
+    fits = np.ones((len(capacity), len(vectors)), dtype=np.bool_)
+    for row in range(capacity.shape[1]):
+        fits &= capacity[:, row][:, None] >= vectors[:, row]
+    result = np.zeros_like(capacity)
+    for row in range(capacity.shape[1]):
         result[:, row] = np.where(fits, vectors[:, row], 0).max(axis=1, initial=0)
     return result
 

@@ -30,8 +30,10 @@ class Ground:
     columns: Amounts  # of the pool's table, cheapest first
 
 
-class Columns:
-    """C offerings of all pools. `room` is (C, R), `price` (C,) in nano-dollars, `reservation` '' if none."""
+class OfferingsTable:
+    """C offerings of all pools. `capacity` is (C, R), `price` (C,) in nano-dollars, `reservation` '' if
+    none.
+    """
 
     def __init__(self, tables: Sequence[PoolTable], width: int) -> None:
         """`tables`: of all pools in their order; `width`: how many resources there are."""
@@ -44,8 +46,10 @@ class Columns:
         self.pool = np.array([part[0] for part in parts], dtype=np.int64)
         self.type = np.array([part[1] for part in parts], dtype=np.int64)
         self.column = np.array([part[2] for part in parts], dtype=np.int64)
-        rooms = [table.room[table.column_type] for table in self._tables if len(table.offerings)]
-        self.room: Amounts = np.concatenate(rooms) if rooms else np.zeros((0, width), dtype=np.int64)
+        capacities = [table.capacity[table.column_type] for table in self._tables if len(table.offerings)]
+        self.capacity: Amounts = (
+            np.concatenate(capacities) if capacities else np.zeros((0, width), dtype=np.int64)
+        )
         prices = [table.price for table in self._tables if len(table.offerings)]
         self.price: Amounts = np.concatenate(prices) if prices else np.zeros(0, dtype=np.int64)
         offerings = [offering for table in self._tables for offering in table.offerings]
@@ -71,34 +75,34 @@ class Columns:
         return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
 
     def holds(self, vectors: Amounts) -> Mask:
-        """Which columns have the room for each of the requests (N, R), shape (N, C)."""
+        """Which columns have the capacity for each of the requests (N, R), shape (N, C)."""
         parts = []
         for table in self._tables:
             fits = np.ones((len(vectors), len(table.types)), dtype=np.bool_)
             for row in range(vectors.shape[1]):
                 need = vectors[:, row][:, None]
-                fits &= (need <= table.room[:, row][None, :]) | (need == 0)
+                fits &= (need <= table.capacity[:, row][None, :]) | (need == 0)
             parts.append(np.take(fits, table.column_type, axis=1))  # row by row in memory, as all such tables
         return np.concatenate(parts, axis=1) if parts else np.zeros((len(vectors), 0), dtype=np.bool_)
 
 
-def undominated(feasible: Mask, room: Amounts, price: Amounts, protected: Mask) -> npt.NDArray[np.int64]:
-    """Columns worth looking at: none that another beats in price and room for all the items it can hold.
+def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Mask) -> npt.NDArray[np.int64]:
+    """Columns worth looking at: none that another beats in price and capacity for all the items it can hold.
 
     `feasible` is (I, C). Protected columns are always kept.
     """
     useful = np.flatnonzero(feasible.any(axis=0))
     if len(useful) <= _KEEP_ALL:
         return useful
-    order = useful[np.lexsort((-room[useful].sum(axis=1), price[useful]))]
+    order = useful[np.lexsort((-capacity[useful].sum(axis=1), price[useful]))]
     groups: dict[bytes, list[int]] = {}
     for column, held in zip(order.tolist(), np.packbits(feasible[:, order].T, axis=1), strict=True):
         groups.setdefault(held.tobytes(), []).append(column)
-    kept = [column for group in groups.values() for column in _unbeaten(np.array(group), room, protected)]
+    kept = [column for group in groups.values() for column in _unbeaten(np.array(group), capacity, protected)]
     return np.array(sorted(kept), dtype=np.int64)
 
 
-def _unbeaten(group: npt.NDArray[np.int64], room: Amounts, protected: Mask) -> list[int]:
+def _unbeaten(group: npt.NDArray[np.int64], capacity: Amounts, protected: Mask) -> list[int]:
     """Of columns in order of price, those that no earlier one replaces; protected ones replace none."""
     rivals = group[~protected[group]]
     where = np.searchsorted(np.cumsum(~protected[group]), np.arange(1, len(rivals) + 1))  # in the group
@@ -106,8 +110,8 @@ def _unbeaten(group: npt.NDArray[np.int64], room: Amounts, protected: Mask) -> l
     for start in range(0, len(group), _BLOCK):
         block = group[start : start + _BLOCK]
         first = where[None, :] < np.arange(start, start + len(block))[:, None]
-        for row in range(room.shape[1]):
-            first &= room[rivals, row][None, :] >= room[block, row][:, None]
+        for row in range(capacity.shape[1]):
+            first &= capacity[rivals, row][None, :] >= capacity[block, row][:, None]
         beaten[start : start + len(block)] = first.any(axis=1) & ~protected[block]
     return [int(column) for column in group[~beaten]]
 

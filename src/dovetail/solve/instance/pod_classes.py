@@ -130,7 +130,7 @@ _FIRST = 64  # different pods whose turn comes first, before as many, twice as m
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A shape's demands once so much has been given up."""
+    """A pod class's demands once so much has been given up."""
 
     rules: Rules
     words: list[str]  # for all that the pod may give up, in order; one list for all levels
@@ -146,7 +146,7 @@ class Level:
 
 
 @dataclass(slots=True)
-class Shape:
+class PodClass:
     """Pods that no rule can tell apart."""
 
     index: int
@@ -178,7 +178,7 @@ class _Ladder:
 
 
 class Interner:
-    """Turns pods into shapes; topology groups are registered on the way."""
+    """Turns pods into pod classes; topology groups are registered on the way."""
 
     def __init__(
         self,
@@ -231,22 +231,22 @@ class Interner:
         different = sum(1 for _ in self.reader.different())
         return size + _EACH * different > _CROWD or relations > _RELATIONS
 
-    def shapes(self, axis: Axis) -> list[Shape]:
-        """The shapes of the pods that were read, the largest requests of CPU, then memory, first."""
+    def pod_classes(self, axis: Axis) -> list[PodClass]:
+        """The pod classes of the pods that were read, the largest requests of CPU, then memory, first."""
         # Groups must all be known before pods can be told apart by the groups that count them.
-        found: dict[tuple[bytes, int, tuple[int, ...]], Shape] = {}
+        found: dict[tuple[bytes, int, tuple[int, ...]], PodClass] = {}
         for pod, ask, ladder in self._entries:
             meta = pod.metadata
             matching = self._topology.matching(meta.namespace or "default", meta.labels)
             key = (ask.fingerprint, ladder.number, matching)
-            shape = found.get(key)
-            if shape is None:
-                found[key] = self._shape(pod, ask, axis, ladder, matching)
+            pod_class = found.get(key)
+            if pod_class is None:
+                found[key] = self._pod_class(pod, ask, axis, ladder, matching)
             else:
-                shape.pods.append(pod.key)
-        ordered = sorted(found.values(), key=lambda shape: _size_order(shape, axis))
-        for index, shape in enumerate(ordered):
-            shape.index = index
+                pod_class.pods.append(pod.key)
+        ordered = sorted(found.values(), key=lambda pod_class: _size_order(pod_class, axis))
+        for index, pod_class in enumerate(ordered):
+            pod_class.index = index
         return ordered
 
     def _levels_of(self, pod: Pod, ask: Ask) -> _Ladder:
@@ -277,8 +277,10 @@ class Interner:
                 steps.append(Level(rules, words, len(words), lost, owners.owned(rules), alternatives))
         return tuple(steps), required
 
-    def _shape(self, pod: Pod, ask: Ask, axis: Axis, ladder: _Ladder, matching: tuple[int, ...]) -> Shape:
-        return Shape(
+    def _pod_class(
+        self, pod: Pod, ask: Ask, axis: Axis, ladder: _Ladder, matching: tuple[int, ...]
+    ) -> PodClass:
+        return PodClass(
             index=0,
             sample=pod,
             pods=[pod.key],
@@ -293,9 +295,9 @@ class Interner:
         )
 
 
-def _size_order(shape: Shape, axis: Axis) -> tuple[int, int, str]:
-    amounts = dict(zip(axis.names, shape.vector.tolist(), strict=True))
-    return (-amounts.get(CPU, 0), -amounts.get(MEMORY, 0), shape.pods[0])
+def _size_order(pod_class: PodClass, axis: Axis) -> tuple[int, int, str]:
+    amounts = dict(zip(axis.names, pod_class.vector.tolist(), strict=True))
+    return (-amounts.get(CPU, 0), -amounts.get(MEMORY, 0), pod_class.pods[0])
 
 
 def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:

@@ -34,7 +34,7 @@ class Rules:
     preferred_spread: tuple[TopologySpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     soft_taints: bool = True  # True: PreferNoSchedule taints keep the pod away unless tolerated
-    # Known once somebody asked.
+    # Known once something asked.
     _needed: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property

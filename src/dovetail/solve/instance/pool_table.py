@@ -28,10 +28,10 @@ STAMPED = (
 class PoolTable:
     """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 
-    `room` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
+    `capacity` (T, R) is what pods may use, less daemons. `column_type` and `price` (C,)
     describe the available offerings, as do `reservation` (its id, or "") and `capacity_type`; the price
     is a whole node's, `extra` of it for all but the instance. Offerings that draw more on the problem's
-    `commons` than is left of them are not available.
+    `shared quotas` than is left of them are not available.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class PoolTable:
         self.types: tuple[InstanceType, ...] = tuple(
             kind for kind in pool.instance_types if _lets_in(self.base, kind.requirements)
         )
-        self.room: Amounts = np.array(
+        self.capacity: Amounts = np.array(
             [axis.vector(item.allocatable()) for item in self.types], dtype=np.int64
         ).reshape(len(self.types), len(axis.names))
         self.offerings: list[Offering] = []
@@ -81,8 +81,8 @@ class PoolTable:
         self.own = self.mask(self.base)
 
     def reserve(self, taken: Amounts) -> None:
-        """Take what daemons need, (T, R), out of the room; once, before anybody asks what fits."""
-        self.room = np.maximum(self.room - taken, -LARGEST)
+        """Take what daemons need, (T, R), out of the capacity; once, before anybody asks what fits."""
+        self.capacity = np.maximum(self.capacity - taken, -LARGEST)
 
     def usable(self, wanted: Requirements) -> Mask:
         """Columns that meet the pool's requirements and these, shape (C,)."""
@@ -103,7 +103,7 @@ class PoolTable:
         """The same, not remembered: for requests that hardly come up again."""
         found = np.ones(len(self.types), dtype=np.bool_)
         for row in np.flatnonzero(vector).tolist():
-            found &= self.room[:, row] >= vector[row]
+            found &= self.capacity[:, row] >= vector[row]
         return found
 
     def foresee(self, vectors: Amounts) -> None:
@@ -111,7 +111,7 @@ class PoolTable:
         found = np.ones((len(vectors), len(self.types)), dtype=np.bool_)
         for row in range(vectors.shape[1]):
             need = vectors[:, row][:, None]
-            found &= (need <= self.room[:, row]) | (need == 0)
+            found &= (need <= self.capacity[:, row]) | (need == 0)
         self._fits.update(zip([vector.tobytes() for vector in vectors], found, strict=True))
 
     def combinations(self, keys: tuple[str, ...]) -> tuple[Amounts, list[tuple[str, ...]]]:
@@ -265,7 +265,7 @@ def reserve(
     table: PoolTable, daemons: Sequence[Daemon], well_known: frozenset[str]
 ) -> tuple[Amounts, tuple[HostPort, ...]]:
     """What daemons take per type, shape (T, R), and the ports that some of them take on the pool's nodes."""
-    taken = np.zeros_like(table.room)
+    taken = np.zeros_like(table.capacity)
     ports: set[HostPort] = set()
     for daemon in daemons:
         if not daemon.tolerates(table.pool.taints):

@@ -11,19 +11,19 @@ from dovetail.model.offering import Offering
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.problem import Problem
 from dovetail.solve.instance.arrays import Amounts
-from dovetail.solve.instance.pod_classes import Shape
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Topology
 
-# With so many times what the pods seem to need, a common is as good as endless.
+# With so many times what the pods seem to need, a shared quota is as good as endless.
 _PLENTY = 2
 _ABOUT = 1.02  # times the least price
 
-Asked = tuple[Sequence[Shape], Topology]
+Asked = tuple[Sequence[PodClass], Topology]
 
 
-class Commons:
-    """B commons that a plan may come to the end of, `names`.
+class SharedQuotas:
+    """B shared quotas that a plan may come to the end of, `names`.
 
     `left` (B,) is what is left of each, `draws` (C, B) what a node of each column of all pools takes.
     Those with plenty left are not among them, unless `strict`.
@@ -33,7 +33,7 @@ class Commons:
         self,
         problem: Problem,
         tables: Sequence[PoolTable],
-        asked: tuple[Sequence[Shape], Topology],
+        asked: tuple[Sequence[PodClass], Topology],
         *,
         strict: bool,
     ) -> None:
@@ -57,7 +57,7 @@ class Commons:
 
 
 def overdrawn(problem: Problem, claims: Sequence[PlannedClaim]) -> bool:
-    """True iff the claims, as they are priced, draw more on a common than is left of it.
+    """True iff the claims, as they are priced, draw more on a shared quota than is left of it.
 
     Where several zones have the same price, a claim that leaves the choice draws on the one with most left.
     """
@@ -96,15 +96,19 @@ def _needs(tables: Sequence[PoolTable], asked: Asked, draws: Amounts) -> Amounts
 
     Pods with rules over hosts may want a node of their own each.
     """
-    shapes, hosts = asked[0], _over_hosts(asked[1])
-    if not draws.size or not shapes:
+    pod_classes, hosts = asked[0], _over_hosts(asked[1])
+    if not draws.size or not pod_classes:
         return np.zeros(draws.shape[1], dtype=np.int64)
-    total = sum(shape.vector * len(shape.pods) for shape in shapes)
-    apart = [shape for shape in shapes if any(not hosts.isdisjoint(each.owned) for each in shape.levels)]
-    alone = sum(len(shape.pods) for shape in apart) + 1
-    room = np.concatenate([table.room[table.column_type] for table in tables])
+    total = sum(pod_class.vector * len(pod_class.pods) for pod_class in pod_classes)
+    apart = [
+        pod_class
+        for pod_class in pod_classes
+        if any(not hosts.isdisjoint(each.owned) for each in pod_class.levels)
+    ]
+    alone = sum(len(pod_class.pods) for pod_class in apart) + 1
+    capacity = np.concatenate([table.capacity[table.column_type] for table in tables])
     price = np.concatenate([table.price for table in tables])
-    nodes = total / np.maximum(room, 1)
+    nodes = total / np.maximum(capacity, 1)
     cost = np.maximum(price, 1)[:, None] * nodes
     result = draws[price <= price.min() * _ABOUT].mean(axis=0) * alone
     for resource in range(cost.shape[1]):

@@ -102,7 +102,7 @@ class Group:
         return self.matched.get(domain, 0) > 0 or (itself and not any(self.matched.values()))
 
     def allows_matched(self, domain: str) -> bool:
-        """True iff nobody there keeps away from the pods that this group is about."""
+        """True iff none there keeps away from the pods that this group is about."""
         return self.id.kind != ANTI or not domain or not self.owners.get(domain)
 
     def count(self, domain: str, step: int, *, matched: bool, owner: bool) -> None:

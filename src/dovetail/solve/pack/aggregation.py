@@ -17,7 +17,7 @@ from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
-from dovetail.solve.instance.instance import World, pinned
+from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.matching import port_clashes
 from dovetail.solve.instance.topology import ANTI, APART, SPREAD
 
@@ -42,7 +42,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Lots:
+class ItemClasses:
     """L lots of K kinds. Rows are what a node has a certain amount of: seats for the pods of a spread."""
 
     items: list[Item]
@@ -54,10 +54,10 @@ class Lots:
     takes: Amounts  # (K, H)
     has: Amounts  # (H,)
 
-    def split(self, loads: Iterable[Sequence[tuple[int, int]]]) -> Iterator[tuple[tuple[int, int], ...]]:
+    def split(self, patterns: Iterable[Sequence[tuple[int, int]]]) -> Iterator[tuple[tuple[int, int], ...]]:
         """Per node its counts of items instead of lots; the first items of a lot go first."""
         owed = [[(item, self.sizes[item]) for item in reversed(members)] for members in self.members]
-        return (tuple(sorted(_drawn(counts, owed))) for counts in loads)
+        return (tuple(sorted(_drawn(counts, owed))) for counts in patterns)
 
 
 def _drawn(counts: Sequence[tuple[int, int]], owed: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
@@ -73,20 +73,20 @@ def _drawn(counts: Sequence[tuple[int, int]], owed: list[list[tuple[int, int]]])
     return found
 
 
-def lots(world: World, items: Sequence[Item]) -> Lots:
+def item_classes(instance: Instance, items: Sequence[Item]) -> ItemClasses:
     """The items, those that packing cannot tell apart as one."""
-    even, apart = _rules(world, items)
+    even, apart = _rules(instance, items)
     known: dict[Kind, int] = {}
     alike: dict[tuple[object, ...], int] = {}  # what a kind is made of -> its number
     guests: dict[tuple[object, ...], tuple[int, ...]] = {}
     found: dict[tuple[int, bytes], list[int]] = {}
     for index, item in enumerate(items):
-        shapes = [(world.shapes[shape], level) for shape, level in item.kinds]
-        ladders = tuple([(shape.ladder, level, shape.matching) for shape, level in shapes])
+        pod_classes = [(instance.pod_classes[pod_class], level) for pod_class, level in item.kinds]
+        ladders = tuple([(pod_class.ladder, level, pod_class.matching) for pod_class, level in pod_classes])
         memo = (item.wanted, item.pins, item.pools, item.ports, ladders)
         number = alike.get(memo)
         if number is None:
-            kind = _kind(world, item, (even, apart), guests)
+            kind = _kind(instance, item, (even, apart), guests)
             number = alike[memo] = known.setdefault(kind, len(known))
         found.setdefault((number, item.vector.tobytes()), []).append(index)
     members = list(found.values())
@@ -98,17 +98,19 @@ def lots(world: World, items: Sequence[Item]) -> Lots:
     ]
     kinds = list(known)
     conflict = _conflicts(kinds)
-    takes, has = _rows(world, kinds, sorted(even), conflict)
+    takes, has = _rows(instance, kinds, sorted(even), conflict)
     numbers = np.array([kind for kind, _ in found], dtype=np.int64)
-    return Lots(merged, members, [len(item.bundles) for item in items], numbers, kinds, conflict, takes, has)
+    return ItemClasses(
+        merged, members, [len(item.bundles) for item in items], numbers, kinds, conflict, takes, has
+    )
 
 
-def _rules(world: World, items: Sequence[Item]) -> tuple[frozenset[int], frozenset[int]]:
+def _rules(instance: Instance, items: Sequence[Item]) -> tuple[frozenset[int], frozenset[int]]:
     """Groups over hostnames that some item owns: spreads, and those that keep pods apart."""
-    groups = world.topology.groups
+    groups = instance.topology.groups
     levels = dict.fromkeys(kind for item in items for kind in item.kinds)
     owned = dict.fromkeys(
-        group for shape, level in levels for group in world.shapes[shape].levels[level].owned
+        group for pod_class, level in levels for group in instance.pod_classes[pod_class].levels[level].owned
     )
     here = [group for group in owned if groups[group].id.key == HOSTNAME]
     even = frozenset(group for group in here if groups[group].id.kind == SPREAD)
@@ -116,22 +118,29 @@ def _rules(world: World, items: Sequence[Item]) -> tuple[frozenset[int], frozens
 
 
 def _kind(
-    world: World,
+    instance: Instance,
     item: Item,
     groups: tuple[frozenset[int], frozenset[int]],
     guests: dict[tuple[object, ...], tuple[int, ...]],
 ) -> Kind:
     even, apart = groups
-    shapes = [(world.shapes[shape], level) for shape, level in item.kinds]
-    matching = [group for shape, _ in shapes for group in shape.matching if group in even or group in apart]
-    owned = {group for shape, level in shapes for group in shape.levels[level].owned if group in apart}
-    rules = [shape.levels[level].rules for shape, level in shapes]
+    pod_classes = [(instance.pod_classes[pod_class], level) for pod_class, level in item.kinds]
+    matching = [
+        group
+        for pod_class, _ in pod_classes
+        for group in pod_class.matching
+        if group in even or group in apart
+    ]
+    owned = {
+        group for pod_class, level in pod_classes for group in pod_class.levels[level].owned if group in apart
+    }
+    rules = [pod_class.levels[level].rules for pod_class, level in pod_classes]
     key = (item.wanted, *((each.tolerations, each.soft_taints, each.needed()) for each in rules))
     if key not in guests:
         guests[key] = tuple(
             table.index
-            for table in world.tables
-            if all(world.suits(table.index, item.wanted, each) for each in rules)
+            for table in instance.tables
+            if all(instance.suits(table.index, item.wanted, each) for each in rules)
         )
     wanted = item.wanted.add(*pinned(item.pins))
     return Kind(wanted, item.pools, guests[key], item.ports, tuple(sorted(owned)), tuple(sorted(matching)))
@@ -180,13 +189,15 @@ def _clash(mine: Requirements, other: Requirements) -> bool:
     return not mine.overlaps(other)
 
 
-def _rows(world: World, kinds: Sequence[Kind], even: list[int], conflict: Mask) -> tuple[Amounts, Amounts]:
+def _rows(
+    instance: Instance, kinds: Sequence[Kind], even: list[int], conflict: Mask
+) -> tuple[Amounts, Amounts]:
     """Spreads over hostnames as rows (K, H) and what a node has of each (H,).
 
     A row of which a node never holds two bundles is a conflict instead, and left out.
     """
     takes = _counts([kind.matching for kind in kinds], even)
-    has = np.array([world.topology.groups[group].id.max_skew for group in even], dtype=np.int64)
+    has = np.array([instance.topology.groups[group].id.max_skew for group in even], dtype=np.int64)
     kept = []
     for row, most in enumerate(has.tolist()):
         asked = np.flatnonzero(takes[:, row])
@@ -201,24 +212,24 @@ def _rows(world: World, kinds: Sequence[Kind], even: list[int], conflict: Mask) 
 _MOST = 300  # cells; so many lots are not merged
 _STEP = 1.01  # ratio of amounts within a cell, at first
 _WIDER = 1.5  # power by which that ratio grows while there are too many cells
-_NEAR = 1.15  # ratio of amounts that are near-equal; merging what is further apart wastes a lot of room,
+_NEAR = 1.15  # ratio of amounts that are near-equal; merging what is further apart wastes a lot of capacity,
 _FAR_APART = 720  # so that it is done only where there are more lots than this
 _LARGE = 2**62  # numbers of rows stay below it
 
 
-class Cells:
+class CoarseClasses:
     """G cells of L lots. What holds a number of a cell holds as many of any lots in it."""
 
-    def __init__(self, vectors: Amounts, kind: Amounts, feasible: Mask, room: Amounts) -> None:
-        """`vectors` (L, R), `kind` (L,), `feasible` (L, C), `room` (C, R)."""
+    def __init__(self, vectors: Amounts, kind: Amounts, feasible: Mask, capacity: Amounts) -> None:
+        """`vectors` (L, R), `kind` (L,), `feasible` (L, C), `capacity` (C, R)."""
         self.cell = _cells(vectors, kind)
-        self._merge(vectors, feasible, room)
+        self._merge(vectors, feasible, capacity)
         hopeless: Mask = np.asarray(~self.feasible.any(axis=1), dtype=np.bool_)
         lost = feasible.any(axis=1) & hopeless[self.cell]
         if lost.any():  # a cell is too large for every column, but not all of its lots are
             alone = np.where(lost, len(self.cell) + np.arange(len(self.cell)), self.cell)
             self.cell = np.unique(alone, return_inverse=True)[1].reshape(-1)
-            self._merge(vectors, feasible, room)
+            self._merge(vectors, feasible, capacity)
         self.trivial = len(self.vectors) == len(kind)
         self.kind: Amounts = np.zeros(len(self.vectors), dtype=np.int64)
         self.kind[self.cell] = kind
@@ -227,14 +238,14 @@ class Cells:
         self._order = np.lexsort((np.arange(len(kind)), -(vectors / scale).sum(axis=1), self.cell))
         self._start = np.searchsorted(self.cell[self._order], np.arange(len(self.vectors) + 1)).tolist()
 
-    def _merge(self, vectors: Amounts, feasible: Mask, room: Amounts) -> None:
+    def _merge(self, vectors: Amounts, feasible: Mask, capacity: Amounts) -> None:
         order = np.argsort(self.cell, kind="stable")
         starts = np.searchsorted(self.cell[order], np.arange(int(np.max(self.cell, initial=-1)) + 1))
         self.vectors: Amounts = np.maximum.reduceat(vectors[order], starts, axis=0)
         self.feasible: Mask = np.logical_and.reduceat(feasible[order], starts, axis=0)
         for row in range(vectors.shape[1]):
             need = self.vectors[:, row][:, None]
-            self.feasible &= (need <= room[:, row][None, :]) | (need == 0)
+            self.feasible &= (need <= capacity[:, row][None, :]) | (need == 0)
 
     def total(self, amounts: Amounts) -> Amounts:
         """Sums per cell (G,) of what is given per lot (L,)."""
@@ -286,7 +297,7 @@ def on_grid(vectors: Amounts, ratio: float) -> Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class NodeCountWeights:
     """What a greedy packing should look for next."""
 
     credit: Floats  # (K,) nano-dollars per hour, per bundle of a kind
@@ -301,15 +312,15 @@ class Pace:
 class Crowds:
     """Sets of kinds of which a node holds only so much: rows, and cliques of kinds that conflict."""
 
-    def __init__(self, lots: Lots) -> None:
-        cliques = _cliques(lots.conflict)
-        self._takes = np.concatenate([lots.takes.T, cliques]).astype(np.float64)  # (F, K)
-        self._has = np.concatenate([lots.has, np.ones(len(cliques), dtype=np.int64)])
-        self._kinds = len(lots.kinds)
+    def __init__(self, item_classes: ItemClasses) -> None:
+        cliques = _cliques(item_classes.conflict)
+        self._takes = np.concatenate([item_classes.takes.T, cliques]).astype(np.float64)  # (F, K)
+        self._has = np.concatenate([item_classes.has, np.ones(len(cliques), dtype=np.int64)])
+        self._kinds = len(item_classes.kinds)
 
-    def pace(self, left: Amounts, value: float) -> Pace:
+    def node_count_weights(self, left: Amounts, value: float) -> NodeCountWeights:
         """For bundles left per kind (K,) of so much worth in all."""
-        none = Pace(np.zeros(self._kinds), float("inf"))
+        none = NodeCountWeights(np.zeros(self._kinds), float("inf"))
         if not len(self._has):
             return none
         nodes = np.ceil(self._takes @ left / np.maximum(self._has, 1))
@@ -319,7 +330,7 @@ class Crowds:
         fair = value / most
         tight = (nodes / most) ** 4
         credit: Floats = _CREDIT * fair / tight.sum() * (tight @ (self._takes > 0))
-        return Pace(credit, fair * _SLACK)
+        return NodeCountWeights(credit, fair * _SLACK)
 
 
 def _cliques(conflict: Mask) -> Amounts:
@@ -343,8 +354,8 @@ def _cliques(conflict: Mask) -> Amounts:
     return np.array(found, dtype=np.int64).reshape(len(found), len(conflict))
 
 
-class Twins:
-    """Knows who can stand in for whom; `any` is False where nobody can."""
+class SubstitutableClasses:
+    """Knows who can stand in for whom; `any` is False where none can."""
 
     def __init__(self, vectors: Amounts, kind: Amounts, feasible: Mask, conflict: Mask) -> None:
         """`vectors` (I, R), `kind` (I,), `feasible` (I, C), `conflict` (K, K) of kinds."""
@@ -358,8 +369,10 @@ class Twins:
         self._groups = [groups[vector.tobytes()] for vector in vectors]
         self.any = len(groups) < len(vectors)
 
-    def load(self, counts: _Counts, column: int, left: Sequence[int]) -> _Counts:
-        """A load of the same requests, of what is left (I,), the named items first; () if there is none."""
+    def pattern(self, counts: _Counts, column: int, left: Sequence[int]) -> _Counts:
+        """A pattern of the same requests, of what is left (I,), the named items first; () if there is
+        none.
+        """
         chosen: dict[int, int] = {}
         kinds: list[int] = []
         for item, number in counts:

@@ -10,10 +10,10 @@ import numpy as np
 from dovetail.solve.assign.items import Item
 from dovetail.solve.colgen.generation import Told
 from dovetail.solve.instance.arrays import Floats
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits
-from dovetail.solve.instance.offerings import Columns
-from dovetail.solve.pack.aggregation import Lots, lots
+from dovetail.solve.instance.offerings import OfferingsTable
+from dovetail.solve.pack.aggregation import ItemClasses, item_classes
 from dovetail.solve.pack.destroy_repair import Refined, refine, regrouped
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.local_search import Improver, joined, settled
@@ -27,32 +27,36 @@ _Opinion = tuple[Floats, Floats, bool]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Nodes to buy, what they leave of the limits, and what pods of a shape turned out to be worth."""
+    """Nodes to buy, what they leave of the limits, and what pods of a pod class turned out to be worth."""
 
     packing: Packing
     limits: Limits
-    worth: dict[int, float]  # nano-dollars per hour; of shapes with items of their own
+    dual_values: dict[int, float]  # nano-dollars per hour; of pod classes with items of their own
     told: Told | None = None  # what is proven of the market for them
 
 
-def choose(world: World, columns: Columns, start: Limits, items: list[Item]) -> Choice:
+def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: list[Item]) -> Choice:
     """Buy nodes for the items within the limits. `start` is not changed."""
-    merged = lots(world, items)
-    packer = Packer(world, columns, merged)
+    merged = item_classes(instance, items)
+    packer = Packer(instance, columns, merged)
     seeds = _seeds(packer, start)
     least = float(
-        sum(world.shapes[shape].value * len(item.bundles) for item in items for shape, _ in item.kinds)
+        sum(
+            instance.pod_classes[pod_class].value * len(item.bundles)
+            for item in items
+            for pod_class, _ in item.kinds
+        )
     )
     refined = Refined(seeds[0], np.zeros(len(packer.items)), least)
     bound = 0.0 if packer.visitors else least
-    with world.work.sparing(0.0, of_time=_AGAIN if seeds[0].left.any() else 0.0):
-        refinable = world.work.left and len(packer.items) <= _MANY
+    with instance.work.sparing(0.0, of_time=_AGAIN if seeds[0].left.any() else 0.0):
+        refinable = instance.work.left and len(packer.items) <= _MANY
         if refinable and seeds[0].price > least * _GOOD:
             refined = refine(packer, seeds[0], start)
             bound = max(bound, refined.cost)
         packing, limits = _improved(packer, start, (refined, seeds), bound)
-    worth = _worth(merged, items, refined.worth) if refined.worth.any() else {}
-    return Choice(_split(merged, packing), limits, worth, refined.told)
+    dual_values = _dual_values(merged, items, refined.dual_values) if refined.dual_values.any() else {}
+    return Choice(_split(merged, packing), limits, dual_values, refined.told)
 
 
 def _seeds(packer: Packer, start: Limits) -> list[Packing]:
@@ -61,12 +65,12 @@ def _seeds(packer: Packer, start: Limits) -> list[Packing]:
     Where limits let one place all pods, it is enough that some of the opinions were tried. Once the time is
     over, one that spares what is limited is tried if pods were left over.
     """
-    work = packer.world.work
+    work = packer.instance.work
     enough = work.after(_SHARE)
     found: list[Packing] = []
     spared = False
     for values, charge, only_if_left in _opinions(packer, start):
-        if found and work.late and (spared or not only_if_left or len(packer.items) > _MANY):
+        if found and work.time_over and (spared or not only_if_left or len(packer.items) > _MANY):
             continue
         if found and (only_if_left or work.used > enough or not work.left):
             if not any(packing.left.any() for packing in found):
@@ -83,10 +87,10 @@ def _improved(
 ) -> tuple[Packing, Limits]:
     """The best packing once it and the seeds are improved, as far as the work allows."""
     refined, seeds = what
-    work, best = packer.world.work, refined.packing
+    work, best = packer.instance.work, refined.packing
     if work.left:
         by_duals = _by_duals(packer, packer.least_costs())
-        tastes = [refined.worth if refined.worth.any() else by_duals, by_duals]
+        tastes = [refined.dual_values if refined.dual_values.any() else by_duals, by_duals]
         improver, enough = Improver(packer, start), work.after(_SHARE)
         for number, each in enumerate((best, *seeds)):
             near = best.price <= bound * _GOOD and not best.left.any()  # column generation knows no limits
@@ -96,16 +100,16 @@ def _improved(
             best = min(best, settled(packer, better, start), key=rank)
         best = regrouped(packer, best, start, tastes[0], bound)
     best = joined(packer, best, start)
-    return best, start.after(best.bins)
+    return best, start.after(best.candidates)
 
 
-def _split(merged: Lots, packing: Packing) -> Packing:
+def _split(merged: ItemClasses, packing: Packing) -> Packing:
     return replace(
         packing,
-        bins=[
+        candidates=[
             replace(made, counts=counts)
             for made, counts in zip(
-                packing.bins, merged.split([made.counts for made in packing.bins]), strict=True
+                packing.candidates, merged.split([made.counts for made in packing.candidates]), strict=True
             )
         ],
     )
@@ -114,13 +118,13 @@ def _split(merged: Lots, packing: Packing) -> Packing:
 def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
     """What each item is worth and what each column is charged; what an item costs by itself first.
 
-    Worth by itself makes loads of items that complement each other look best, so that they are bought first
-    and what is left over keeps its balance. The relaxation's prices know no such difference.
-    The last ones spend limits and reservations sparingly; they are tried only if pods were left over.
-    Once the time is over, nobody asks what anything is worth.
+    Worth by itself makes patterns of items that complement each other look best, so that they are bought
+    first and what is left over keeps its balance. The relaxation's prices know no such difference. The last
+    ones spend limits and reservations sparingly; they are tried only if pods were left over. Once the time is
+    over, none asks what anything is worth.
     """
-    late = packer.world.work.late
-    alone = np.ones(len(packer.items)) if late else packer.least_costs()
+    time_over = packer.instance.work.time_over
+    alone = np.ones(len(packer.items)) if time_over else packer.least_costs()
     price = packer.columns.price.astype(np.float64)
     yield alone, price, False
     by_duals = _by_duals(packer, alone)
@@ -134,18 +138,22 @@ def _opinions(packer: Packer, start: Limits) -> Iterator[_Opinion]:
 
 def _by_duals(packer: Packer, alone: Floats) -> Floats:
     """The worth of each item at the relaxation's prices; `alone` where that is nothing."""
-    shapes = packer.world.shapes
-    worth = np.array([sum(shapes[shape].value for shape, _ in item.kinds) for item in packer.items])
-    found: Floats = np.where(worth > 0, worth, alone)
+    pod_classes = packer.instance.pod_classes
+    dual_values = np.array(
+        [sum(pod_classes[pod_class].value for pod_class, _ in item.kinds) for item in packer.items]
+    )
+    found: Floats = np.where(dual_values > 0, dual_values, alone)
     return found
 
 
-def _worth(merged: Lots, items: list[Item], worth: Floats) -> dict[int, float]:
-    """Per shape the least worth of its items; a bundle of several pods tells nothing about one of them."""
+def _dual_values(merged: ItemClasses, items: list[Item], dual_values: Floats) -> dict[int, float]:
+    """Per pod class the least worth of its items; a bundle of several pods tells nothing about one of
+    them.
+    """
     result: dict[int, float] = {}
-    for members, value in zip(merged.members, worth.tolist(), strict=True):
+    for members, value in zip(merged.members, dual_values.tolist(), strict=True):
         for item in members:
             if len(items[item].kinds) == 1:
-                shape = items[item].kinds[0][0]
-                result[shape] = min(value, result.get(shape, value))
+                pod_class = items[item].kinds[0][0]
+                result[pod_class] = min(value, result.get(pod_class, value))
     return result

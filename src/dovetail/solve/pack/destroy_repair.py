@@ -12,12 +12,12 @@ import numpy as np
 
 from dovetail.base.streams import stream
 from dovetail.solve.colgen.compact_mip import whole_nodes
-from dovetail.solve.colgen.generation import Generator, Purchase, Told
-from dovetail.solve.colgen.pricing_instance import Market
+from dovetail.solve.colgen.generation import Generator, PlannedNode, Told
+from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
-from dovetail.solve.pack.node_candidate import Bin, loads_of, make_bin
+from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
 
 _FEW = 64  # items; with more, a group takes too long
 _SIZES = (2, 3, 3, 4, 4, 5)  # nodes in a group, as likely as they stand here
@@ -29,19 +29,22 @@ _ANY = 0.02  # of a mean node's price: so wasteful every node counts at least
 _OPTIMAL = 0.9999  # share of a group's price: what must be paid is not worth another search
 
 
-def regrouped(packer: Packer, packing: Packing, start: Limits, worth: Floats, bound: float) -> Packing:
-    """The packing, or a cheaper one; `worth` (I,) tells which nodes waste money. `start` is not changed.
+def regrouped(packer: Packer, packing: Packing, start: Limits, dual_values: Floats, bound: float) -> Packing:
+    """The packing, or a cheaper one; `dual_values` (I,) tells which nodes waste money. `start` is not
+    changed.
 
     `bound` is a price that cannot be beaten. Reserved nodes stay as they are.
     """
-    work = packer.world.work
-    suited = 1 < len(packing.bins) <= MANY_NODES and len(packer.items) <= _FEW and not packing.left.any()
+    work = packer.instance.work
+    suited = (
+        1 < len(packing.candidates) <= MANY_NODES and len(packer.items) <= _FEW and not packing.left.any()
+    )
     if not suited or packing.price <= bound * _ENOUGH or not work.left:
         return packing
-    regrouping = _Regrouping(packer, start, worth)
+    regrouping = _Regrouping(packer, start, dual_values)
     draw, part = stream(0, "solve", "regroup"), work.part(_SHARE)
     idle = 0
-    while part.left and packing.price > bound * _ENOUGH and idle < _PATIENCE * len(packing.bins):
+    while part.left and packing.price > bound * _ENOUGH and idle < _PATIENCE * len(packing.candidates):
         with work.sparing(1 - min(1.0, _GROUP / max(1, work.rest)), of_time=0.0):
             better = regrouping.tried(packing, draw)
         idle = 0 if better else idle + 1
@@ -52,51 +55,51 @@ def regrouped(packer: Packer, packing: Packing, start: Limits, worth: Floats, bo
 class _Regrouping:
     """Groups of one packer's nodes."""
 
-    def __init__(self, packer: Packer, start: Limits, worth: Floats) -> None:
-        self._packer, self._start, self._worth = packer, start, worth
+    def __init__(self, packer: Packer, start: Limits, dual_values: Floats) -> None:
+        self._packer, self._start, self._dual_values = packer, start, dual_values
 
     def tried(self, packing: Packing, draw: Random) -> Packing | None:
         """The packing with one group packed anew, for less; None if that was not found."""
-        chosen = self._chosen(packing.bins, draw)
-        kept = [made for index, made in enumerate(packing.bins) if index not in chosen]
-        group = [packing.bins[index] for index in sorted(chosen)]
+        chosen = self._chosen(packing.candidates, draw)
+        kept = [made for index, made in enumerate(packing.candidates) if index not in chosen]
+        group = [packing.candidates[index] for index in sorted(chosen)]
         anew = self._anew(group, self._start.after(kept)) if len(group) > 1 else None
-        return replace(packing, bins=[*kept, *anew.bins]) if anew else None
+        return replace(packing, candidates=[*kept, *anew.candidates]) if anew else None
 
-    def _chosen(self, bins: list[Bin], draw: Random) -> set[int]:
+    def _chosen(self, candidates: list[NodeCandidate], draw: Random) -> set[int]:
         """Positions, those of wasteful nodes more likely."""
-        loads = self._loads(bins)
-        price = np.array([made.price for made in bins], dtype=np.float64)
-        weight = np.maximum(price - loads @ self._worth, 0.0) + _ANY * price.mean()
-        weight[[bool(made.reservation) for made in bins]] = 0.0
+        patterns = self._patterns(candidates)
+        price = np.array([made.price for made in candidates], dtype=np.float64)
+        weight = np.maximum(price - patterns @ self._dual_values, 0.0) + _ANY * price.mean()
+        weight[[bool(made.reservation) for made in candidates]] = 0.0
         size = min(draw.choice(_SIZES), int(np.count_nonzero(weight)))
         chosen: set[int] = set()
         while len(chosen) < size:
-            chosen.update(draw.choices(range(len(bins)), weight.tolist()))
+            chosen.update(draw.choices(range(len(candidates)), weight.tolist()))
         return chosen
 
-    def _anew(self, group: list[Bin], limits: Limits) -> Packing | None:
+    def _anew(self, group: list[NodeCandidate], limits: Limits) -> Packing | None:
         """Nodes for all that the group holds, for less; None if none were found."""
-        packer, loads = self._packer, self._loads(group)
-        demand, price = loads.sum(axis=0), sum(made.price for made in group)
+        packer, patterns = self._packer, self._patterns(group)
+        demand, price = patterns.sum(axis=0), sum(made.price for made in group)
         every = packer.unreserved
-        goods = replace(every.only(np.flatnonzero(every.price < price)), demand=demand)
-        generator = Generator(goods, packer.world.work)
-        generator.search(loads)
-        if not packer.world.work.left or generator.bound > price * _OPTIMAL:
+        pricing = replace(every.only(np.flatnonzero(every.price < price)), demand=demand)
+        generator = Generator(pricing, packer.instance.work)
+        generator.search(patterns)
+        if not packer.instance.work.left or generator.bound > price * _OPTIMAL:
             return None
         bought = generator.whole(price)
         if not bought:
             return None
-        packing = Assembler(packer, goods, limits, demand).run(bought, generator.worth)
+        packing = Assembler(packer, pricing, limits, demand).run(bought, generator.dual_values)
         return None if packing.left.any() or packing.price >= price else packing
 
-    def _loads(self, bins: list[Bin]) -> Amounts:
-        return loads_of([made.counts for made in bins], len(self._packer.items))
+    def _patterns(self, candidates: list[NodeCandidate]) -> Amounts:
+        return loads_of([made.counts for made in candidates], len(self._packer.items))
 
 
 MANY_NODES = 100  # of so many, whole ones cost about what parts of nodes do
-_PODS = 150  # bundles; with fewer the search for a proof goes through all loads
+_PODS = 150  # bundles; with fewer the search for a proof goes through all patterns
 _LITTLE = 0.05  # of all bundles: packing them takes next to no time
 _NEAR_ENOUGH = 1.0005  # times what any packing costs: near enough
 
@@ -107,7 +110,7 @@ class Refined:
     of that is proven."""
 
     packing: Packing
-    worth: Floats
+    dual_values: Floats
     cost: float
     told: Told | None = None
 
@@ -118,28 +121,32 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     Reserved capacity is not looked at, so where there is some, `start` may well be the better one. `limits`
     are those before anything was bought, and are not changed.
     """
-    goods = packer.unreserved
-    if not len(goods.price):
+    pricing = packer.unreserved
+    if not len(pricing.price):
         return Refined(start, np.zeros(len(packer.items)), 0.0)
     # Where rules tie pods together, whole nodes prove little: they are looked at last.
-    tied = packer.visitors or any(shape.involved for shape in packer.world.shapes)
-    idle = tied or len(start.bins) > MANY_NODES
-    assembler = Assembler(packer, goods, limits, packer.demand)
-    told = Told(goods)
+    tied = packer.visitors or any(pod_class.involved for pod_class in packer.instance.pod_classes)
+    idle = tied or len(start.candidates) > MANY_NODES
+    assembler = Assembler(packer, pricing, limits, packer.demand)
+    told = Told(pricing)
     if not idle:
         enough = start.price if not start.left.any() else float("inf")
-        found = whole_nodes(goods, packer.world.work, limit=enough)
-        bought = [Purchase(load.counts, load.column, load.number) for load in found.plan]
+        found = whole_nodes(pricing, packer.instance.work, limit=enough)
+        bought = [PlannedNode(pattern.counts, pattern.column, pattern.number) for pattern in found.plan]
         if (whole := assembler.whole(bought)) is not None:
             start = min(start, whole, key=rank)
-        told = replace(told, rooms=found.bound)
-    if start.price <= told.rooms * _NEAR_ENOUGH and not start.left.any():
-        return Refined(start, np.zeros(len(packer.items)), told.rooms, told)
-    generator = Generator(goods, packer.world.work)
-    packing = min(start, assembler.run(generator.run(_patterns(start, packer)), generator.worth), key=rank)
-    least = max(told.rooms, generator.cost)
+        told = replace(told, capacities=found.bound)
+    if start.price <= told.capacities * _NEAR_ENOUGH and not start.left.any():
+        return Refined(start, np.zeros(len(packer.items)), told.capacities, told)
+    generator = Generator(pricing, packer.instance.work)
+    packing = min(
+        start, assembler.run(generator.run(_patterns(start, packer)), generator.dual_values), key=rank
+    )
+    least = max(told.capacities, generator.cost)
     # Where no rule is about several of few pods, the search for a proof does the same and knows more ways.
-    again = int(packer.demand.sum()) > _PODS or any(shape.involved for shape in packer.world.shapes)
+    again = int(packer.demand.sum()) > _PODS or any(
+        pod_class.involved for pod_class in packer.instance.pod_classes
+    )
     if (
         again
         and len(packer.items) <= _FEW
@@ -147,30 +154,30 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
         and packing.price > least * _NEAR_ENOUGH
     ):
         if tied:
-            least = max(least, whole_nodes(goods, packer.world.work, pods=True).bound)
+            least = max(least, whole_nodes(pricing, packer.instance.work, pods=True).bound)
         if packing.price > least * _NEAR_ENOUGH:
-            better = assembler.run(generator.whole(packing.price), generator.worth)
+            better = assembler.run(generator.whole(packing.price), generator.dual_values)
             packing = min(packing, better, key=rank)
-    told = replace(told, worth=generator.worth, most=generator.most)
-    return Refined(packing, generator.worth, least, told)
+    told = replace(told, dual_values=generator.dual_values, most=generator.most)
+    return Refined(packing, generator.dual_values, least, told)
 
 
 def _patterns(packing: Packing, packer: Packer) -> Amounts:
-    """The different loads of a packing's nodes, (M, I)."""
-    return loads_of(list(dict.fromkeys(made.counts for made in packing.bins)), len(packer.items))
+    """The different patterns of a packing's nodes, (M, I)."""
+    return loads_of(list(dict.fromkeys(made.counts for made in packing.candidates)), len(packer.items))
 
 
 class Assembler:
     """Makes nodes of patterns for a demand (I,), each checked against every rule."""
 
-    def __init__(self, packer: Packer, goods: Market, limits: Limits, demand: Amounts) -> None:
+    def __init__(self, packer: Packer, pricing: PricingInstance, limits: Limits, demand: Amounts) -> None:
         self._packer = packer
-        self._goods = goods
+        self._pricing = pricing
         self._limits = limits
         self._demand = demand
 
-    def run(self, bought: list[Purchase], worth: Floats) -> Packing:
-        """The nodes; what a rule or a limit forbids is packed in the plain way, at worths (I,).
+    def run(self, bought: list[PlannedNode], dual_values: Floats) -> Packing:
+        """The nodes; what a rule or a limit forbids is packed in the plain way, at dual values (I,).
 
         When it is late and much is left, it stays left: there is a packing of all of it already.
         """
@@ -178,33 +185,35 @@ class Assembler:
         packing, limits = self._made(bought)
         rest = packing.left
         much = rest.sum() > _LITTLE * self._demand.sum()
-        if rest.any() and not (much and packer.world.work.late):
-            others = packer.pack(worth, packer.columns.price.astype(np.float64), limits, rest)
-            return Packing([*packing.bins, *others.bins], others.left)
+        if rest.any() and not (much and packer.instance.work.time_over):
+            others = packer.pack(dual_values, packer.columns.price.astype(np.float64), limits, rest)
+            return Packing([*packing.candidates, *others.candidates], others.left)
         return packing
 
-    def whole(self, bought: list[Purchase]) -> Packing | None:
+    def whole(self, bought: list[PlannedNode]) -> Packing | None:
         """The nodes, if they are there and hold all items."""
         packing, _ = self._made(bought)
         return None if packing.left.any() else packing
 
-    def _made(self, bought: list[Purchase]) -> tuple[Packing, Limits]:
+    def _made(self, bought: list[PlannedNode]) -> tuple[Packing, Limits]:
         """The nodes that no rule and no limit forbids, with what they leave."""
         packer, limits = self._packer, self._limits.copy()
         rest = self._demand.copy()
         packing = Packing([], rest)
-        for purchase in bought:
-            column = int(self._goods.column[purchase.column])
-            held = np.flatnonzero(purchase.counts).tolist()
-            load = tuple((item, int(purchase.counts[item])) for item in held)
+        for planned in bought:
+            column = int(self._pricing.column[planned.column])
+            held = np.flatnonzero(planned.counts).tolist()
+            pattern = tuple((item, int(planned.counts[item])) for item in held)
             # Without limits, one node is like the other.
-            times = purchase.number if limits.any else 1
+            times = planned.number if limits.any else 1
             for _ in range(times):
-                made = make_bin(packer.world, packer.columns, limits, packer.items, (column, load))
+                made = make_candidate(
+                    packer.instance, packer.columns, limits, packer.items, (column, pattern)
+                )
                 if made is None:
                     break
-                copies = purchase.number // times
-                packing.bins.extend([made] * copies)
-                rest -= purchase.counts * copies
+                copies = planned.number // times
+                packing.candidates.extend([made] * copies)
+                rest -= planned.counts * copies
                 limits.take(made)
-        return Packing(packing.bins, rest), limits
+        return Packing(packing.candidates, rest), limits

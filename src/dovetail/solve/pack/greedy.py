@@ -10,40 +10,40 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from dovetail.solve.colgen.patterns import fill, topped_up
-from dovetail.solve.colgen.pricing_instance import Market, market
+from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask, share
-from dovetail.solve.instance.instance import World
+from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.limits import Limits, diverse_room
-from dovetail.solve.instance.offerings import Columns, thinned, undominated
+from dovetail.solve.instance.offerings import OfferingsTable, thinned, undominated
 from dovetail.solve.pack.aggregation import (
-    Cells,
+    CoarseClasses,
     Crowds,
+    ItemClasses,
     Kind,
-    Lots,
-    Pace,
-    Twins,
+    NodeCountWeights,
+    SubstitutableClasses,
 )
-from dovetail.solve.pack.node_candidate import Bin, make_bin
+from dovetail.solve.pack.node_candidate import NodeCandidate, make_candidate
 
 _PASSES = 2  # limits may refuse some nodes; what was for them is tried once more
 _BLOCK = 1_000  # nodes whose offering is looked for at once
 
 
-def finished(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> list[Bin]:
+def first_fit(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> list[NodeCandidate]:
     """Nodes for as much of `left` (I,) as can be; it and `limits` are used up. `charge` (C,): as for a pack.
 
     Takes time by lots times nodes, whatever the number of pods.
     """
-    bins: list[Bin] = []
+    candidates: list[NodeCandidate] = []
     for _ in range(_PASSES):
         usable = stock.sold[limits.allowed()[stock.sold]]
         if not left.any() or not len(usable):
             break
         nodes = _Nodes(stock, (usable, charge[usable]), left)
-        before = len(bins)
-        for column, counts, number in nodes.loads():
-            bins += stock.bought((column, counts), number, left, limits)
-        if len(bins) == before:
+        before = len(candidates)
+        for column, counts, number in nodes.patterns():
+            candidates += stock.bought((column, counts), number, left, limits)
+        if len(candidates) == before:
             break
     allowed = limits.allowed()
     able = (left > 0) & (stock.feasible & allowed).any(axis=1)
@@ -51,11 +51,11 @@ def finished(stock: Stock, charge: Floats, left: Amounts, limits: Limits) -> lis
         for column in stock.ways(lot, allowed):
             alone = stock.bought((column, ((lot, 1),)), int(left[lot]), left, limits)
             if alone:
-                bins += alone
+                candidates += alone
                 allowed = limits.allowed()
             if not left[lot]:
                 break
-    return bins
+    return candidates
 
 
 class _Nodes:
@@ -66,10 +66,10 @@ class _Nodes:
         self._stock = stock
         usable, self._charge = sold
         self._usable = usable
-        self._room = stock.room[usable]
-        self._per_room = 1.0 / np.maximum(self._room, 1)
+        self._capacity = stock.capacity[usable]
+        self._per_room = 1.0 / np.maximum(self._capacity, 1)
         self._feasible = np.take(stock.feasible, usable, axis=1)
-        self._conflict = stock.lots.conflict
+        self._conflict = stock.item_classes.conflict
         self._clashing: list[bool] = np.asarray(self._conflict.any(axis=1)).tolist()  # per kind
         self._to_come = left @ stock.vectors  # (R,) what lots ask for that have no place yet
         self._size = 0
@@ -83,8 +83,8 @@ class _Nodes:
             if wanted[lot]:
                 self._place(lot, int(left[lot]))
 
-    def loads(self) -> Iterator[tuple[int, Counts, int]]:
-        """(column, load, nodes in a row that have it), each on the cheapest column that holds it."""
+    def patterns(self) -> Iterator[tuple[int, Counts, int]]:
+        """(column, pattern, nodes in a row that have it), each on the cheapest column that holds it."""
         if not self._taken:
             return
         node = np.concatenate([nodes for nodes, _, _ in self._taken])
@@ -94,16 +94,16 @@ class _Nodes:
         node, lot, number = node[order], lot[order], number[order]
         starts = np.searchsorted(node, np.arange(self._size + 1)).tolist()
         pairs = list(zip(lot.tolist(), number.tolist(), strict=True))
-        loads = [
+        patterns = [
             (column, tuple(pairs[starts[row] : starts[row + 1]]))
             for row, column in enumerate(self._cheapest(lot, starts).tolist())
         ]
-        for (column, load), alike in groupby(loads):
-            yield column, load, sum(1 for _ in alike)
+        for (column, pattern), alike in groupby(patterns):
+            yield column, pattern, sum(1 for _ in alike)
 
     def _place(self, lot: int, number: int) -> None:
         stock, size = self._stock, self._size
-        need, kind = stock.vectors[lot].tolist(), int(stock.lots.kind[lot])
+        need, kind = stock.vectors[lot].tolist(), int(stock.item_classes.kind[lot])
         asked = [(row, each) for row, each in enumerate(need) if each]
         single = bool(self._conflict[kind, kind])
         most = 1 if single else number
@@ -134,8 +134,8 @@ class _Nodes:
         best = int(cost.argmin())
         if cost[best] == np.inf:
             return
-        room = self._room[best].tolist()
-        each = 1 if asked is None else min(number, *(room[row] // amount for row, amount in asked))
+        capacity = self._capacity[best].tolist()
+        each = 1 if asked is None else min(number, *(capacity[row] // amount for row, amount in asked))
         nodes = np.arange(self._size, self._size - (-number // each))
         while nodes[-1] >= len(self._column):
             self._column = np.concatenate([self._column, np.zeros_like(self._column)])
@@ -143,13 +143,13 @@ class _Nodes:
             self._closed = np.concatenate([self._closed, np.zeros_like(self._closed)], axis=1)
         self._size += len(nodes)
         self._column[nodes] = best
-        self._free[:, nodes] = self._room[best][:, None]
+        self._free[:, nodes] = self._capacity[best][:, None]
         counts = np.full(len(nodes), each)
         counts[-1] = number - each * (len(nodes) - 1)
         self._put(nodes, lot, counts)
 
     def _put(self, nodes: Amounts, lot: int, number: Amounts) -> None:
-        need, kind = self._stock.vectors[lot], self._stock.lots.kind[lot]
+        need, kind = self._stock.vectors[lot], self._stock.item_classes.kind[lot]
         self._free[:, nodes] -= need[:, None] * number
         if self._clashing[kind]:
             self._closed[:, nodes] |= self._conflict[kind, :, None]
@@ -157,8 +157,8 @@ class _Nodes:
         self._taken.append((nodes, lot, number))
 
     def _cheapest(self, lot: Amounts, starts: list[int]) -> Amounts:
-        """Per node the cheapest column that holds its load, (N,)."""
-        used = self._room[self._column[: self._size]] - self._free[:, : self._size].T
+        """Per node the cheapest column that holds its pattern, (N,)."""
+        used = self._capacity[self._column[: self._size]] - self._free[:, : self._size].T
         found: Amounts = np.zeros(self._size, dtype=np.int64)
         for first in range(0, self._size, _BLOCK):
             last = min(first + _BLOCK, self._size)
@@ -166,7 +166,7 @@ class _Nodes:
             mine = self._feasible[lot[begin : starts[last]]]
             held = np.logical_and.reduceat(mine, np.array(starts[first:last]) - begin, axis=0)
             for row in range(used.shape[1]):
-                held &= used[first:last, row][:, None] <= self._room[:, row]
+                held &= used[first:last, row][:, None] <= self._capacity[:, row]
             found[first:last] = held.argmax(axis=1)
         return self._usable[found]
 
@@ -181,34 +181,36 @@ Counts = tuple[tuple[int, int], ...]  # (item or cell, bundles), ascending
 class Stock:
     """I items, which are lots here, and C columns of R resources.
 
-    `feasible` and `guests` (I, C), `vectors` (I, R), `room` (C, R); of the columns `offered` are worth a look
-    at all, `kept` those to fill again and again, `sold` those without reservations, the cheapest first.
+    `feasible` and `guests` (I, C), `vectors` (I, R), `capacity` (C, R); of the columns `offered` are worth a
+    look at all, `kept` those to fill again and again, `sold` those without reservations, the cheapest first.
     """
 
-    def __init__(self, world: World, columns: Columns, lots: Lots) -> None:
-        self.world = world
+    def __init__(self, instance: Instance, columns: OfferingsTable, item_classes: ItemClasses) -> None:
+        self.instance = instance
         self.columns = columns
-        self.lots = lots
-        self.items = lots.items
-        self.demand = np.array([len(item.bundles) for item in lots.items], dtype=np.int64)
-        amounts = np.array([item.vector for item in lots.items])
+        self.item_classes = item_classes
+        self.items = item_classes.items
+        self.demand = np.array([len(item.bundles) for item in item_classes.items], dtype=np.int64)
+        amounts = np.array([item.vector for item in item_classes.items])
         holds = columns.holds(amounts)
-        world.work.spend(holds.size // CELLS_PER_UNIT)
-        suited = self._suited(lots.kinds, guests=False)
-        self.feasible = holds & suited[lots.kind]
+        instance.work.spend(holds.size // CELLS_PER_UNIT)
+        suited = self._suited(item_classes.kinds, guests=False)
+        self.feasible = holds & suited[item_classes.kind]
         # Nodes of other pools, bought anyway, may take an item too; none is bought there for its sake.
-        self.guests = holds & self._suited(lots.kinds, guests=True)[lots.kind]
+        self.guests = holds & self._suited(item_classes.kinds, guests=True)[item_classes.kind]
         self._unsuited = ~suited  # (K, C)
         self.visitors = bool((self.guests & ~self.feasible).any())
-        self.vectors: Amounts = np.concatenate([amounts, lots.takes[lots.kind]], axis=1)
-        room = np.maximum(diverse_room(world, columns, amounts), 0)
-        self.room: Amounts = np.concatenate([room, np.tile(lots.has, (len(room), 1))], axis=1)
-        self.cells = Cells(self.vectors, lots.kind, self.feasible, self.room)
-        limited = [table.index for table in world.tables if table.pool.limits is not None]
-        drawing = world.commons.draws.any(axis=1)
+        self.vectors: Amounts = np.concatenate([amounts, item_classes.takes[item_classes.kind]], axis=1)
+        capacity = np.maximum(diverse_room(instance, columns, amounts), 0)
+        self.capacity: Amounts = np.concatenate(
+            [capacity, np.tile(item_classes.has, (len(capacity), 1))], axis=1
+        )
+        self.cells = CoarseClasses(self.vectors, item_classes.kind, self.feasible, self.capacity)
+        limited = [table.index for table in instance.tables if table.pool.limits is not None]
+        drawing = instance.commons.draws.any(axis=1)
         protected = columns.reserved | np.isin(columns.pool, limited) | drawing
         self.scarce = bool(protected.any())
-        self.offered = undominated(self.cells.feasible, self.room, columns.price, protected)
+        self.offered = undominated(self.cells.feasible, self.capacity, columns.price, protected)
         self.kept = self.offered
         if not self.scarce or len(self.offered) * len(self.cells.vectors) > _MANY_CELLS:
             free = self.offered[~columns.reserved[self.offered]]
@@ -221,81 +223,84 @@ class Stock:
     @cached_property
     def conflict(self) -> Mask:
         """Which items cannot share a node, (I, I); the diagonal: at most one bundle per node."""
-        kind = self.lots.kind
-        return self.lots.conflict[np.ix_(kind, kind)]
+        kind = self.item_classes.kind
+        return self.item_classes.conflict[np.ix_(kind, kind)]
 
     @cached_property
-    def unreserved(self) -> Market:
+    def unreserved(self) -> PricingInstance:
         """All that is for sale but reserved capacity; a node is bought only for whom `feasible` lets in."""
         guests, own = self.guests & ~self.columns.reserved, self.feasible & ~self.columns.reserved
-        what = self.room, self.columns.price, self.vectors, self.conflict, self.demand
-        return market(guests, *what, own=own)
+        what = self.capacity, self.columns.price, self.vectors, self.conflict, self.demand
+        return pricing_instance(guests, *what, own=own)
 
     def least_costs(self) -> Floats:
         """What a bundle costs on its best column, by its share of the scarcest resource there, (I,)."""
         least = np.full(len(self.items), np.inf)
         for column in self.kept.tolist():
-            room = np.maximum(self.room[column], 1).astype(np.float64)
-            share = np.max(self.vectors / room, axis=1, initial=0.0)
+            capacity = np.maximum(self.capacity[column], 1).astype(np.float64)
+            share = np.max(self.vectors / capacity, axis=1, initial=0.0)
             cost = np.where(self.feasible[:, column], share * self.columns.price[column], np.inf)
             np.minimum(least, cost, out=least)
         return np.where(np.isfinite(least), least, 0.0)
 
-    def cheapest(self, loads: Amounts, most: float = np.inf) -> tuple[Amounts, Floats]:
-        """The cheapest column for each load (N, I), and its price: infinite where none up to `most` holds it.
+    def cheapest(self, patterns: Amounts, most: float = np.inf) -> tuple[Amounts, Floats]:
+        """The cheapest column for each pattern (N, I), and its price: infinite where none up to `most` holds
+        it.
 
         Limits and reservations are left out.
         """
-        wanted = np.flatnonzero(loads.any(axis=0))
-        loads = loads[:, wanted]
+        wanted = np.flatnonzero(patterns.any(axis=0))
+        patterns = patterns[:, wanted]
         columns = self.sold[: max(1, int(np.searchsorted(self._sold_price, most, side="right")))]
-        held = self.held(loads, self.vectors[wanted], self.lots.kind[wanted], columns)
-        if self.lots.conflict.any():
-            conflict, present = self.conflict_among(wanted), loads > 0
+        held = self.held(patterns, self.vectors[wanted], self.item_classes.kind[wanted], columns)
+        if self.item_classes.conflict.any():
+            conflict, present = self.conflict_among(wanted), patterns > 0
             apart = share(present, np.triu(conflict, 1))
-            broken = (apart & present) | ((loads > 1) & np.diagonal(conflict))
+            broken = (apart & present) | ((patterns > 1) & np.diagonal(conflict))
             held &= ~broken.any(axis=1, keepdims=True)
         best = held.argmax(axis=1)
         price = np.where(held.any(axis=1), self.columns.price[columns[best]], np.inf)
         return columns[best], price.astype(np.float64)
 
-    def held(self, loads: Amounts, vectors: Amounts, kind: Amounts, columns: Amounts) -> Mask:
-        """Which columns hold which loads (N, W) of W things with such requests and kinds, (N, columns).
+    def held(self, patterns: Amounts, vectors: Amounts, kind: Amounts, columns: Amounts) -> Mask:
+        """Which columns hold which patterns (N, W) of W things with such requests and kinds, (N, columns).
 
         Who fits alone somewhere but for its size is a matter of its kind.
         """
-        present = loads > 0
+        present = patterns > 0
         kinds, of = np.unique(kind, return_inverse=True)
         if 2 * len(kinds) < len(kind):
             member = of.reshape(-1)[:, None] == np.arange(len(kinds))
             present, kind = share(present, member), kinds
         result: Mask = ~share(present, self._unsuited[np.ix_(kind, columns)])
-        used = loads.astype(np.float64) @ vectors.astype(np.float64)  # exact: below 2**53
+        used = patterns.astype(np.float64) @ vectors.astype(np.float64)  # exact: below 2**53
         for row in range(used.shape[1]):
-            result &= used[:, row][:, None] <= self.room[columns, row][None, :]
+            result &= used[:, row][:, None] <= self.capacity[columns, row][None, :]
         return result
 
     def conflict_among(self, items: Amounts) -> Mask:
         """Which of these items cannot share a node."""
-        kind = self.lots.kind[items]
-        return self.lots.conflict[np.ix_(kind, kind)]
+        kind = self.item_classes.kind[items]
+        return self.item_classes.conflict[np.ix_(kind, kind)]
 
     def _suited(self, kinds: Sequence[Kind], *, guests: bool) -> Mask:
-        """Columns that each kind may be on, whatever their room, (K, C)."""
-        world, rows = self.world, []
+        """Columns that each kind may be on, whatever their capacity, (K, C)."""
+        instance, rows = self.instance, []
         for kind in kinds:
             pools = kind.guests if guests else kind.pools
-            free = [pool for pool in pools if world.free_of_ports(pool, kind.ports)]
+            free = [pool for pool in pools if instance.free_of_ports(pool, kind.ports)]
             rows.append(self.columns.suits(kind.wanted, free))
         return np.array(rows, dtype=np.bool_)
 
-    def made(self, limits: Limits, column: int, counts: Counts) -> Bin | None:
+    def made(self, limits: Limits, column: int, counts: Counts) -> NodeCandidate | None:
         """The node for so many of each item, None when some rule forbids it."""
-        return make_bin(self.world, self.columns, limits, self.items, (column, counts))
+        return make_candidate(self.instance, self.columns, limits, self.items, (column, counts))
 
     @staticmethod
-    def buy(made: Bin, number: int, left: Amounts, limits: Limits, bins: list[Bin]) -> None:
-        bins.extend([made] * number)
+    def buy(
+        made: NodeCandidate, number: int, left: Amounts, limits: Limits, candidates: list[NodeCandidate]
+    ) -> None:
+        candidates.extend([made] * number)
         limits.take(made, number)
         for index, count in made.counts:
             left[index] -= number * count
@@ -308,16 +313,20 @@ class Stock:
             found.setdefault((int(columns.pool[column]), columns.reservation[column]), column)
         return list(found.values())
 
-    def bought(self, trial: tuple[int, Counts], number: int, left: Amounts, limits: Limits) -> list[Bin]:
-        """At most so many nodes of one load, which is left so often; fewer where a rule or limit forbids."""
-        bins: list[Bin] = []
-        while len(bins) < number:
+    def bought(
+        self, trial: tuple[int, Counts], number: int, left: Amounts, limits: Limits
+    ) -> list[NodeCandidate]:
+        """At most so many nodes of one pattern, which is left so often; fewer where a rule or limit
+        forbids.
+        """
+        candidates: list[NodeCandidate] = []
+        while len(candidates) < number:
             made = self.made(limits, *trial)
             if made is None:
                 break
-            alike = limits.times(made, number - len(bins))
-            self.buy(made, alike, left, limits, bins)
-        return bins
+            alike = limits.times(made, number - len(candidates))
+            self.buy(made, alike, left, limits, candidates)
+        return candidates
 
 
 _ACTIVE = 24  # columns that are filled again for every pattern; all are, now and then
@@ -327,10 +336,10 @@ _MANY = 150  # items; beyond it that is not done, since filling all takes long
 _FEW = 400  # bundles left; one node is bought at a time
 _TRIES = 24  # of the best fillings, how many are looked at
 _AS_GOOD = 1.01  # times the best cost per worth: such fillings are taken in the same step
-# Where items can stand in for others many loads are as good, and a step takes them all.
+# Where items can stand in for others many patterns are as good, and a step takes them all.
 _FEW_TWINS = 60
 _AS_GOOD_TWINS = 1.08
-_LOSS = 0.03  # of a node's price, that a load with others in it may be worth less
+_LOSS = 0.03  # of a node's price, that a pattern with others in it may be worth less
 _FILLING = 300  # units of work of one step of filling, however small
 
 
@@ -338,23 +347,23 @@ _FILLING = 300  # units of work of one step of filling, however small
 class Packing:
     """Nodes to buy, and how many bundles of each item found none."""
 
-    bins: list[Bin]
+    candidates: list[NodeCandidate]
     left: Amounts  # (I,)
 
     @property
     def price(self) -> int:
-        return sum(item.price for item in self.bins)
+        return sum(item.price for item in self.candidates)
 
 
 def rank(packing: Packing) -> tuple[int, int, int]:
     """The best packing has the least: first of pods left over, then of money, then of nodes."""
-    return int(packing.left.sum()), packing.price, len(packing.bins)
+    return int(packing.left.sum()), packing.price, len(packing.candidates)
 
 
 @dataclass(frozen=True, slots=True)
 class _Option:
     rate: float  # cost per worth
-    column: int  # the cheapest that holds the load
+    column: int  # the cheapest that holds the pattern
     target: int  # the column that was filled
     counts: Counts  # by cell
 
@@ -362,22 +371,26 @@ class _Option:
 class Packer(Stock):
     """Packs a fixed list of lots, as often as asked, under different values. Items are lots here."""
 
-    def __init__(self, world: World, columns: Columns, lots: Lots) -> None:
-        super().__init__(world, columns, lots)
-        self._crowds = Crowds(lots)
-        self._clash = lots.conflict[np.ix_(self.cells.kind, self.cells.kind)]
-        self._twins = self._helpful_twins()
-        self._few, self._as_good = (_FEW, _AS_GOOD) if self._twins is None else (_FEW_TWINS, _AS_GOOD_TWINS)
+    def __init__(self, instance: Instance, columns: OfferingsTable, item_classes: ItemClasses) -> None:
+        super().__init__(instance, columns, item_classes)
+        self._crowds = Crowds(item_classes)
+        self._clash = item_classes.conflict[np.ix_(self.cells.kind, self.cells.kind)]
+        self._substitutes = self._helpful_twins()
+        self._few, self._as_good = (
+            (_FEW, _AS_GOOD) if self._substitutes is None else (_FEW_TWINS, _AS_GOOD_TWINS)
+        )
         many = len(self.cells.kind)
         self._stale = _STALE if many <= _MANY else np.inf
         self._active = max(4, min(_ACTIVE, _CELLS // max(1, many)))
 
-    def _helpful_twins(self) -> Twins | None:
-        """None where too few nodes are bought to save any steps, or where loads are not of items."""
+    def _helpful_twins(self) -> SubstitutableClasses | None:
+        """None where too few nodes are bought to save any steps, or where patterns are not of items."""
         if int(self.demand.sum()) < _FEW or self.visitors or not self.cells.trivial:
             return None
-        twins = Twins(self.vectors, self.lots.kind, self.feasible, self.lots.conflict)
-        return twins if twins.any else None
+        substitutes = SubstitutableClasses(
+            self.vectors, self.item_classes.kind, self.feasible, self.item_classes.conflict
+        )
+        return substitutes if substitutes.any else None
 
     def pack(self, values: Floats, charge: Floats, limits: Limits, demand: Amounts | None = None) -> Packing:
         """Greedily buy the nodes whose pods are worth most for what they are charged, until nothing is left.
@@ -386,87 +399,95 @@ class Packer(Stock):
         `demand` (I,) is all bundles if not given.
         """
         left = (self.demand if demand is None else demand).copy()
-        bins: list[Bin] = []
+        candidates: list[NodeCandidate] = []
         active, rate = self.kept, 0.0
         while left.any():
-            if self.world.work.late:
-                bins += finished(self, charge, left, limits)
+            if self.instance.work.time_over:
+                candidates += first_fit(self, charge, left, limits)
                 break
-            pace = self._pace(values, left)
+            node_count_weights = self._node_count_weights(values, left)
             usable = active[limits.allowed()[active]] if limits.any else active
-            options = self._options(usable, (values, charge), pace, left)
+            options = self._options(usable, (values, charge), node_count_weights, left)
             dear = bool(options) and options[0].rate > rate * self._stale
             if active is not self.kept and (dear or not options):
-                if not options or self.world.work.left:
+                if not options or self.instance.work.left:
                     active = self.kept
                     continue
-                if self.world.work.hurried:
-                    bins += finished(self, charge, left, limits)
+                if self.instance.work.slice_over:
+                    candidates += first_fit(self, charge, left, limits)
                     break
             before = int(left.sum())
-            if not self._take(options, pace, left, limits, bins):
-                self._give_up(left, limits, bins)
+            if not self._take(options, node_count_weights, left, limits, candidates):
+                self._give_up(left, limits, candidates)
             if int(left.sum()) == before:
                 break
             if active is self.kept and options:
                 active, rate = self._best_columns(options), options[0].rate
-        return Packing(bins, left)
+        return Packing(candidates, left)
 
-    def _pace(self, values: Floats, left: Amounts) -> Pace:
-        by_kind = np.bincount(self.lots.kind, left, minlength=len(self.lots.kinds)).astype(np.int64)
-        return self._crowds.pace(by_kind, float(values @ left))
+    def _node_count_weights(self, values: Floats, left: Amounts) -> NodeCountWeights:
+        by_kind = np.bincount(self.item_classes.kind, left, minlength=len(self.item_classes.kinds)).astype(
+            np.int64
+        )
+        return self._crowds.node_count_weights(by_kind, float(values @ left))
 
     def _options(
-        self, usable: Amounts, prices: tuple[Floats, Floats], pace: Pace, left: Amounts
+        self,
+        usable: Amounts,
+        prices: tuple[Floats, Floats],
+        node_count_weights: NodeCountWeights,
+        left: Amounts,
     ) -> list[_Option]:
-        """Loads of one node each, the cheapest per worth first."""
+        """Patterns of one node each, the cheapest per worth first."""
         if not len(usable):
             return []
         cells, charge = self.cells, prices[1]
         total = cells.total(left)
-        worth = self._worth(np.maximum(prices[0], 1e-9), left, total)
+        dual_values = self._dual_values(np.maximum(prices[0], 1e-9), left, total)
         wanted = np.flatnonzero(total)
-        usable = self._within(usable, charge, pace, wanted)
+        usable = self._within(usable, charge, node_count_weights, wanted)
         filled = fill(
-            self.room[usable],
+            self.capacity[usable],
             cells.feasible[np.ix_(wanted, usable)].T,
             cells.vectors[wanted],
-            (worth + pace.pull[cells.kind])[wanted],
+            (dual_values + node_count_weights.pull[cells.kind])[wanted],
             total[wanted],
             self._clash[np.ix_(wanted, wanted)],
-            largest=self._twins is None,  # where many loads are as good, these are not the best
+            largest=self._substitutes is None,  # where many patterns are as good, these are not the best
         )
         picks = int(np.max(np.count_nonzero(filled, axis=1), initial=0))
-        self.world.work.spend(_FILLING + filled.size * (2 + picks) // CELLS_PER_UNIT)
+        self.instance.work.spend(_FILLING + filled.size * (2 + picks) // CELLS_PER_UNIT)
         column, price = self._cheapest(filled, wanted, charge, usable)
-        value = filled @ (worth + pace.credit[cells.kind])[wanted]
+        value = filled @ (dual_values + node_count_weights.credit[cells.kind])[wanted]
         rate = np.where(value > 0, (price + 1e-3) / np.maximum(value, 1e-30), np.inf)
         rank = np.round(np.minimum(rate, 1e30) / max(float(rate.min()), 1e-30), 2)
         order = np.lexsort((-value, rank))  # at about equal rates the larger: fewer nodes
         order = order[np.isfinite(rate[order])]
         found: dict[Counts, _Option] = {}
-        loads = _loads(filled[order], wanted)
+        patterns = _patterns(filled[order], wanted)
         targets = usable[order % len(usable)].tolist()
-        rows = zip(rate[order].tolist(), column[order].tolist(), targets, loads, strict=True)
+        rows = zip(rate[order].tolist(), column[order].tolist(), targets, patterns, strict=True)
         for each, cheapest, target, counts in rows:
             if len(found) >= _TRIES:
                 break
             found.setdefault(counts, _Option(each, cheapest, target, counts))
         return list(found.values())
 
-    def _worth(self, values: Floats, left: Amounts, total: Amounts) -> Floats:
+    def _dual_values(self, values: Floats, left: Amounts, total: Amounts) -> Floats:
         """The mean worth per cell (G,) of what is left of it."""
         summed = np.bincount(self.cells.cell, values * left, minlength=len(total))
         mean: Floats = summed / np.maximum(total, 1)
         return mean
 
-    def _within(self, usable: Amounts, charge: Floats, pace: Pace, wanted: Amounts) -> Amounts:
+    def _within(
+        self, usable: Amounts, charge: Floats, node_count_weights: NodeCountWeights, wanted: Amounts
+    ) -> Amounts:
         """Columns no dearer than the pace allows, and the cheapest for each that sets the pace."""
-        fine = charge[usable] <= pace.price
+        fine = charge[usable] <= node_count_weights.price
         if fine.all():
             return usable
         order = np.argsort(charge[usable], kind="stable")
-        paid = wanted[pace.credit[self.cells.kind[wanted]] > 0]
+        paid = wanted[node_count_weights.credit[self.cells.kind[wanted]] > 0]
         held = self.cells.feasible[np.ix_(paid, usable[order])]
         fine[order[held.argmax(axis=1)[held.any(axis=1)]]] = True
         return usable[fine] if fine.any() else usable
@@ -474,7 +495,7 @@ class Packer(Stock):
     def _cheapest(
         self, filled: Amounts, wanted: Amounts, charge: Floats, usable: Amounts
     ) -> tuple[Amounts, Floats]:
-        """Per load (N, W) the cheapest column that holds it and what that is charged."""
+        """Per pattern (N, W) the cheapest column that holds it and what that is charged."""
         columns = usable
         if not self.scarce:  # smaller ones than those that were filled, whatever was thinned out
             columns = self.offered[charge[self.offered] <= float(np.max(charge[usable], initial=0.0))]
@@ -484,7 +505,12 @@ class Packer(Stock):
         return columns[best], np.where(held.any(axis=1), charge[columns[best]], np.inf)
 
     def _take(
-        self, options: list[_Option], pace: Pace, left: Amounts, limits: Limits, bins: list[Bin]
+        self,
+        options: list[_Option],
+        node_count_weights: NodeCountWeights,
+        left: Amounts,
+        limits: Limits,
+        candidates: list[NodeCandidate],
     ) -> bool:
         """Buy the best options and those as good as long as there is demand; False if nothing can be."""
         bought, few = False, int(left.sum()) < self._few
@@ -493,14 +519,16 @@ class Packer(Stock):
             if bought and (few or limits.any or option.rate > options[0].rate * self._as_good):
                 break
             if all(total[cell] >= count for cell, count in option.counts):
-                bought |= self._repeat(option, left, limits, bins)
+                bought |= self._repeat(option, left, limits, candidates)
                 total = self.cells.total(left).tolist()
-            if bought and self._twins and not limits.any:
-                self._repeat_alike(option, pace, left, limits, bins)
+            if bought and self._substitutes and not limits.any:
+                self._repeat_alike(option, node_count_weights, left, limits, candidates)
                 total = left.tolist()
-        return bought or self._take_less(options, left, limits, bins)
+        return bought or self._take_less(options, left, limits, candidates)
 
-    def _repeat(self, option: _Option, left: Amounts, limits: Limits, bins: list[Bin]) -> bool:
+    def _repeat(
+        self, option: _Option, left: Amounts, limits: Limits, candidates: list[NodeCandidate]
+    ) -> bool:
         """Buy an option as often as there is demand for it and limits allow."""
         total = self.cells.total(left)
         number = min(int(total[cell]) // count for cell, count in option.counts)
@@ -510,61 +538,68 @@ class Packer(Stock):
             total = self.cells.total(left)
             if any(int(total[cell]) < count for cell, count in option.counts):
                 break
-            load = self._load(option, left)
-            made = self.made(limits, option.column, load)
+            pattern = self._pattern(option, left)
+            made = self.made(limits, option.column, pattern)
             if made is None:
                 break
-            alike = min(number - done, *(int(left[lot]) // count for lot, count in load))
+            alike = min(number - done, *(int(left[lot]) // count for lot, count in pattern))
             alike = limits.times(made, alike)
             if alike < 1:
                 break
-            self.buy(made, alike, left, limits, bins)
+            self.buy(made, alike, left, limits, candidates)
             done += alike
         return done > 0
 
     def _repeat_alike(
-        self, option: _Option, pace: Pace, left: Amounts, limits: Limits, bins: list[Bin]
+        self,
+        option: _Option,
+        node_count_weights: NodeCountWeights,
+        left: Amounts,
+        limits: Limits,
+        candidates: list[NodeCandidate],
     ) -> None:
         """Buy the option again and again with others in place of those that have run out."""
-        assert self._twins is not None
-        credit = pace.credit[self.cells.kind].tolist()
+        assert self._substitutes is not None
+        credit = node_count_weights.credit[self.cells.kind].tolist()
         most = sum(credit[cell] * count for cell, count in option.counts)
         dearest = int(self.columns.price[option.column])
         while True:
-            load = self._twins.load(option.counts, option.column, left.tolist())
-            lost = most - sum(credit[item] * count for item, count in load)
-            if not load or lost > dearest * _LOSS:
+            pattern = self._substitutes.pattern(option.counts, option.column, left.tolist())
+            lost = most - sum(credit[item] * count for item, count in pattern)
+            if not pattern or lost > dearest * _LOSS:
                 break
-            made = self.made(limits, option.column, load)
+            made = self.made(limits, option.column, pattern)
             if made is None or lost > made.price * _LOSS:
                 break
-            number = min(int(left[item]) // count for item, count in load)
+            number = min(int(left[item]) // count for item, count in pattern)
             if number < 1:
                 break
-            self.buy(made, number, left, limits, bins)
+            self.buy(made, number, left, limits, candidates)
 
-    def _load(self, option: _Option, left: Amounts) -> Counts:
-        """The option in lots; what room is left, by cells too large or for guests, is filled up."""
+    def _pattern(self, option: _Option, left: Amounts) -> Counts:
+        """The option in lots; what capacity is left, by cells too large or for guests, is filled up."""
         if self.cells.trivial and not self.visitors:
             return option.counts
         taken = self.cells.drawn(option.counts, left)
-        kinds = np.unique(self.lots.kind[taken > 0])
-        closed: Mask = np.asarray(self.lots.conflict[kinds].any(axis=0), dtype=np.bool_)
+        kinds = np.unique(self.item_classes.kind[taken > 0])
+        closed: Mask = np.asarray(self.item_classes.conflict[kinds].any(axis=0), dtype=np.bool_)
         taken += topped_up(
-            self.room[option.column] - taken @ self.vectors,
-            self.guests[:, option.column] & ~closed[self.lots.kind],
+            self.capacity[option.column] - taken @ self.vectors,
+            self.guests[:, option.column] & ~closed[self.item_classes.kind],
             self.vectors,
             left - taken,
-            (self.lots.kind, self.lots.conflict),
+            (self.item_classes.kind, self.item_classes.conflict),
         )
-        self.world.work.spend(len(left) // CELLS_PER_UNIT)
+        self.instance.work.spend(len(left) // CELLS_PER_UNIT)
         chosen = np.flatnonzero(taken)
         return tuple(zip(chosen.tolist(), taken[chosen].tolist(), strict=True))
 
-    def _take_less(self, options: list[_Option], left: Amounts, limits: Limits, bins: list[Bin]) -> bool:
+    def _take_less(
+        self, options: list[_Option], left: Amounts, limits: Limits, candidates: list[NodeCandidate]
+    ) -> bool:
         """Buy the first option that the rules of a node allow once some pods are taken out."""
         for option in options:
-            trial = dict(self._load(option, left))
+            trial = dict(self._pattern(option, left))
             while sum(trial.values()) > 1:
                 largest = max(trial, key=lambda index: (trial[index], index))
                 trial[largest] -= max(1, trial[largest] // 4)
@@ -572,17 +607,17 @@ class Packer(Stock):
                     del trial[largest]
                 made = self.made(limits, option.column, tuple(sorted(trial.items())))
                 if made is not None:
-                    self.buy(made, 1, left, limits, bins)
+                    self.buy(made, 1, left, limits, candidates)
                     return True
         return False
 
-    def _give_up(self, left: Amounts, limits: Limits, bins: list[Bin]) -> bool:
+    def _give_up(self, left: Amounts, limits: Limits, candidates: list[NodeCandidate]) -> bool:
         """Try each item alone; False when none can be placed any more."""
         allowed = limits.allowed()
         for index in np.flatnonzero(left).tolist():
             for column in self.ways(index, allowed):
                 found = self.bought((column, ((index, 1),)), 1, left, limits)
-                bins += found
+                candidates += found
                 if found:
                     return True
         return False
@@ -592,7 +627,7 @@ class Packer(Stock):
         return np.array(sorted(chosen[: self._active]), dtype=np.int64)
 
 
-def _loads(filled: Amounts, items: Amounts) -> Iterator[Counts]:
+def _patterns(filled: Amounts, items: Amounts) -> Iterator[Counts]:
     """Each row's (N, W) counts of the items (W,)."""
     row, place = np.nonzero(filled)
     pairs = list(zip(items[place].tolist(), filled[row, place].tolist(), strict=True))

@@ -11,7 +11,7 @@ from dovetail.base.streams import stream
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
-from dovetail.solve.pack.node_candidate import Bin, loads_of, make_bin
+from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
 
 _MOST = 4_000_000  # steps times items; with more there are too many to look at all
 _SHIFT_STEPS = 300
@@ -20,9 +20,9 @@ _UNITS_PER_LOAD = 3  # of work, for finding its price
 
 def settled(packer: Packer, packing: Packing, start: Limits) -> Packing:
     """The packing, or a cheaper one that no such step makes cheaper still. `start` is not changed."""
-    steps = len(packing.bins) * sum(1 + len(made.counts) for made in packing.bins)
-    work = packer.world.work
-    if len(packing.bins) < 2 or steps * len(packer.items) > _MOST or not work.left:
+    steps = len(packing.candidates) * sum(1 + len(made.counts) for made in packing.candidates)
+    work = packer.instance.work
+    if len(packing.candidates) < 2 or steps * len(packer.items) > _MOST or not work.left:
         return packing
     return _Steps(packer, packing, start).run()
 
@@ -32,9 +32,9 @@ class _Steps:
 
     def __init__(self, packer: Packer, packing: Packing, start: Limits) -> None:
         self._packer, self._packing, self._start = packer, packing, start
-        self._bins: list[Bin | None] = list(packing.bins)
-        size = len(packing.bins)
-        self._counts = loads_of([made.counts for made in packing.bins], len(packer.items))
+        self._candidates: list[NodeCandidate | None] = list(packing.candidates)
+        size = len(packing.candidates)
+        self._counts = loads_of([made.counts for made in packing.candidates], len(packer.items))
         # Per node what one step may take out of it, (N, I), and what the node costs without that, (N,).
         self._moves = [self._taken_out(row) for row in range(size)]
         self._gain: Floats = np.full((size, size), -np.inf)
@@ -44,66 +44,67 @@ class _Steps:
     def run(self) -> Packing:
         """As many steps as pay; at equal price those that spare a node."""
         for _ in range(_SHIFT_STEPS):
-            giver, taker = divmod(int(np.argmax(self._gain)), len(self._bins))
-            if self._gain[giver, taker] < 0 or not self._packer.world.work.left:
+            giver, taker = divmod(int(np.argmax(self._gain)), len(self._candidates))
+            if self._gain[giver, taker] < 0 or not self._packer.instance.work.left:
                 break
             if not self._step(giver, taker):
                 self._gain[giver, taker] = -np.inf
-        return replace(self._packing, bins=[made for made in self._bins if made is not None])
+        return replace(self._packing, candidates=[made for made in self._candidates if made is not None])
 
     def _step(self, giver: int, taker: int) -> bool:
         """Do it if the rules of both nodes allow it and it saves what it seemed to."""
         moved = self._moves[giver][0][self._best[giver, taker]]
-        others = [made for row, made in enumerate(self._bins) if row not in (giver, taker)]
+        others = [made for row, made in enumerate(self._candidates) if row not in (giver, taker)]
         limits = self._start.after([made for made in others if made is not None])
-        loads = (self._counts[taker] + moved, self._counts[giver] - moved)
-        larger = self._made(loads[0], limits)
-        smaller = self._made(loads[1], limits) if loads[1].any() else None
-        if larger is None or (smaller is None and loads[1].any()):
+        patterns = (self._counts[taker] + moved, self._counts[giver] - moved)
+        larger = self._made(patterns[0], limits)
+        smaller = self._made(patterns[1], limits) if patterns[1].any() else None
+        if larger is None or (smaller is None and patterns[1].any()):
             return False
         saved = self._cost(giver) + self._cost(taker) - larger.price - (smaller.price if smaller else 0)
         if saved < 0 or (saved == 0 and smaller is not None):
             return False
-        rows = range(len(self._bins))
-        for row, made, load in ((taker, larger, loads[0]), (giver, smaller, loads[1])):
-            self._bins[row], self._counts[row] = made, load
+        rows = range(len(self._candidates))
+        for row, made, pattern in ((taker, larger, patterns[0]), (giver, smaller, patterns[1])):
+            self._candidates[row], self._counts[row] = made, pattern
             self._moves[row] = self._taken_out(row)
         self._look([(row, other) for row in (giver, taker) for other in rows])
         self._look([(other, row) for row in (giver, taker) for other in rows])
         return True
 
     def _cost(self, row: int) -> int:
-        made = self._bins[row]
+        made = self._candidates[row]
         return made.price if made is not None else 0
 
-    def _made(self, load: Amounts, limits: Limits) -> Bin | None:
-        column, price = self._packer.cheapest(load[None])
-        held = np.flatnonzero(load).tolist()
-        counts = tuple((item, int(load[item])) for item in held)
+    def _made(self, pattern: Amounts, limits: Limits) -> NodeCandidate | None:
+        column, price = self._packer.cheapest(pattern[None])
+        held = np.flatnonzero(pattern).tolist()
+        counts = tuple((item, int(pattern[item])) for item in held)
         made = self._packer.made(limits, int(column[0]), counts) if np.isfinite(price[0]) else None
         if made is not None:
             limits.take(made)
         return made
 
     def _taken_out(self, row: int) -> tuple[Amounts, Floats]:
-        load = self._counts[row]
-        items = np.flatnonzero(load)
-        moved = np.zeros((len(items) + 1, len(load)), dtype=np.int64)
+        pattern = self._counts[row]
+        items = np.flatnonzero(pattern)
+        moved = np.zeros((len(items) + 1, len(pattern)), dtype=np.int64)
         moved[np.arange(len(items)), items] = 1
-        moved[-1] = load
-        rest = load - moved
+        moved[-1] = pattern
+        rest = pattern - moved
         return moved, np.where(rest.any(axis=1), self._packer.cheapest(rest)[1], 0.0)
 
     def _look_at_all(self) -> None:
         """Work out the best step for every two nodes: once for all that are alike."""
         first: dict[tuple[bytes, int], int] = {}
         alike = [
-            first.setdefault((load.tobytes(), self._cost(row)), row) for row, load in enumerate(self._counts)
+            first.setdefault((pattern.tobytes(), self._cost(row)), row)
+            for row, pattern in enumerate(self._counts)
         ]
         rows = np.array(list(first.values()), dtype=np.int64)
         kind = np.searchsorted(rows, alike)
         for index, row in enumerate(rows.tolist()):
-            if self._packer.world.work.late:
+            if self._packer.instance.work.time_over:
                 break
             gain, best = self._steps([(row, other) for other in rows.tolist()])
             givers = kind == index
@@ -115,7 +116,7 @@ class _Steps:
         fine = []
         for giver, taker in pairs:
             self._gain[giver, taker] = -np.inf
-            if giver != taker and self._bins[giver] is not None and self._bins[taker] is not None:
+            if giver != taker and self._candidates[giver] is not None and self._candidates[taker] is not None:
                 fine.append((giver, taker))
         if fine:
             at = tuple(np.array(fine).T)
@@ -123,10 +124,10 @@ class _Steps:
 
     def _steps(self, pairs: list[tuple[int, int]]) -> tuple[Floats, Amounts]:
         """What the best step of each (giver, taker) saves, and which of the giver's moves it is."""
-        loads = np.concatenate([self._moves[giver][0] + self._counts[taker] for giver, taker in pairs])
+        patterns = np.concatenate([self._moves[giver][0] + self._counts[taker] for giver, taker in pairs])
         rest = np.concatenate([self._moves[giver][1] for giver, _ in pairs])
-        self._packer.world.work.spend(len(loads) * _UNITS_PER_LOAD)
-        price = self._packer.cheapest(loads)[1] + rest
+        self._packer.instance.work.spend(len(patterns) * _UNITS_PER_LOAD)
+        price = self._packer.cheapest(patterns)[1] + rest
         gain = np.full(len(pairs), -np.inf)
         chosen = np.zeros(len(pairs), dtype=np.int64)
         end = 0
@@ -141,7 +142,7 @@ class _Steps:
         return gain, chosen
 
 
-_GROUPS = 48  # of nodes of one load; of more, those with most nodes are joined
+_GROUPS = 48  # of nodes of one pattern; of more, those with most nodes are joined
 _FEW_GROUPS = 8
 _CELLS = 60_000  # groups times columns; with more there are fewer groups
 _MERGE_STEPS = 64
@@ -153,35 +154,35 @@ def joined(packer: Packer, packing: Packing, start: Limits) -> Packing:
 
     A little of it is done even once the time is over: fewer nodes are fewer claims to be written.
     """
-    late = packer.world.work.late
-    if len(packing.bins) < 2 or (late and len(packer.items) * len(packer.sold) > _MANY):
+    time_over = packer.instance.work.time_over
+    if len(packing.candidates) < 2 or (time_over and len(packer.items) * len(packer.sold) > _MANY):
         return packing
-    bins = _Groups(packer, packing.bins, start).run()
+    candidates = _Groups(packer, packing.candidates, start).run()
     if start.any:
-        bins = _allowed(packer, bins, start)
-    return min(packing, replace(packing, bins=bins), key=rank) if bins else packing
+        candidates = _allowed(packer, candidates, start)
+    return min(packing, replace(packing, candidates=candidates), key=rank) if candidates else packing
 
 
 class _Groups:
     """Invariant: `saved[a, b]` is what one node instead of one of each saves, -inf if it is dearer."""
 
-    def __init__(self, packer: Packer, bins: list[Bin], start: Limits) -> None:
+    def __init__(self, packer: Packer, candidates: list[NodeCandidate], start: Limits) -> None:
         self._packer, self._start = packer, start
-        groups: dict[tuple[object, ...], list[Bin]] = {}
-        for made in bins:
+        groups: dict[tuple[object, ...], list[NodeCandidate]] = {}
+        for made in candidates:
             groups.setdefault((made.counts, made.pool, made.column, made.reservation), []).append(made)
         ordered = sorted(groups.values(), key=lambda group: (bool(group[0].reservation), -len(group)))
-        self._late = packer.world.work.late
-        many = 0 if self._late else min(_GROUPS, _CELLS // max(1, len(packer.sold)))
+        self._time_over = packer.instance.work.time_over
+        many = 0 if self._time_over else min(_GROUPS, _CELLS // max(1, len(packer.sold)))
         most = max(_FEW_GROUPS, many)
         chosen = [group for group in ordered[:most] if not group[0].reservation]
         self._others = [made for group in ordered[len(chosen) :] for made in group]
-        size = len(chosen) + (_FEW_GROUPS if self._late else _MERGE_STEPS)
+        size = len(chosen) + (_FEW_GROUPS if self._time_over else _MERGE_STEPS)
         self._made = [group[0] for group in chosen]
         self._number = np.zeros(size, dtype=np.int64)
         self._number[: len(chosen)] = [len(group) for group in chosen]
         self._price = np.zeros(size)
-        self._load: Amounts = np.zeros((size, len(packer.items)), dtype=np.int64)
+        self._pattern: Amounts = np.zeros((size, len(packer.items)), dtype=np.int64)
         self._saved: Floats = np.full((size, size), -np.inf)
         self._column: Amounts = np.zeros((size, size), dtype=np.int64)
         for row, made in enumerate(self._made):
@@ -194,9 +195,9 @@ class _Groups:
     @property
     def _over(self) -> bool:
         """True once the time is over that was not when this began."""
-        return not self._late and self._packer.world.work.late
+        return not self._time_over and self._packer.instance.work.time_over
 
-    def run(self) -> list[Bin]:
+    def run(self) -> list[NodeCandidate]:
         """Join what saves most; at equal saving the cheapest nodes, so that many can be joined again."""
         while len(self._made) < len(self._number):
             best = float(self._saved.max(initial=-np.inf))
@@ -208,14 +209,14 @@ class _Groups:
         left = zip(self._made, self._number.tolist(), strict=False)
         return [*(each for made, number in left for each in [made] * number), *self._others]
 
-    def _enter(self, row: int, made: Bin) -> None:
+    def _enter(self, row: int, made: NodeCandidate) -> None:
         self._price[row] = made.price
         for item, number in made.counts:
-            self._load[row, item] = number
+            self._pattern[row, item] = number
 
     def _join(self, one: int, other: int) -> None:
-        load = self._load[one] + self._load[other]
-        counts = tuple((item, int(load[item])) for item in np.flatnonzero(load).tolist())
+        pattern = self._pattern[one] + self._pattern[other]
+        counts = tuple((item, int(pattern[item])) for item in np.flatnonzero(pattern).tolist())
         made = self._packer.made(self._start, int(self._column[one, other]), counts)
         if made is None or made.price > self._price[one] + self._price[other]:
             self._saved[one, other] = self._saved[other, one] = -np.inf
@@ -242,9 +243,9 @@ class _Groups:
             others = others[others != row]
         if not len(others):
             return
-        self._packer.world.work.spend(len(others) * _UNITS_PER_LOAD)
+        self._packer.instance.work.spend(len(others) * _UNITS_PER_LOAD)
         most = self._price[row] + float(self._price[others].max())
-        column, price = self._packer.cheapest(self._load[row] + self._load[others], most)
+        column, price = self._packer.cheapest(self._pattern[row] + self._pattern[others], most)
         saved = self._price[row] + self._price[others] - price
         saved[saved < 0] = -np.inf
         self._saved[row, others] = self._saved[others, row] = saved
@@ -252,19 +253,19 @@ class _Groups:
 
     def _clashing(self, row: int, others: Amounts) -> Mask:
         """Which groups hold kinds that cannot share a node with those of this one."""
-        lots = self._packer.lots
-        mine = np.unique(lots.kind[self._load[row] > 0])
-        closed = lots.conflict[mine].any(axis=0)[lots.kind]
-        clash: Mask = np.asarray((self._load[others][:, closed] > 0).any(axis=1), dtype=np.bool_)
+        item_classes = self._packer.item_classes
+        mine = np.unique(item_classes.kind[self._pattern[row] > 0])
+        closed = item_classes.conflict[mine].any(axis=0)[item_classes.kind]
+        clash: Mask = np.asarray((self._pattern[others][:, closed] > 0).any(axis=1), dtype=np.bool_)
         return clash
 
 
-def _allowed(packer: Packer, bins: list[Bin], start: Limits) -> list[Bin]:
+def _allowed(packer: Packer, candidates: list[NodeCandidate], start: Limits) -> list[NodeCandidate]:
     """The nodes bought one after the other within the limits; none if one of them is refused."""
     limits = start.copy()
-    offsets = np.cumsum([0, *(len(table.offerings) for table in packer.world.tables)]).tolist()
+    offsets = np.cumsum([0, *(len(table.offerings) for table in packer.instance.tables)]).tolist()
     bought = []
-    for made in bins:
+    for made in candidates:
         again = packer.made(limits, offsets[made.pool] + made.column, made.counts)
         if again is None:
             return []
@@ -287,7 +288,7 @@ class Improver:
     def __init__(self, packer: Packer, start: Limits) -> None:
         self._packer = packer
         self._start = start  # before anything of the packing was bought
-        offsets = np.cumsum([0, *(len(table.offerings) for table in packer.world.tables)])
+        offsets = np.cumsum([0, *(len(table.offerings) for table in packer.instance.tables)])
         self._offset = [int(value) for value in offsets]
 
     def run(self, packing: Packing, values: Floats, bound: float) -> tuple[Packing, Limits]:
@@ -296,96 +297,107 @@ class Improver:
         best = self._merged(self._emptied(packing), draw)
         price = self._packer.columns.price.astype(np.float64)
         for _ in range(_ROUNDS):
-            work = self._packer.world.work
-            if len(best.bins) < 2 or best.price <= bound * _ENOUGH or work.used > _TIRED or not work.left:
+            work = self._packer.instance.work
+            if (
+                len(best.candidates) < 2
+                or best.price <= bound * _ENOUGH
+                or work.used > _TIRED
+                or not work.left
+            ):
                 break
-            size = min(len(best.bins), draw.randint(2, _GROUP))
-            chosen = set(draw.sample(range(len(best.bins)), size))
-            kept = [made for index, made in enumerate(best.bins) if index not in chosen]
-            group = [made for index, made in enumerate(best.bins) if index in chosen]
+            size = min(len(best.candidates), draw.randint(2, _GROUP))
+            chosen = set(draw.sample(range(len(best.candidates)), size))
+            kept = [made for index, made in enumerate(best.candidates) if index not in chosen]
+            group = [made for index, made in enumerate(best.candidates) if index in chosen]
             noise = np.array([draw.uniform(0.7, 1.4) for _ in range(len(values))])
             limits = self._start.after(kept)
-            trial = self._packer.pack(values * noise, price, limits, self._loads(group).sum(axis=0))
+            trial = self._packer.pack(values * noise, price, limits, self._patterns(group).sum(axis=0))
             if trial.left.any() or trial.price > sum(made.price for made in group):
                 continue
-            best = self._emptied(replace(best, bins=[*kept, *trial.bins]))
+            best = self._emptied(replace(best, candidates=[*kept, *trial.candidates]))
         best = self._merged(best, draw)
-        return best, self._start.after(best.bins)
+        return best, self._start.after(best.candidates)
 
     def _merged(self, packing: Packing, draw: Random) -> Packing:
         """Groups of nodes that one node can replace for no more money are replaced: fewer nodes win ties."""
         packer = self._packer
         price = packer.columns.price
-        bins = list(packing.bins)
+        candidates = list(packing.candidates)
         for _ in range(_MERGES):
-            if len(bins) < 2 or packer.world.work.late:
+            if len(candidates) < 2 or packer.instance.work.time_over:
                 break
-            size = min(len(bins), draw.choice((2, 2, 3, 4, 5)))
-            chosen = sorted(draw.sample(range(len(bins)), size))
-            demand = self._loads([bins[index] for index in chosen]).sum(axis=0)
+            size = min(len(candidates), draw.choice((2, 2, 3, 4, 5)))
+            chosen = sorted(draw.sample(range(len(candidates)), size))
+            demand = self._patterns([candidates[index] for index in chosen]).sum(axis=0)
             items = np.flatnonzero(demand)
-            packer.world.work.spend(1)
+            packer.instance.work.spend(1)
             if packer.conflict[np.ix_(items, items)].any():
                 continue
-            fits = np.all(packer.room >= demand @ packer.vectors, axis=1) & packer.feasible[items].all(axis=0)
+            fits = np.all(packer.capacity >= demand @ packer.vectors, axis=1) & packer.feasible[items].all(
+                axis=0
+            )
             fits &= ~packer.columns.reserved
             if not fits.any():
                 continue
             column = int(np.argmin(np.where(fits, price, np.iinfo(np.int64).max)))
-            if int(price[column]) > sum(bins[index].price for index in chosen):
+            if int(price[column]) > sum(candidates[index].price for index in chosen):
                 continue
-            kept = [made for index, made in enumerate(bins) if index not in chosen]
+            kept = [made for index, made in enumerate(candidates) if index not in chosen]
             counts = tuple((index, int(demand[index])) for index in items.tolist())
-            made = make_bin(
-                packer.world, packer.columns, self._start.after(kept), packer.items, (column, counts)
+            made = make_candidate(
+                packer.instance, packer.columns, self._start.after(kept), packer.items, (column, counts)
             )
-            if made is not None and made.price <= sum(bins[index].price for index in chosen):
-                bins = [*kept, made]
-        return replace(packing, bins=bins)
+            if made is not None and made.price <= sum(candidates[index].price for index in chosen):
+                candidates = [*kept, made]
+        return replace(packing, candidates=candidates)
 
-    def _loads(self, bins: list[Bin]) -> Amounts:
-        return loads_of([made.counts for made in bins], len(self._packer.items))
+    def _patterns(self, candidates: list[NodeCandidate]) -> Amounts:
+        return loads_of([made.counts for made in candidates], len(self._packer.items))
 
     def _emptied(self, packing: Packing) -> Packing:
-        """Nodes whose pods all fit into the room of others are not bought; the dearest are tried first."""
-        bins = list(packing.bins)
-        if len(bins) < 2:
+        """Nodes whose pods all fit into the capacity of others are not bought; the dearest are tried
+        first.
+        """
+        candidates = list(packing.candidates)
+        if len(candidates) < 2:
             return packing
         packer = self._packer
-        columns = np.array([self._offset[made.pool] + made.column for made in bins], dtype=np.int64)
-        counts = self._loads(bins)
-        room = packer.room[columns] - counts @ packer.vectors
-        alive = np.ones(len(bins), dtype=np.bool_)
-        order = sorted(range(len(bins)), key=lambda index: -bins[index].price)
+        columns = np.array([self._offset[made.pool] + made.column for made in candidates], dtype=np.int64)
+        counts = self._patterns(candidates)
+        capacity = packer.capacity[columns] - counts @ packer.vectors
+        alive = np.ones(len(candidates), dtype=np.bool_)
+        order = sorted(range(len(candidates)), key=lambda index: -candidates[index].price)
         for index in order[:_FEW]:
-            if packer.world.work.late:
+            if packer.instance.work.time_over:
                 break
             alive[index] = False
-            moved = self._moved(counts[index], columns, counts, room, alive)
+            moved = self._moved(counts[index], columns, counts, capacity, alive)
             if moved is None:
                 alive[index] = True
                 continue
             counts += moved
-            room -= moved @ packer.vectors
+            capacity -= moved @ packer.vectors
         if alive.all():
             return packing
         rebuilt = self._rebuilt(columns[alive], counts[alive])
         if rebuilt is None or sum(made.price for made in rebuilt) > packing.price:
             return packing
-        return replace(packing, bins=rebuilt)
+        return replace(packing, candidates=rebuilt)
 
     def _moved(
-        self, load: Amounts, columns: Amounts, counts: Amounts, room: Amounts, alive: Mask
+        self, pattern: Amounts, columns: Amounts, counts: Amounts, capacity: Amounts, alive: Mask
     ) -> Amounts | None:
-        """How the load spreads over the room of the nodes that stay, (B, I); None when it does not fit."""
+        """How the pattern spreads over the capacity of the nodes that stay, (B, I); None when it does not
+        fit.
+        """
         packer = self._packer
         moved = np.zeros_like(counts)
-        left = room.copy()
-        packer.world.work.spend(len(columns))
-        for item in np.flatnonzero(load).tolist():
+        left = capacity.copy()
+        packer.instance.work.spend(len(columns))
+        for item in np.flatnonzero(pattern).tolist():
             need = packer.vectors[item]
             asked = need > 0
-            todo = int(load[item])
+            todo = int(pattern[item])
             hosts = alive & packer.guests[item, columns] & np.all(left[:, asked] >= need[asked], axis=1)
             if packer.conflict[item].any():
                 clashing = packer.conflict[item]
@@ -404,17 +416,17 @@ class Improver:
                 return None
         return moved
 
-    def _rebuilt(self, columns: Amounts, counts: Amounts) -> list[Bin] | None:
+    def _rebuilt(self, columns: Amounts, counts: Amounts) -> list[NodeCandidate] | None:
         """The nodes anew, each checked; None when one breaks a rule."""
         packer = self._packer
         limits = self._start.copy()
-        bins: list[Bin] = []
+        candidates: list[NodeCandidate] = []
         for column, row in zip(columns.tolist(), counts, strict=True):
             chosen = np.flatnonzero(row).tolist()
             trial = (column, tuple((index, int(row[index])) for index in chosen))
-            made = make_bin(packer.world, packer.columns, limits, packer.items, trial)
+            made = make_candidate(packer.instance, packer.columns, limits, packer.items, trial)
             if made is None:
                 return None
             limits.take(made)
-            bins.append(made)
-        return bins
+            candidates.append(made)
+        return candidates

@@ -15,19 +15,19 @@ from dovetail.model import labels
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.assign.items import Item
 from dovetail.solve.instance.arrays import Amounts, Mask
-from dovetail.solve.instance.instance import World, pinned
+from dovetail.solve.instance.instance import Instance, pinned
 from dovetail.solve.instance.limits import Limits
-from dovetail.solve.instance.offerings import Columns, Ground
+from dovetail.solve.instance.offerings import Ground, OfferingsTable
 from dovetail.solve.instance.pool_table import PoolTable
 from dovetail.solve.instance.topology import Pins
 
 MOST_TYPES = 600
-_TYPES_PER_UNIT = 200  # compared with a node's load in one unit of work
+_TYPES_PER_UNIT = 200  # compared with a node's pattern in one unit of work
 _NOT_RESERVED = Requirement.new(labels.CAPACITY_TYPE, "NotIn", (labels.RESERVED,))
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
+class NodeCandidate:
     """A node of one pool that will take so many bundles of each item."""
 
     pool: int
@@ -40,7 +40,7 @@ class Bin:
     reservation: str = ""
     relaxed: bool = False  # True iff minValues had to be lowered
 
-    def alike(self, other: Bin) -> bool:
+    def alike(self, other: NodeCandidate) -> bool:
         """True if only the bundles differ; False may also stand for "cannot be told at a glance"."""
         return (
             self.requirements is other.requirements
@@ -52,26 +52,26 @@ class Bin:
 
 def loads_of(counts: Sequence[tuple[tuple[int, int], ...]], items: int) -> Amounts:
     """A row per node, (N, I): how many bundles of each item it takes."""
-    loads = np.zeros((len(counts), items), dtype=np.int64)
-    for row, load in enumerate(counts):
-        for item, number in load:
-            loads[row, item] = number
-    return loads
+    patterns = np.zeros((len(counts), items), dtype=np.int64)
+    for row, pattern in enumerate(counts):
+        for item, number in pattern:
+            patterns[row, item] = number
+    return patterns
 
 
-def make_bin(
-    world: World,
-    columns: Columns,
+def make_candidate(
+    instance: Instance,
+    columns: OfferingsTable,
     limits: Limits,
     items: list[Item],
     trial: tuple[int, tuple[tuple[int, int], ...]],
-) -> Bin | None:
+) -> NodeCandidate | None:
     """The node that a trial (column, counts) stands for; None when some rule forbids it.
 
     The column says only which pool and which reservation: the node is the cheapest there that holds its pods.
     """
     column, counts = trial
-    table = world.tables[int(columns.pool[column])]
+    table = instance.tables[int(columns.pool[column])]
     reservation = columns.reservation[column] if columns.reserved[column] else ""
     if reservation and not limits.reservations[reservation]:
         return None
@@ -84,20 +84,20 @@ def make_bin(
     fits = table.holding(vector)
     if table.index in limits.remaining:
         fits &= limits.types(table.index)
-    world.work.spend(1 + len(fits) // _TYPES_PER_UNIT)
+    instance.work.spend(1 + len(fits) // _TYPES_PER_UNIT)
     ordered = ground.columns[fits[table.column_type[ground.columns]]]
     requirements = ground.requirements
-    if world.commons.any:
+    if instance.commons.any:
         open_ = limits.drawable(table.index)[ordered]
         ordered, extra = within_reach(table, ordered, open_)
         requirements = requirements.add(*extra)
     if not len(ordered):
         return None
-    return _choose(world, columns, limits, (table, ordered), (requirements, vector, counts, reservation))
+    return _choose(instance, columns, limits, (table, ordered), (requirements, vector, counts, reservation))
 
 
 def _ground(
-    columns: Columns,
+    columns: OfferingsTable,
     where: tuple[PoolTable, int, str],
     wanted: tuple[tuple[Requirements, Pins], ...],
 ) -> Ground:
@@ -119,13 +119,13 @@ def _ground(
     return Ground(requirements, options[np.argsort(table.price[options], kind="stable")])
 
 
-def narrowed(world: World, made: Bin, extra: Requirement) -> Bin | None:
+def narrowed(instance: Instance, made: NodeCandidate, extra: Requirement) -> NodeCandidate | None:
     """The same node with one demand more on its labels; None when it cannot be met."""
-    table = world.tables[made.pool]
+    table = instance.tables[made.pool]
     requirements = made.requirements.add(extra)
     options = [
         column
-        for column in np.flatnonzero(world.columns(made.pool, requirements, made.vector)).tolist()
+        for column in np.flatnonzero(instance.columns(made.pool, requirements, made.vector)).tolist()
         if int(table.column_type[column]) in made.types
         and table.offerings[column].reservation_id == made.reservation
     ]
@@ -140,19 +140,19 @@ def narrowed(world: World, made: Bin, extra: Requirement) -> Bin | None:
 
 
 def _choose(
-    world: World,
-    columns: Columns,
+    instance: Instance,
+    columns: OfferingsTable,
     limits: Limits,
     where: tuple[PoolTable, Amounts],
     what: tuple[Requirements, Amounts, tuple[tuple[int, int], ...], str],
-) -> Bin | None:
+) -> NodeCandidate | None:
     table, ordered = where
     requirements, vector, counts, reservation = what
     cheapest = int(ordered[0])
     if table.index in limits.remaining and not _minimums(requirements):
         small = limits.no_larger(table.index, int(table.column_type[cheapest]))
         ordered = ordered[small[table.column_type[ordered]]]
-    if world.commons.any and not _minimums(requirements):
+    if instance.commons.any and not _minimums(requirements):
         ordered = limits.no_greedier(table.index, ordered)
     key = (table.index, ordered.tobytes())
     if key not in columns.types:
@@ -160,11 +160,13 @@ def _choose(
     types = columns.types[key]
     relaxed = False
     if not _enough_values(table, types, requirements):
-        if world.problem.options.strict_min_values:
+        if instance.problem.options.strict_min_values:
             return None
         relaxed = True
     price = int(table.price[cheapest])
-    return Bin(table.index, counts, requirements, vector, types, cheapest, price, reservation, relaxed)
+    return NodeCandidate(
+        table.index, counts, requirements, vector, types, cheapest, price, reservation, relaxed
+    )
 
 
 def _absent(table: PoolTable, item: Requirement) -> bool:
@@ -173,7 +175,7 @@ def _absent(table: PoolTable, item: Requirement) -> bool:
     return found is None or found.allows_absence()
 
 
-def _reserved(table: PoolTable, columns: Columns, column: int) -> list[Requirement]:
+def _reserved(table: PoolTable, columns: OfferingsTable, column: int) -> list[Requirement]:
     offering = table.offerings[int(columns.column[column])]
     found = [Requirement.new(labels.CAPACITY_TYPE, "In", (labels.RESERVED,))]
     for item in offering.requirements:
