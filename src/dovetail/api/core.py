@@ -141,8 +141,18 @@ class CsiVolumeSource(Part, frozen=True, kw_only=True):
     volume_handle: str = ""
 
 
+class EmptyDirVolumeSource(Part, frozen=True, kw_only=True):
+    medium: str = ""
+
+
+class HostPathVolumeSource(Part, frozen=True, kw_only=True):
+    path: str = ""
+
+
 class Volume(Part, frozen=True, kw_only=True):
     name: str = ""
+    empty_dir: EmptyDirVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
     persistent_volume_claim: ClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     csi: CsiVolumeSource | None = None

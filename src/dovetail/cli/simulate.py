@@ -28,6 +28,7 @@ def simulate(
     *,
     seed: int | None = None,
     until: str | None = None,
+    policy: Literal["dovetail", "cluster-autoscaler"] | None = None,
     trace: Path | None = None,
     faults: Path | None = None,
     prices: Path | None = None,
@@ -48,6 +49,7 @@ def simulate(
 
     - `dovetail simulate examples/evening-rush --report evening.html`
     - `dovetail simulate examples/evening-rush --until 1h --seed 7 -o json`
+    - `dovetail simulate examples/evening-rush --policy cluster-autoscaler`
     - `dovetail simulate examples/faults --faults examples/faults/faults.yaml --seed 3`
     - `dovetail simulate examples/pod-trace --trace pods.csv.gz --events log.jsonl`
     - `dovetail simulate examples/evening-rush --live`
@@ -61,6 +63,8 @@ def simulate(
         Other luck: latencies, noise and spot capacity are drawn anew. The scenario's own seed by default.
     until
         Stop after this much virtual time, such as 90m. The scenario's own duration by default.
+    policy
+        Which is in charge of nodes: Dovetail, or Cluster Autoscaler over the node groups that have a max.
     trace
         The CSV file of pods for a scenario that plays a trace.
     faults
@@ -87,6 +91,14 @@ def simulate(
         note(line)
     if prices is not None:
         use_prices(prices, plan.file.region)
+    if policy is not None:
+        plan = plan.under(policy)
+    if plan.file.settings.policy != "dovetail" and (faults is not None or kubeconfig is not None):
+        raise InputError(
+            "only Dovetail can be played with faults, or on a cluster",
+            source="--faults" if faults is not None else "--kubeconfig",
+            remedy="leave it out, or play --policy dovetail",
+        )
     _check_target(report, "--report")
     _check_target(events, "--events")
     if kubeconfig is not None:

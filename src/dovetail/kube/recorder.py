@@ -24,10 +24,13 @@ _Same = tuple[str, str, str, str]  # uid of the object, type, reason, message
 class Recorder:
     """Writes each event once per dedupe time; the very same event later counts up the one already there."""
 
-    def __init__(self, client: Client, clock: Clock, *, component: str = COMPONENT) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, *, component: str = COMPONENT, verbatim: bool = False
+    ) -> None:
         self._client = client
         self._clock = clock
         self._component = component
+        self._verbatim = verbatim  # messages are written as they are, not with a capital first
         self._silent: dict[
             tuple[str, ...], int
         ] = {}  # dedupe key -> until when not again, like all instants here by the monotonic clock
@@ -56,7 +59,8 @@ class Recorder:
             return
         self._silent[key] = now + ttl
         self._forget(now)
-        message = message[:1].upper() + message[1:]
+        if not self._verbatim:
+            message = message[:1].upper() + message[1:]
         same = (obj.metadata.uid, type, reason, message)
         try:
             if same not in self._written or not await self._count_up(obj, same, now):

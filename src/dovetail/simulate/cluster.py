@@ -19,9 +19,11 @@ from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.inline import InlinePlanner
 from dovetail.simulate.analysis.observer import Observer
+from dovetail.simulate.clusterautoscaler.loop import ClusterAutoscaler
+from dovetail.simulate.clusterautoscaler.setup import cluster_autoscaler
 from dovetail.simulate.environment.cloud import cloud_of, interruptions
 from dovetail.simulate.environment.interruptions import interrupt
-from dovetail.simulate.environment.nodegroup import groups, start
+from dovetail.simulate.environment.nodegroup import groups, place_of, start
 from dovetail.simulate.environment.volumes import Volumes
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.plan import Faults
@@ -58,7 +60,8 @@ class Cluster:
         self.server = MemoryServer(clock, admit=admit, seed=seed)
         self.server.observe(Observer(log).changed)
         self._watchdog = Watchdog(clock.now, quiet_from=faults.over if faults is not None else 0)
-        self.server.observe(lambda change: self._report(self._watchdog.change(change)))
+        if file.settings.policy == "dovetail":  # the promises are Dovetail's: a rival made others
+            self.server.observe(lambda change: self._report(self._watchdog.change(change)))
         taints = {taint.key: parse_duration(taint.after) for taint in file.startup_taints}
         self._kubelets = Kubelets(
             self.server.client("kubelet"), clock, NodeOptions(seed, scenario.latencies, taints)
@@ -74,14 +77,22 @@ class Cluster:
         self.cloud.on_asked(self._launching)
         self.cloud.on_terminated(self._switch_off)
         self._trouble: Trouble | None = None
+        self._rival: ClusterAutoscaler | None = None
 
     async def prepare(self) -> None:
         """Everything that is there before the first moment; raises InputError for what cannot be."""
         apply(self.server, self._scenario.manifests)
         await self.cloud.start()
-        for group in groups(self._scenario, self.cloud.provider, self._names):
+        place = place_of(self._scenario, self.cloud.provider, self._names)
+        members = groups(self._scenario, place)
+        for group in members:
             for machine in start(group, self._log):
                 await self._kubelets.join(machine)
+        if self._scenario.file.settings.policy == "cluster-autoscaler":
+            client = self.server.client("cluster-autoscaler")
+            self._rival = cluster_autoscaler(
+                self._scenario, place, members, self._kubelets, client, self._clock, self._log
+            )
 
     async def run(self) -> None:
         """All parts, for ever; the first that fails ends it."""
@@ -91,6 +102,8 @@ class Cluster:
 
     def finish(self) -> None:
         """The end of the simulation: what only shows now, such as pods that were forgotten."""
+        if self._rival is not None:
+            return
         known = len(self._watchdog.found)
         self._report(self._watchdog.finish()[known:])
         self._log.record("checked", invariants=self._watchdog.checks)
@@ -103,8 +116,11 @@ class Cluster:
         yield "scheduler", self._scheduler.run()
         yield "workloads", self._workloads.run()
         yield from self.cloud.parts()
-        yield from self._dovetail()
-        yield "watchdog", self._watch_instances()
+        if self._rival is not None:
+            yield "cluster autoscaler", self._rival.run()
+        else:
+            yield from self._dovetail()
+            yield "watchdog", self._watch_instances()
         planned = interruptions(self._scenario)
         yield "interruptions", interrupt(self._clock, self.cloud, self._scenario.seed, planned)
         yield "changes", make_changes(self._clock, self.server, self._log, self._scenario.changes)

@@ -35,7 +35,7 @@ def cloud_of(
 
 def _on_aws(scenario: Scenario, clock: Clock, log: EventLog, limits: Iterable[Limit]) -> CloudOnAws:
     file, account = scenario.file, aws_account(scenario, _zones(scenario))
-    market = MarketOptions(limits=_limits(scenario, limits), only=_sold(scenario))
+    market = MarketOptions(limits=(*shortages(scenario), *limits), only=_sold(scenario))
     life = LifeOptions(answer=scenario.latencies["launch"], terminate=scenario.latencies["terminate"])
     aws = MemoryAws(clock, scenario.seed, account, Options(market=market, life=life))
     options, queue = provider.Options(file.cluster.name), file.settings.interruption_queue
@@ -52,7 +52,7 @@ def _simulated_cloud(
         region=scenario.file.region,
         account=_simulated_account(scenario, _zones(scenario)),
         sold=_sold(scenario),
-        limits=_limits(scenario, limits),
+        limits=(*shortages(scenario), *limits),
         delays=Delays(launch=scenario.latencies["launch"], terminate=scenario.latencies["terminate"]),
     )
 
@@ -101,8 +101,9 @@ def _sold(scenario: Scenario) -> frozenset[str]:
     return frozenset(scenario.file.cluster.instance_types)
 
 
-def _limits(scenario: Scenario, more: Iterable[Limit]) -> tuple[Limit, ...]:
-    return (*(_limit(shortage, scenario) for shortage in scenario.file.shortages), *more)
+def shortages(scenario: Scenario) -> tuple[Limit, ...]:
+    """When which offerings have no capacity."""
+    return tuple(_limit(shortage, scenario) for shortage in scenario.file.shortages)
 
 
 def _limit(shortage: Shortage, scenario: Scenario) -> Limit:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dovetail.api.core import Taint
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.base.eventlog import EventLog
 from dovetail.base.streams import stream
@@ -41,22 +42,36 @@ class Place:
     types: Mapping[str, InstanceType]
     names: NodeNames
     seed: int
-    volumes: int = 0  # nano-dollars per hour for the volumes of one node
+    # Nano-dollars per hour for the volumes of one node, by node class; "" is what a node has without one.
+    volumes: Mapping[str, int] = field(default_factory=lambda: {"": 0})
     source: str = ""  # the scenario file, for messages
 
 
-def groups(scenario: Scenario, cloud: Provider, names: NodeNames) -> list[tuple[Member, ...]]:
-    """All node groups of a scenario. Raises InputError as `members` does."""
+def groups(scenario: Scenario, place: Place) -> list[tuple[Member, ...]]:
+    """The nodes of all node groups of a scenario. Raises InputError as `members` does."""
     file = scenario.file
-    place = Place(
+    return [members(group, place, path=f"nodeGroups[{i}]") for i, group in enumerate(file.node_groups)]
+
+
+def place_of(scenario: Scenario, cloud: Provider, names: NodeNames) -> Place:
+    """Where the node groups of a scenario live."""
+    file = scenario.file
+    return Place(
         file.region,
         {item.name: item for item in cloud.instance_types(None)},
         names,
         scenario.seed,
-        volumes=cloud.volume_price(None),
+        volumes={
+            "": cloud.volume_price(None),
+            **{item.metadata.name: cloud.volume_price(item) for item in _classes(scenario)},
+        },
         source=scenario.source,
     )
-    return [members(group, place, path=f"nodeGroups[{i}]") for i, group in enumerate(file.node_groups)]
+
+
+def _classes(scenario: Scenario) -> list[EC2NodeClass]:
+    found = (one.object for one in scenario.manifests)
+    return [item for item in found if isinstance(item, EC2NodeClass)]
 
 
 def members(group: NodeGroup, place: Place, *, path: str = "nodeGroups") -> tuple[Member, ...]:
@@ -64,6 +79,11 @@ def members(group: NodeGroup, place: Place, *, path: str = "nodeGroups") -> tupl
 
     Raises InputError when the type is not known or not sold in a zone of the group.
     """
+    kind, sold = offerings(group, place, path=path)
+    return tuple(member(group, kind, sold[i % len(sold)], place, i) for i in range(group.count))
+
+
+def _kind(group: NodeGroup, place: Place, path: str) -> InstanceType:
     kind = place.types.get(group.instance_type)
     if kind is None:
         guess = suggest(group.instance_type, tuple(sorted(place.types)))
@@ -75,8 +95,7 @@ def members(group: NodeGroup, place: Place, *, path: str = "nodeGroups") -> tupl
             source=place.source,
             path=f"{path}.instanceType",
         )
-    offerings = [_offering(group, kind, zone, place, path) for zone in group.zones]
-    return tuple(_member(group, kind, offerings[i % len(offerings)], place, i) for i in range(group.count))
+    return kind
 
 
 def start(members: tuple[Member, ...], log: EventLog) -> Iterator[Machine]:
@@ -96,6 +115,21 @@ def start(members: tuple[Member, ...], log: EventLog) -> Iterator[Machine]:
         yield member.machine
 
 
+def offerings(
+    group: NodeGroup, place: Place, *, path: str = "nodeGroups"
+) -> tuple[InstanceType, tuple[Offering, ...]]:
+    """A group's type, and what it is sold as in each of its zones. Raises InputError as `members` does."""
+    kind = _kind(group, place, path)
+    if group.node_class not in place.volumes:
+        known = tuple(sorted(name for name in place.volumes if name))
+        raise InputError(
+            f"no manifest has the EC2NodeClass {group.node_class!r}{suggest(group.node_class, known)}",
+            source=place.source,
+            path=f"{path}.nodeClass",
+        )
+    return kind, tuple(_offering(group, kind, zone, place, path) for zone in group.zones)
+
+
 def _offering(group: NodeGroup, kind: InstanceType, zone: str, place: Place, path: str) -> Offering:
     wanted = [o for o in kind.offerings if o.capacity_type == group.capacity_type and o.price > 0]
     for offering in wanted:
@@ -109,7 +143,8 @@ def _offering(group: NodeGroup, kind: InstanceType, zone: str, place: Place, pat
     )
 
 
-def _member(group: NodeGroup, kind: InstanceType, offering: Offering, place: Place, index: int) -> Member:
+def member(group: NodeGroup, kind: InstanceType, offering: Offering, place: Place, index: int) -> Member:
+    """Instance number `index` of a group, with a name that nothing else has."""
     draws = stream(place.seed, f"node group {group.name} {index}", "instance id")
     provider_id = f"aws:///{offering.zone}/i-{draws.getrandbits(68):017x}"
     name = place.names.draw(provider_id)
@@ -136,4 +171,4 @@ def _member(group: NodeGroup, kind: InstanceType, offering: Offering, place: Pla
         capacity=kind.capacity,
         allocatable=kind.allocatable(),
     )
-    return Member(machine, kind, offering, place.volumes)
+    return Member(machine, kind, offering, place.volumes[group.node_class])

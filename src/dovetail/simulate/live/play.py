@@ -36,7 +36,7 @@ from dovetail.simulate.analysis.observer import Observer
 from dovetail.simulate.analysis.progress import Meter
 from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.simulate.environment.cloud import cloud_of
-from dovetail.simulate.environment.nodegroup import groups, start
+from dovetail.simulate.environment.nodegroup import groups, place_of, start
 from dovetail.simulate.kubelet.machine import NodeNames
 from dovetail.simulate.live.machines import Machines
 from dovetail.simulate.live.objects import Objects
@@ -142,7 +142,7 @@ class _Live:
         self._cloud = cloud = cloud_of(scenario, self._clock, log)
         cloud.on_started(self._machines.switch_on)
         cloud.on_terminated(self._machines.switch_off)
-        self._groups = groups(scenario, cloud.provider, names)
+        self._groups = groups(scenario, place_of(scenario, cloud.provider, names))
         self._watching = Watching(client, Observer(log))
         self._objects = Objects(client, self._clock, log)
         ports = Ports(client, cloud.provider, self._clock, log, planner, MemoryMetrics())

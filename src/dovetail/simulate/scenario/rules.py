@@ -8,9 +8,11 @@ from dovetail.controllers.brakes.rate import Rate
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.disrupt.pause import PAUSES
 from dovetail.model.offering import parse_dollars
+from dovetail.simulate.clusterautoscaler.scaleup import EXPANDERS
 from dovetail.simulate.environment.interruptions import KINDS
 from dovetail.simulate.scenario.document import Document, suggest
-from dovetail.simulate.scenario.schema import ScenarioFile, Settings
+from dovetail.simulate.scenario.latency import Distribution
+from dovetail.simulate.scenario.schema import ClusterAutoscalerFlags, ScenarioFile, Settings
 from dovetail.simulate.scenario.traffic import second_of_day
 from dovetail.units.duration import parse_duration
 
@@ -22,6 +24,7 @@ def check(document: Document, file: ScenarioFile) -> None:
     _groups(document, file)
     _events(document, file)
     _settings(document, file.settings)
+    _flags(document, file.cluster_autoscaler)
 
 
 def _groups(document: Document, file: ScenarioFile) -> None:
@@ -29,6 +32,11 @@ def _groups(document: Document, file: ScenarioFile) -> None:
         path = f"nodeGroups[{i}]"
         if group.count < 0:
             raise document.error("a node group cannot have fewer than 0 nodes", f"{path}.count")
+        if group.max is not None and not 0 <= group.min <= group.count <= group.max:
+            raise document.error(
+                f"min {group.min}, count {group.count} and max {group.max} are not in that order",
+                f"{path}.max",
+            )
         if not group.zones:
             raise document.error("a node group needs at least one zone", f"{path}.zones")
         if group.capacity_type not in _CAPACITY_TYPES:
@@ -53,6 +61,36 @@ def _events(document: Document, file: ScenarioFile) -> None:
             raise document.error(f"{item.share} is not above 0 and at most 1", f"interruptions[{i}].share")
     for i, taint in enumerate(file.startup_taints):
         document.parse(f"startupTaints[{i}].after", parse_duration, taint.after)
+
+
+def _flags(document: Document, flags: ClusterAutoscalerFlags) -> None:
+    section = "clusterAutoscaler"
+    for name, text in (
+        ("scanInterval", flags.scan_interval),
+        ("scaleDownUnneededTime", flags.scale_down_unneeded_time),
+        ("scaleDownDelayAfterAdd", flags.scale_down_delay_after_add),
+        ("maxNodeProvisionTime", flags.max_node_provision_time),
+    ):
+        if document.parse(f"{section}.{name}", parse_duration, text) <= 0:
+            raise document.error(f"{text!r} is not more than 0s", f"{section}.{name}")
+    known = ("priority", *EXPANDERS)
+    for i, name in enumerate(flags.expander):
+        if name not in known:
+            guess = suggest(name, known)
+            raise document.error(f"{name!r} is no expander{guess}", f"{section}.expander[{i}]")
+    for number, patterns in flags.priorities.items():
+        path = f"{section}.priorities.{number}"
+        if not re.fullmatch(r"-?[0-9]{1,9}", number):
+            raise document.error(f"{number!r} is no whole number", path)
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise document.error(f"{pattern!r} is no regular expression: {error}", path) from None
+    document.parse(f"{section}.groupLatency", lambda _: Distribution.of(flags.group_latency), "")
+    if not 0 < flags.scale_down_utilization_threshold <= 1:
+        text = f"{flags.scale_down_utilization_threshold} is not above 0 and at most 1"
+        raise document.error(text, f"{section}.scaleDownUtilizationThreshold")
 
 
 def _settings(document: Document, settings: Settings) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
+import msgspec
+
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.keda import ScaledJob, ScaledObject
 from dovetail.base.clock import SECOND
@@ -21,7 +23,7 @@ from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.manifests import Change
 from dovetail.simulate.scenario.rules import check
-from dovetail.simulate.scenario.schema import API_VERSION, KIND, ScenarioFile
+from dovetail.simulate.scenario.schema import API_VERSION, KIND, Policy, ScenarioFile
 from dovetail.simulate.scenario.trace import Visit, read_trace, visits
 from dovetail.simulate.scenario.traffic import Curve, curve, next_time, second_of_day
 from dovetail.simulate.workloads.keda import not_played
@@ -74,6 +76,11 @@ class Scenario:
     def until(self, duration: int) -> Scenario:
         """The same scenario, played for another length of time."""
         return replace(self, duration=duration)
+
+    def under(self, policy: Policy) -> Scenario:
+        """The same scenario with another one in charge of nodes."""
+        settings = msgspec.structs.replace(self.file.settings, policy=policy)
+        return replace(self, file=msgspec.structs.replace(self.file, settings=settings))
 
     def seeded(self, seed: int) -> Scenario:
         """The same scenario with other luck."""

@@ -10,12 +10,14 @@ from typing import Literal
 import msgspec
 
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, WORK_PER_SECOND
-from dovetail.simulate.scenario.latency import Latencies
+from dovetail.simulate.scenario.latency import Latencies, Latency
 from dovetail.simulate.scenario.trace import Trace
 from dovetail.simulate.scenario.traffic import Section, ServiceTraffic
 
 API_VERSION = "simulation.dovetail.dev/v1alpha1"
 KIND = "Scenario"
+
+Policy = Literal["dovetail", "cluster-autoscaler"]
 
 
 class Subnet(Section, frozen=True, kw_only=True):
@@ -58,12 +60,15 @@ class GroupTaint(Section, frozen=True, kw_only=True):
 
 
 class NodeGroup(Section, frozen=True, kw_only=True):
-    """A static managed node group: its nodes are there from the start and are never scaled."""
+    """A managed node group: nodes that are there at first; with `max`, Cluster Autoscaler may scale it."""
 
     name: str
     instance_type: str
     count: int
     zones: tuple[str, ...]  # nodes are spread over them in turn
+    min: int = 0
+    max: int | None = None
+    node_class: str = ""  # the EC2NodeClass whose volumes the nodes have; without one, the usual ones
     capacity_type: str = "on-demand"
     labels: dict[str, str] = {}
     taints: tuple[GroupTaint, ...] = ()
@@ -112,9 +117,29 @@ class FeatureGates(Section, frozen=True, kw_only=True):
     static_capacity: bool = msgspec.field(name="StaticCapacity", default=False)
 
 
+class ClusterAutoscalerFlags(Section, frozen=True, kw_only=True):
+    """Flags of Cluster Autoscaler, by its defaults, and what its groups do beyond it."""
+
+    expander: tuple[str, ...] = (
+        "least-waste",
+    )  # a chain: priority, least-waste, most-pods, least-nodes, random
+    priorities: dict[str, tuple[str, ...]] = {}  # of the expander `priority`: number -> patterns of names
+    scan_interval: str = "10s"
+    scale_down_utilization_threshold: float = 0.5
+    scale_down_unneeded_time: str = "10m"
+    scale_down_delay_after_add: str = "10m"
+    max_node_provision_time: str = "15m"
+    expendable_pods_priority_cutoff: int = -10
+    balance_similar_node_groups: bool = False
+    skip_nodes_with_local_storage: bool = True
+    skip_nodes_with_system_pods: bool = True
+    group_latency: Latency = Latency(median="35s")  # from a raised target until the instance starts
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Settings of the controllers; defaults as in production."""
 
+    policy: Policy = "dovetail"  # which of them is in charge of nodes
     provider: Literal["aws", "simulated"] = "aws"  # over an account in memory
     batch_idle_duration: str = "1s"
     batch_max_duration: str = "10s"
@@ -152,6 +177,7 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     description: str = ""
     cluster: ClusterSection = ClusterSection()
     node_groups: tuple[NodeGroup, ...] = ()
+    cluster_autoscaler: ClusterAutoscalerFlags = ClusterAutoscalerFlags()
     traffic: tuple[ServiceTraffic, ...] = ()
     latencies: Latencies = Latencies()
     shortages: tuple[Shortage, ...] = ()

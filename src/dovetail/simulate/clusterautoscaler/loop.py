@@ -1,0 +1,497 @@
+"""Cluster Autoscaler's loop: one group at a time helps pods that fit nowhere, nodes long unneeded go."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from dovetail.api.codec import encode
+from dovetail.api.core import Node, Pod
+from dovetail.api.meta import Object, condition, is_true
+from dovetail.api.workloads import DaemonSet, Job, PodDisruptionBudget, ReplicaSet, StatefulSet
+from dovetail.base.clock import HOUR, MINUTE, SECOND, Clock
+from dovetail.base.errors import ApiError, NotFound
+from dovetail.base.eventlog import EventLog
+from dovetail.base.streams import stream
+from dovetail.kube.client import Client
+from dovetail.kube.informer import Informer
+from dovetail.kube.recorder import Recorder
+from dovetail.model.filters import ClusterView, NodeView, Placement
+from dovetail.model.labels import HOSTNAME, ZONE, ZONE_ID
+from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts
+from dovetail.simulate.clusterautoscaler.groups import AutoScalingGroup
+from dovetail.simulate.clusterautoscaler.rotation import Rotation
+from dovetail.simulate.clusterautoscaler.scaledown import (
+    TO_BE_DELETED,
+    DrainContext,
+    Flags,
+    Removals,
+    utilization,
+)
+from dovetail.simulate.clusterautoscaler.scaleup import (
+    Expander,
+    Option,
+    PodGroup,
+    Template,
+    choose,
+    estimate,
+    least_waste,
+)
+from dovetail.simulate.workloads.pods import from_template
+from dovetail.units.timestamp import parse_rfc3339
+
+_NOW, _GPU_WAIT = 2 * SECOND, 30 * SECOND  # pods younger than that are waited for
+_SETTLE = 5 * SECOND  # between the taint and the first eviction
+_EVICTING = 2 * MINUTE  # how long refused evictions are tried again
+_GRACE = 600 * SECOND  # how long pods may take to end
+_BACKOFF, _LONGEST_BACKOFF, _FORGET = 5 * MINUTE, 30 * MINUTE, 3 * HOUR
+_RECHECK = 5 * MINUTE  # nodes found unremovable are not looked at again for so long
+_EMPTY_AT_ONCE, _DRAINED_AT_ONCE = 10, 1
+_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+_ALIKE, _ALIKE_MEMORY = 0.05, 0.015  # how far apart similar groups' nodes may be
+_KINDS: tuple[type[Object], ...] = (Node, Pod, DaemonSet, Job, PodDisruptionBudget, ReplicaSet, StatefulSet)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Its flags, by their defaults; lengths in nanoseconds."""
+
+    scan_interval: int = 10 * SECOND
+    expanders: tuple[Expander, ...] = (least_waste,)
+    threshold: float = 0.5
+    unneeded: int = 10 * MINUTE
+    delay_after_add: int = 10 * MINUTE
+    delay_after_failure: int = 3 * MINUTE
+    provision_time: int = 15 * MINUTE
+    expendable_below: int = -10
+    balance: bool = False
+    flags: Flags = field(default_factory=Flags)
+
+
+@dataclass(slots=True)
+class _Backoff:
+    until: int
+    length: int
+    last: int
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """What the API server says, by kind and key."""
+
+    objects: dict[str, dict[str, Object]] = field(default_factory=dict)
+
+    def of(self, kind: type[Object]) -> Iterable[Object]:
+        return self.objects.get(kind.KIND, {}).values()
+
+    def nodes(self) -> list[Node]:
+        return [node for node in self.of(Node) if isinstance(node, Node)]
+
+    def pods(self) -> list[Pod]:
+        return [pod for pod in self.of(Pod) if isinstance(pod, Pod) and not pod.terminal]
+
+    def budgets(self) -> list[tuple[PodDisruptionBudget, int]]:
+        found = (item for item in self.of(PodDisruptionBudget) if isinstance(item, PodDisruptionBudget))
+        return [(item, item.status.disruptions_allowed) for item in found]
+
+    def controllers(self) -> dict[tuple[str, str, str], int | None]:
+        kinds = (DaemonSet, Job, ReplicaSet, StatefulSet)
+        return {
+            (kind.KIND, item.metadata.namespace, item.metadata.name): getattr(
+                getattr(item, "spec", None), "replicas", None
+            )
+            for kind in kinds
+            for item in self.of(kind)
+        }
+
+
+class ClusterAutoscaler:
+    """Cluster Autoscaler on a simulated cluster. `run` never ends."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        log: EventLog,
+        groups: Sequence[AutoScalingGroup],
+        options: Options,
+        seed: int,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._log = log
+        self._groups = {group.spec.name: group for group in groups}
+        self._options = options
+        self._draws: random.Random = stream(seed, "cluster-autoscaler", "expander")
+        self._recorder = Recorder(client, clock, component="cluster-autoscaler", verbatim=True)
+        self._cluster = _Cluster()
+        self._asked: dict[str, int] = {}  # group -> when its target last went up
+        self._backoffs: dict[str, _Backoff] = {}
+        self._unneeded: dict[str, int] = {}  # node -> since when
+        self._unremovable: dict[str, int] = {}  # node -> until when it is not looked at
+        self._leaving: dict[str, bool] = {}  # node on its way out -> is it drained?
+        self._last_add = self._last_failure = -HOUR * 24
+
+    async def run(self) -> None:
+        """Watch and scan, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            for kind in _KINDS:
+                tasks.create_task(self._follow(kind))
+            while True:
+                await self._clock.sleep(self._options.scan_interval)
+                await self._scan(tasks)
+
+    async def _follow(self, kind: type[Object]) -> None:
+        informer = Informer(self._client, kind, lambda *_: None)
+        self._cluster.objects[kind.KIND] = informer.objects
+        await informer.run()
+
+    async def _scan(self, tasks: asyncio.TaskGroup) -> None:
+        await self._give_up_late_groups()
+        pods = self._cluster.pods()
+        helped = self._to_help(pods)
+        now = self._clock.now()
+        if helped and self._is_too_young(helped, now):
+            return
+        added = bool(helped) and await self._scale_up(helped, pods)
+        await self._scale_down(tasks, pods, may_delete=not added)
+
+    # Scale-up
+
+    def _view(self, pods: Iterable[Pod], *, upcoming: bool) -> ClusterView:
+        """The ready nodes with their pods, and the nodes that were asked for as ready templates."""
+        view = ClusterView(NodeView.of(node) for node in self._cluster.nodes() if _is_ready(node))
+        if upcoming:
+            for group in self._groups.values():
+                coming = group.target - sum(name in view.nodes for name in group.members)
+                for number in range(coming):
+                    self._add_upcoming(view, group, f"upcoming-{group.spec.name}-{number}")
+        for pod in pods:
+            if pod.spec.node_name:
+                view.add_pod(pod)
+        return view
+
+    def _add_upcoming(self, view: ClusterView, group: AutoScalingGroup, name: str) -> None:
+        template = group.template()
+        node = NodeView.of(template)
+        node.name, node.labels = name, {**node.labels, HOSTNAME: name}
+        view.set_node(node)
+        for pod in self._daemons(template):
+            meta = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-{name}")
+            view.add_pod(msgspec.structs.replace(pod, metadata=meta), name)
+
+    def _daemons(self, template: Node) -> tuple[Pod, ...]:
+        """The daemons' pods that such a node would get."""
+        alone = ClusterView([NodeView.of(template)])
+        node = alone.nodes[template.metadata.name]
+        found = []
+        for item in self._cluster.of(DaemonSet):
+            if isinstance(item, DaemonSet):
+                pod = from_template(item, item.spec.template, item.metadata.name)
+                if not Placement(pod, alone).examine(node):
+                    found.append(pod)
+        return tuple(found)
+
+    def _to_help(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Pods that the scheduler refused and that neither nodes that are there nor those on their way can
+        take.
+        """
+        refused = [
+            pod for pod in pods if _is_refused(pod) and pod.spec.priority >= self._options.expendable_below
+        ]
+        if not refused:
+            return []
+        rotation = Rotation(self._view(pods, upcoming=True))
+        refused.sort(key=lambda pod: (-pod.spec.priority, pod.metadata.creation_timestamp, pod.key))
+        return [pod for pod in refused if rotation.place(pod, lambda _: True) is None]
+
+    def _is_too_young(self, helped: Sequence[Pod], now: int) -> bool:
+        """One loop is waited when the oldest pod, or the oldest that asks for a GPU, has only just come."""
+        gpus = [pod for pod in helped if _asks_for_gpu(pod)]
+        for pods, least in ((helped, _NOW), (gpus, _GPU_WAIT)):
+            if pods and now - min(parse_rfc3339(pod.metadata.creation_timestamp) for pod in pods) < least:
+                return True
+        return False
+
+    async def _scale_up(self, helped: Sequence[Pod], pods: Sequence[Pod]) -> bool:
+        """Raise the target of the group that the expander picks; True iff one was raised."""
+        alike = _alike(helped)
+        options: list[Option] = []
+        reasons: dict[str, Counter[str]] = {pod.key: Counter() for pod in helped}
+        for group in self._groups.values():
+            refusal = self._closed(group)
+            if refusal:
+                for counts in reasons.values():
+                    counts[refusal] += 1
+                continue
+            option = self._option(group, alike, pods, reasons)
+            if option is not None:
+                options.append(option)
+        best = choose(options, self._options.expanders, self._draws)
+        if best is None:
+            await self._tell_unhelped(helped, reasons)
+            return False
+        changes = self._raise(best)
+        plan = ", ".join(f"{{{name} {old}->{new} (max: {most})}}" for name, old, new, most in changes)
+        for pod in best.pods:
+            await self._recorder.publish(
+                pod, "Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]"
+            )
+        taken = {pod.key for pod in best.pods}
+        helpable = {pod.key for option in options for pod in option.pods}
+        await self._tell_unhelped([pod for pod in helped if pod.key not in taken | helpable], reasons)
+        self._log.record("group.raised", changes=[list(change) for change in changes], pods=len(best.pods))
+        return True
+
+    def _closed(self, group: AutoScalingGroup) -> str:
+        """Why a group cannot grow now; "" when it can."""
+        backoff = self._backoffs.get(group.spec.name)
+        if backoff is not None and self._clock.now() < backoff.until:
+            return "in backoff after failed scale-up"
+        return "max node group size reached" if group.target >= group.spec.most else ""
+
+    def _option(
+        self,
+        group: AutoScalingGroup,
+        alike: Sequence[PodGroup],
+        pods: Sequence[Pod],
+        reasons: Mapping[str, Counter[str]],
+    ) -> Option | None:
+        node = group.template()
+        template = Template(node, self._daemons(node))
+        view = self._view(pods, upcoming=True)
+        self._add_upcoming(view, group, node.metadata.name)
+        fitting = []
+        for candidates in alike:
+            refused = Placement(candidates.sample, view).examine(view.nodes[node.metadata.name])
+            if refused:
+                for pod in candidates.pods:
+                    reasons[pod.key][", ".join(reason.text for reason in refused)] += 1
+            else:
+                fitting.append(candidates)
+        for key in list(view.nodes[node.metadata.name].pods):
+            view.remove_pod(key)
+        view.remove_node(node.metadata.name)
+        if not fitting:
+            return None
+        found = estimate(template, fitting, view, most=group.spec.most - group.target)
+        return Option(group.spec.name, node, found.nodes, found.pods) if found.nodes else None
+
+    def _raise(self, option: Option) -> list[tuple[str, int, int, int]]:
+        """Raise the group's target, or those of similar groups evenly: (group, old, new, maximum) each."""
+        group = self._groups[option.group]
+        sharing = [group]
+        if self._options.balance:
+            template = group.template()
+            sharing += [
+                other
+                for other in self._groups.values()
+                if other is not group and not self._closed(other) and _similar(template, other.template())
+            ]
+        targets = {item.spec.name: item.target for item in sharing}
+        for _ in range(option.nodes):
+            open_ = [item for item in sharing if targets[item.spec.name] < item.spec.most]
+            if not open_:
+                break
+            targets[min(open_, key=lambda item: targets[item.spec.name]).spec.name] += 1
+        now, changes = self._clock.now(), []
+        for item in sharing:
+            name, target = item.spec.name, targets[item.spec.name]
+            if target > item.target:
+                changes.append((name, item.target, target, item.spec.most))
+                item.raise_to(target)
+                self._asked[name] = now
+        self._last_add = now
+        return changes
+
+    async def _tell_unhelped(self, pods: Iterable[Pod], reasons: Mapping[str, Counter[str]]) -> None:
+        for pod in pods:
+            counts = sorted(reasons[pod.key].items())
+            text = ", ".join(f"{count} {reason}" for reason, count in counts)
+            message = f"pod didn't trigger scale-up: {text}" if text else "pod didn't trigger scale-up"
+            await self._recorder.publish(pod, "Normal", "NotTriggerScaleUp", message, ttl=MINUTE)
+
+    async def _give_up_late_groups(self) -> None:
+        """A group whose instances do not come is lowered, and left alone for a while."""
+        now = self._clock.now()
+        for name, group in self._groups.items():
+            if not group.missing:
+                self._asked.pop(name, None)
+            elif now - self._asked.get(name, now) > self._options.provision_time:
+                known = self._backoffs.get(name)
+                fresh = known is None or now - known.last > _FORGET
+                length = _BACKOFF if fresh or known is None else min(2 * known.length, _LONGEST_BACKOFF)
+                self._backoffs[name] = _Backoff(now + length, length, now)
+                self._last_failure = now
+                self._log.record("group.timedOut", group=name, missing=group.missing)
+                group.lower_to(len(group.members))
+                self._asked.pop(name, None)
+
+    # Scale-down
+
+    async def _scale_down(self, tasks: asyncio.TaskGroup, pods: Sequence[Pod], *, may_delete: bool) -> None:
+        now, options = self._clock.now(), self._options
+        group_of = {node: group for group in self._groups.values() for node in group.members}
+        nodes = {node.metadata.name: node for node in self._cluster.nodes()}
+        on_node: dict[str, list[Pod]] = {}
+        for pod in pods:
+            if pod.spec.node_name:
+                on_node.setdefault(pod.spec.node_name, []).append(pod)
+        candidates = [
+            name
+            for name in nodes
+            if name in group_of
+            and name not in self._leaving
+            and _is_ready(nodes[name])
+            and nodes[name].metadata.annotations.get(_DISABLED) != "true"
+            and self._unremovable.get(name, now) <= now
+            and utilization(nodes[name], on_node.get(name, ()), now).share <= options.threshold
+        ]
+        context = DrainContext(now, options.flags, self._cluster.budgets(), self._cluster.controllers())
+        destinations = [name for name in nodes if _is_ready(nodes[name]) and name not in self._leaving]
+        removals = Removals(self._view(pods, upcoming=False), on_node, destinations, context, keep=True)
+        removable: dict[str, bool] = {}
+        for name in candidates:
+            found = removals.judge(name)
+            if found.reason:
+                self._unremovable[name] = now + _RECHECK
+                if found.blocked is not None:
+                    self._log.record(
+                        "node.kept", node=name, reason=found.blocked.reason, pod=found.blocked.pod.key
+                    )
+            else:
+                removable[name] = bool(found.drain.move)
+        self._unneeded = {name: self._unneeded.get(name, now) for name in removable}
+        quiet = now - self._last_add > options.delay_after_add
+        if not (may_delete and quiet and now - self._last_failure > options.delay_after_failure):
+            return
+        due = [name for name, since in self._unneeded.items() if now - since > options.unneeded]
+        for name in sorted(due, key=lambda name: removable[name]):
+            self._delete(tasks, name, group_of[name], drained=removable[name])
+
+    def _delete(self, tasks: asyncio.TaskGroup, name: str, group: AutoScalingGroup, *, drained: bool) -> None:
+        """Begin the end of a node, as far as the group's minimum and the running deletions allow."""
+        leaving = sum(other in self._leaving for other in group.members)
+        limit = _DRAINED_AT_ONCE if drained else _EMPTY_AT_ONCE
+        same = sum(kind is drained for kind in self._leaving.values())
+        if (
+            group.target - leaving <= group.spec.least
+            or same >= limit
+            or len(self._leaving) >= _EMPTY_AT_ONCE
+        ):
+            return
+        self._leaving[name] = drained
+        self._log.record("group.shrinks", group=group.spec.name, node=name, drained=drained)
+        tasks.create_task(self._end(name, group), name=f"end of {name}")
+
+    async def _end(self, name: str, group: AutoScalingGroup) -> None:
+        try:
+            if await self._empty(name):
+                group.remove(name)
+            else:
+                self._last_failure = self._clock.now()
+                await self._taint(name, on=False)
+        except ApiError:
+            self._last_failure = self._clock.now()
+        finally:
+            self._leaving.pop(name, None)
+            self._unneeded.pop(name, None)
+
+    async def _empty(self, name: str) -> bool:
+        """Taint the node and evict its pods; False when some would not go."""
+        await self._taint(name, on=True)
+        await self._clock.sleep(_SETTLE)
+        begun = self._clock.now()
+        while left := [pod for pod in self._movable(name) if not pod.deleting]:
+            for pod in left:
+                try:
+                    await self._client.evict(pod.metadata.name, pod.metadata.namespace)
+                except NotFound:
+                    continue
+                except ApiError:
+                    pass  # a budget refuses: tried again
+            if self._clock.now() - begun > _EVICTING:
+                return False
+            await self._clock.sleep(_SETTLE)
+        while self._movable(name):
+            if self._clock.now() - begun > _EVICTING + _GRACE:
+                return False
+            await self._clock.sleep(SECOND)
+        return True
+
+    def _movable(self, name: str) -> list[Pod]:
+        """The pods of a node that have to go before it: no daemons."""
+        pods = (pod for pod in self._cluster.pods() if pod.spec.node_name == name)
+        return [
+            pod for pod in pods if (owner := pod.metadata.controller()) is None or owner.kind != "DaemonSet"
+        ]
+
+    async def _taint(self, name: str, *, on: bool) -> None:
+        node = await self._client.get(Node, name)
+        others = [taint for taint in node.spec.taints if taint.key != TO_BE_DELETED.key]
+        taints = [*others, TO_BE_DELETED] if on else others
+        await self._client.patch(Node, name, merge={"spec": {"taints": [encode(taint) for taint in taints]}})
+
+
+def _is_ready(node: Node) -> bool:
+    return is_true(node.status.conditions, "Ready") and not node.deleting
+
+
+def _is_refused(pod: Pod) -> bool:
+    """True iff the scheduler has looked at the pod and found no node."""
+    if pod.spec.node_name or pod.deleting:
+        return False
+    scheduled = condition(pod.status.conditions, "PodScheduled")
+    return scheduled is not None and scheduled.status == "False" and scheduled.reason == "Unschedulable"
+
+
+def _asks_for_gpu(pod: Pod) -> bool:
+    return any("gpu" in name for container in pod.spec.containers for name in container.resources.requests)
+
+
+_PER_CONTROLLER = 10  # groups of pods that one controller may have; its other pods stand alone
+
+
+def _alike(pods: Iterable[Pod]) -> list[PodGroup]:
+    """Pods of one controller with equal labels and specs, at most ten groups each; the others alone."""
+    groups: dict[bytes, list[Pod]] = {}
+    of_controller: Counter[str] = Counter()
+    alone = []
+    for pod in pods:
+        owner = pod.metadata.controller()
+        if owner is None:
+            alone.append(PodGroup((pod,)))
+            continue
+        fields = (owner.uid, pod.metadata.namespace, dict(pod.metadata.labels), encode(pod.spec))
+        key = msgspec.json.encode(fields, order="deterministic")
+        if key not in groups and of_controller[owner.uid] >= _PER_CONTROLLER:
+            alone.append(PodGroup((pod,)))
+            continue
+        if key not in groups:
+            of_controller[owner.uid] += 1
+        groups.setdefault(key, []).append(pod)
+    return [*(PodGroup(tuple(found)) for found in groups.values()), *alone]
+
+
+_OWN_LABELS = frozenset({HOSTNAME, ZONE, ZONE_ID, "eks.amazonaws.com/nodegroup"})
+
+
+def _similar(one: Node, other: Node) -> bool:
+    """True iff two groups' nodes differ in nothing but zone, names and a little room."""
+    labels = [
+        {key: value for key, value in node.metadata.labels.items() if key not in _OWN_LABELS}
+        for node in (one, other)
+    ]
+    if labels[0] != labels[1]:
+        return False
+    first, second = amounts(one.status.allocatable), amounts(other.status.allocatable)
+    for name, apart in ((CPU, _ALIKE), (MEMORY, _ALIKE_MEMORY), (EPHEMERAL_STORAGE, _ALIKE)):
+        low, high = sorted((first.get(name, 0), second.get(name, 0)))
+        if high - low > apart * high:
+            return False
+    return True

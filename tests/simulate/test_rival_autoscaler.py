@@ -1,0 +1,186 @@
+"""Cluster Autoscaler in charge of a simulated cluster: what it buys, what it keeps, what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from dovetail.base.clock import MINUTE
+from dovetail.base.errors import InputError
+from dovetail.simulate.run import Result, simulate
+from dovetail.simulate.scenario.scenario import load
+
+SCENARIO = """\
+    apiVersion: simulation.dovetail.dev/v1alpha1
+    kind: Scenario
+    name: rival
+    region: us-east-1
+    start: 2026-03-02T10:00
+    duration: {duration}
+    settings: {{ policy: cluster-autoscaler }}
+    latencies:
+      boot: {{ median: 26s }}
+      ready: {{ median: 8s }}
+      terminate: {{ median: 35s }}
+    nodeGroups:
+      - {{ name: system, instanceType: m5.large, count: 1, zones: [us-east-1a],
+          taints: [{{ key: system, effect: NoSchedule }}] }}
+      {groups}
+    {more}
+    """
+GROUP = (
+    "- {{ name: {name}, instanceType: {type}, count: {count}, max: {max}, zones: [us-east-1a, us-east-1b] }}"
+)
+
+
+def deployment(name: str, replicas: int, cpu: str, extra: str = "") -> str:
+    return dedent(f"""\
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {{ name: {name} }}
+        spec:
+          replicas: {replicas}
+          selector: {{ matchLabels: {{ app: {name} }} }}
+          template:
+            metadata: {{ labels: {{ app: {name} }} }}
+            spec:
+              {extra}
+              containers:
+                - {{ name: c, image: app, resources: {{ requests: {{ cpu: "{cpu}", memory: 256Mi }} }} }}
+        """)
+
+
+def play(folder: Path, manifests: str, *groups: str, duration: str = "6m", more: str = "") -> Result:
+    lines = "\n      ".join(groups)
+    text = SCENARIO.format(duration=duration, groups=lines, more=more)
+    (folder / "scenario.yaml").write_text(dedent(text))
+    (folder / "pods.yaml").write_text(manifests)
+    return simulate(load(folder))
+
+
+def group(name: str, kind: str, most: int, count: int = 0) -> str:
+    return GROUP.format(name=name, type=kind, count=count, max=most)
+
+
+def of_kind(result: Result, kind: str) -> list[dict[str, Any]]:
+    return [dict(record) for record in result.records if record["kind"] == kind]
+
+
+def raised(result: Result) -> Iterable[list[Any]]:
+    return (change for record in of_kind(result, "group.raised") for change in record["changes"])
+
+
+def test_pods_that_fit_nowhere_get_nodes_of_one_group(tmp_path: Path) -> None:
+    result = play(
+        tmp_path, deployment("web", 6, "1500m"), group("m5", "m5.large", 10), group("big", "m5.4xlarge", 10)
+    )
+    summary = result.summary
+    assert (summary.pods.created, summary.pods.unbound) == (6, 0)
+    # Six nodes of 2 cores waste a smaller share of cpu and memory together than one of 16.
+    assert list(raised(result)) == [["m5", 0, 6, 10]]
+    starts = of_kind(result, "instance.started")
+    zones = [record["zone"] for record in starts if record["claim"].startswith("m5/")]
+    assert sorted(zones) == ["us-east-1a"] * 3 + ["us-east-1b"] * 3
+    # A loop of ten seconds, the group, and then the node: never quicker than these together.
+    assert summary.pods.pending_seconds.p50 > 35 + 26 + 8
+
+
+def test_a_full_group_and_a_pod_too_large_are_told(tmp_path: Path) -> None:
+    manifests = deployment("web", 3, "1500m") + "---\n" + deployment("huge", 1, "64")
+    result = play(tmp_path, manifests, group("m5", "m5.large", 2))
+    assert list(raised(result)) == [["m5", 0, 2, 2]]
+    assert result.summary.pods.unbound == 2
+
+
+def test_empty_nodes_go_after_ten_minutes_and_used_ones_stay(tmp_path: Path) -> None:
+    manifests = deployment("web", 1, "1200m")
+    result = play(tmp_path, manifests, group("m5", "m5.large", 5, count=3), duration="30m")
+    ended = of_kind(result, "instance.terminated")
+    assert len(ended) == 2
+    first = min(record["t"] for record in ended) - result.start
+    assert first > 10 * MINUTE
+    assert result.summary.pods.unbound == 0
+
+
+def test_a_node_with_little_on_it_is_drained_but_a_pod_without_controller_holds_its_own(
+    tmp_path: Path,
+) -> None:
+    bare = dedent("""\
+        apiVersion: v1
+        kind: Pod
+        metadata: { name: bare }
+        spec:
+          containers: [{ name: c, image: app, resources: { requests: { cpu: 100m, memory: 128Mi } } }]
+        """)
+    manifests = deployment("web", 2, "100m", SPREAD) + "---\n" + bare
+    result = play(tmp_path, manifests, group("m5", "m5.large", 5, count=2), duration="40m")
+    assert len(of_kind(result, "instance.terminated")) == 1
+    assert of_kind(result, "group.shrinks")[0]["drained"]
+    assert {record["reason"] for record in of_kind(result, "node.kept")} == {"NotReplicated"}
+    assert result.summary.pods.unbound == 0
+
+
+SPREAD = (
+    "topologySpreadConstraints: [{ maxSkew: 1, topologyKey: kubernetes.io/hostname, "
+    "whenUnsatisfiable: ScheduleAnyway, labelSelector: { matchLabels: { app: web } } }]"
+)
+
+
+def test_a_group_without_capacity_is_given_up_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
+    short = 'shortages: [{ from: "09:00", until: "23:00", instanceTypes: [m5.large] }]'
+    groups = (group("cheap", "m5.large", 5), group("dear", "m5.xlarge", 5))
+    flags = "clusterAutoscaler: { expander: [priority], priorities: { 10: [cheap], 5: [dear] } }"
+    more = f"{flags}\n    {short}"
+    result = play(tmp_path, deployment("web", 1, "1500m"), *groups, duration="20m", more=more)
+    assert [record["group"] for record in of_kind(result, "group.timedOut")] == ["cheap"]
+    assert [change[0] for change in raised(result)] == ["cheap", "dear"]
+    assert result.summary.pods.unbound == 0
+    assert result.summary.pods.pending_seconds.max > 15 * 60
+
+
+def test_similar_groups_grow_evenly(tmp_path: Path) -> None:
+    more = "clusterAutoscaler: { balanceSimilarNodeGroups: true }"
+    groups = [
+        f"- {{ name: z{z}, instanceType: m5.large, count: 0, max: 9, zones: [us-east-1{z}] }}" for z in "ab"
+    ]
+    result = play(tmp_path, deployment("web", 4, "1500m"), *groups, more=more)
+    assert sorted(raised(result)) == [["za", 0, 2, 9], ["zb", 0, 2, 9]]
+
+
+@pytest.mark.parametrize(
+    ("groups", "more", "words"),
+    [
+        ((), "", "no node group may be scaled"),
+        (
+            ("- { name: a, instanceType: m5.large, count: 3, max: 2, zones: [us-east-1a] }",),
+            "",
+            "not in that order",
+        ),
+        (
+            (group("a", "m5.large", 3),),
+            "clusterAutoscaler: { expander: [least-wast] }",
+            "did you mean 'least-waste'",
+        ),
+        ((group("a", "m5.large", 3),), "clusterAutoscaler: { scanInterval: 0s }", "is not more than 0s"),
+        (
+            (group("a", "m5.large", 3),),
+            "clusterAutoscaler: { expander: [priority], priorities: { 1: ['('] } }",
+            "no regular expression",
+        ),
+        (
+            ("- { name: a, instanceType: m5.large, count: 0, max: 2, zones: [us-east-1a], nodeClass: x }",),
+            "",
+            "no manifest has the EC2NodeClass 'x'",
+        ),
+    ],
+)
+def test_what_cannot_be_played_is_told(
+    tmp_path: Path, groups: tuple[str, ...], more: str, words: str
+) -> None:
+    with pytest.raises(InputError) as told:
+        play(tmp_path, deployment("web", 1, "1"), *groups, more=more)
+    assert words in told.value.message
