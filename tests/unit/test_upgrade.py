@@ -229,6 +229,12 @@ def test_a_class_without_a_role_asks_for_one() -> None:
     assert made.document["spec"]["role"] == "KarpenterNodeRole-demo"
 
 
+def test_what_kubectl_applied_last_is_of_another_generation() -> None:
+    document = _pool()
+    document["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    assert "annotations" not in upgrade([document])[0].document["metadata"]
+
+
 def test_hop_limit_of_two_is_kept() -> None:
     assert upgrade([_class()])[0].document["spec"]["metadataOptions"] == {"httpPutResponseHopLimit": 2}
     given = {"httpTokens": "required", "httpPutResponseHopLimit": 1}

@@ -25,6 +25,7 @@ from dovetail.api.schema import validate, with_defaults
 
 _CLASS = ("karpenter.k8s.aws/v1", "EC2NodeClass")
 _POOL = ("karpenter.sh/v1", "NodePool")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _TEMPLATE: Path = ("spec", "template", "spec")
 _ALPHA_ORDER: tuple[tuple[Path, tuple[str, ...]], ...] = (
     ((), ("apiVersion", "kind", "metadata", "spec")),
@@ -144,6 +145,9 @@ def _one(index: int, document: Document, role: str) -> list[Upgraded]:
         fatal = _to_v1(result, document, role)
         if fatal is not None:
             return [_left(index, document, fatal.path, fatal.text, fatal.remedy)]
+        last = ("metadata", "annotations", _LAST_APPLIED)
+        editor.drop(last, "kubectl would compare with an object of another generation")
+        editor.tidy("metadata", "annotations")
         if result.made:
             for index_, trouble in enumerate(result.troubles):
                 result.troubles[index_] = replace(trouble, path=result._inside(trouble.path) or result.inside)
