@@ -25,7 +25,7 @@ from functools import lru_cache
 from operator import attrgetter
 from statistics import median
 
-from dovetail.cloud.catalog.records import TypeRecord
+from dovetail.cloud.catalog.live import TypeRecord
 
 KINDS = ("size", "region", "generation", "resources")
 REFERENCE = "us-east-1"

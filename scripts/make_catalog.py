@@ -35,7 +35,7 @@ from typing import Any
 import msgspec
 
 from dovetail.cloud.catalog import described as catalog_data
-from dovetail.cloud.catalog.records import TypeRecord
+from dovetail.cloud.catalog.live import TypeRecord
 from scripts.estimate_prices import Estimator, errors
 from scripts.price_lists import PriceList, lists
 

@@ -23,7 +23,7 @@ from urllib.error import HTTPError
 from dovetail.base.streams import stream
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import connect
-from dovetail.kube.http.locate import locate
+from dovetail.kube.http.kubeconfig import locate
 from dovetail.runtime.process.clock import WallClock
 from dovetail.simulate.live.history import Broken, Deletion, Entry, Quiet, Stored, watch
 from dovetail.simulate.live.judge import PATIENCE

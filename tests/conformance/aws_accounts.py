@@ -14,7 +14,7 @@ from dovetail.cloud.aws.api import Aws
 from dovetail.cloud.aws.fake import Account, MemoryAws, Options
 from dovetail.cloud.aws.fake.account import AMAZON, DISCOVERY, NUMBER
 from dovetail.cloud.aws.fake.machines import LifeOptions
-from dovetail.cloud.twin import Uniform
+from dovetail.cloud.inmemory import Uniform
 from dovetail.runtime.process.clock import WallClock
 
 REGION, CLUSTER = "us-east-1", "demo"

@@ -10,10 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dovetail.base.metrics import Metric, Metrics
+from dovetail.controllers import interruption
 from dovetail.controllers.brakes import guard
 from dovetail.controllers.disruption import efficiency
 from dovetail.controllers.disruption import metrics as disruption
-from dovetail.controllers.interruption import metrics as interruption
 from dovetail.controllers.nodeclaim import disrupted
 from dovetail.controllers.provisioning import metrics as provisioning
 from dovetail.controllers.provisioning import realised

@@ -14,7 +14,7 @@ from dovetail.cloud.aws.fake.market import MarketOptions
 from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.provider import Options as ProviderOptions
 from dovetail.cloud.aws.quota.quotas import Quotas
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.simulate.environment.aws import CloudOnAws
 
 REGION = "ap-northeast-2"

@@ -12,8 +12,8 @@ from aws_cloud import REGION, Fleets, cloud_on_aws
 from dovetail.api.admission import admit
 from dovetail.base.clock import SECOND
 from dovetail.cloud.aws.fake import MemoryAws
+from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.simulated import Account, SimulatedCloud
-from dovetail.cloud.twin import Limit
 from dovetail.cluster.state import State
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.plan import Plan

@@ -16,9 +16,8 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import HOUR, MINUTE, SECOND
-from dovetail.controllers.brakes.brakes import BrakeOptions
+from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.controllers.brakes.guard import GUARDED
-from dovetail.controllers.brakes.rate import Rate
 from dovetail.disrupt.confirmation import token
 from dovetail.disrupt.pause import read_pause
 from dovetail.model import labels

@@ -14,8 +14,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Forbidden, TimedOut, Unavailable
-from dovetail.controllers.brakes.brakes import BrakeOptions, Brakes
-from dovetail.controllers.brakes.rate import Rate
+from dovetail.controllers.brakes.brakes import BrakeOptions, Brakes, Rate
 from dovetail.controllers.context import Context
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.provisioning.buy import AT_ONCE, Buyer

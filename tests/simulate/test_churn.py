@@ -12,7 +12,7 @@ from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.model import labels
 from dovetail.testing.manifests import node_class
 

@@ -13,7 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object, condition, is_true
 from dovetail.base.clock import MINUTE, SECOND
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.disrupt.consolidation.churn import MOVED_PODS
 from dovetail.disrupt.pods import DISRUPTED
 from dovetail.model import labels

@@ -15,8 +15,7 @@ from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.fake import Account, MemoryAws
 from dovetail.simulate.analysis.log import JsonlLog
 from dovetail.simulate.faults import kinds
-from dovetail.simulate.faults.account import AccountFaults
-from dovetail.simulate.faults.aws import FaultyAws
+from dovetail.simulate.faults.aws import AccountFaults, FaultyAws
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch
 from dovetail.simulate.faults.plan import Fault, Faults

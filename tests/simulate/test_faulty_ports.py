@@ -14,17 +14,16 @@ from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import Conflict, CreateFailed
+from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.twin import Limit
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory import MemoryServer
 from dovetail.simulate.analysis.log import JsonlLog
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.actors import Actors
-from dovetail.simulate.faults.client import FaultyClient
+from dovetail.simulate.faults.client import FaultyClient, Past
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch, Skew
-from dovetail.simulate.faults.past import Past
 from dovetail.simulate.faults.plan import Fault, Faults
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.manifests import node_class

@@ -12,7 +12,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.cloud.aws.fake.gate import GateOptions
 from dovetail.cloud.eventbridge import write
 from dovetail.cloud.interruption import InterruptionKind, instance_id
-from dovetail.controllers.interruption.metrics import DELETED, RECEIVED, UNHEALTHY
+from dovetail.controllers.interruption import DELETED, RECEIVED, UNHEALTHY
 from dovetail.controllers.nodeclaim.disrupted import CLAIMS
 from dovetail.model import labels
 from dovetail.testing.manifests import node_class

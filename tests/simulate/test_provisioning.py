@@ -13,7 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND, Clock
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Problem
 from dovetail.runtime.operator import Ports

@@ -13,7 +13,7 @@ import pytest
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
 from dovetail.cli.main import run
-from dovetail.simulate.analysis.progress import Progress
+from dovetail.simulate.analysis.log import Progress
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
 

@@ -28,7 +28,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE
 from dovetail.cli.main import run
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.model import labels
 from dovetail.model.resources import amounts
 

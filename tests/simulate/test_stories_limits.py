@@ -19,7 +19,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.cloud.aws.fake import Account
 from dovetail.cloud.aws.fake.gate import GateOptions
 from dovetail.cloud.aws.quota.quotas import Quotas
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.model import labels
 from dovetail.simulate.environment.aws import CloudOnAws
 from dovetail.simulate.time.clock import VirtualClock

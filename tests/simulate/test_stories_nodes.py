@@ -13,7 +13,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.workloads import ReplicaSet
 from dovetail.base.clock import MINUTE
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.model import labels
 from dovetail.testing.manifests import node_class
 

@@ -12,7 +12,7 @@ import pytest
 
 from dovetail.base.clock import SECOND
 from dovetail.cli.main import run
-from dovetail.simulate.analysis.progress import Meter
+from dovetail.simulate.analysis.log import Meter
 from dovetail.simulate.run import simulate
 from dovetail.simulate.scenario.scenario import load
 from dovetail.views.top.app import Page, Top

@@ -19,8 +19,8 @@ from dovetail.cloud.aws.fake.machines import LifeOptions
 from dovetail.cloud.aws.fake.market import STEP, Market, MarketOptions
 from dovetail.cloud.aws.quota.quotas import family
 from dovetail.cloud.eventbridge import parse
+from dovetail.cloud.inmemory import Limit, Uniform
 from dovetail.cloud.interruption import InterruptionKind
-from dovetail.cloud.twin import Limit, Uniform
 from dovetail.model import labels
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 

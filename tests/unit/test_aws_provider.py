@@ -22,14 +22,14 @@ from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
 from dovetail.cloud.aws.fake import Account, MemoryAws, Options
 from dovetail.cloud.aws.fake.gate import EC2_BUCKETS, Bucket, GateOptions
 from dovetail.cloud.aws.fake.market import MarketOptions
-from dovetail.cloud.aws.instance.errors import NO_SPOT_ROLE, FleetError
+from dovetail.cloud.aws.instance.request import NO_SPOT_ROLE, FleetError
 from dovetail.cloud.aws.launchtemplate.template import Document
 from dovetail.cloud.aws.provider import AwsCloud
 from dovetail.cloud.aws.provider import Options as CloudOptions
 from dovetail.cloud.aws.sqs import SqsQueue
+from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.interruption import InterruptionKind
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.simulate.time.clock import VirtualClock, run_virtual

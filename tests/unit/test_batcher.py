@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dovetail.base.clock import SECOND
-from dovetail.controllers.provisioning.batcher import Batcher
+from dovetail.controllers.provisioning.trigger import Batcher
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 MS = SECOND // 1000

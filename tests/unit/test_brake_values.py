@@ -8,8 +8,7 @@ from dovetail.api.codec import decode
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cloud.provider import Instance
-from dovetail.controllers.brakes.backoff import LaunchBackoff
-from dovetail.controllers.brakes.rate import Rate, Window
+from dovetail.controllers.brakes.brakes import LaunchBackoff, Rate, Window
 from dovetail.controllers.nodeclaim.collect import leftover
 from dovetail.disrupt.confirmation import token, too_many
 from dovetail.disrupt.pause import Pause, read_pause

@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.base.errors import CreateFailed, InsufficientCapacity
 from dovetail.cloud.choice import MOST_TYPES, Choice, Request, choose, too_few
-from dovetail.cloud.simulated.fleet import attempts, depth
+from dovetail.cloud.simulated.cloud import attempts, depth
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements

@@ -8,8 +8,8 @@ import pytest
 
 from dovetail.base.clock import SECOND
 from dovetail.cloud.eventbridge import parse, write
+from dovetail.cloud.inmemory import MemoryQueue
 from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Interruption, InterruptionKind
-from dovetail.cloud.twin import MemoryQueue
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 NOON = 1_772_452_800 * SECOND

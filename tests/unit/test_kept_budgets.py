@@ -13,8 +13,7 @@ from dovetail.api.workloads import Deployment, PodDisruptionBudget, ReplicaSet, 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import ApiError, TooManyRequests
 from dovetail.kube.memory import MemoryServer
-from dovetail.kube.memory.disruption import budget_status, is_ready
-from dovetail.kube.memory.eviction import check_eviction
+from dovetail.kube.memory.disruption import budget_status, check_eviction, is_ready
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
 Document = dict[str, Any]

@@ -14,8 +14,7 @@ import yaml
 
 from dovetail.base.errors import InputError
 from dovetail.kube.http.access import Access, Proof
-from dovetail.kube.http.kubeconfig import Kubeconfig
-from dovetail.kube.http.locate import locate
+from dovetail.kube.http.kubeconfig import Kubeconfig, locate
 
 
 def written(

@@ -32,7 +32,7 @@ from dovetail.cloud.aws.nodeclass.dryruns import NO_PROFILE, RUN_REFUSED, meanin
 from dovetail.cloud.aws.nodeclass.resolver import ClassResolver, Surroundings
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.controllers.conditions import Stamp
-from dovetail.controllers.nodeclass.judge import judge, status
+from dovetail.controllers.nodeclass.readiness import judge, status
 from dovetail.model import labels
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 

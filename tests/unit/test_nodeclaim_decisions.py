@@ -13,9 +13,8 @@ from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.cloud.provider import Instance
 from dovetail.controllers.nodeclaim.collect import stray, vanished
-from dovetail.controllers.nodeclaim.initialize import missing
 from dovetail.controllers.nodeclaim.liveness import time_left
-from dovetail.controllers.nodeclaim.register import registration
+from dovetail.controllers.nodeclaim.register import missing, registration
 from dovetail.controllers.nodeclaim.status import cut
 from dovetail.disrupt.expiry import expires
 from dovetail.units.quantity import parse_quantity

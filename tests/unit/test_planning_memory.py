@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.runtime.planning.memory import limit_of
-from dovetail.runtime.planning.worker import fault_of
+from dovetail.runtime.planning.worker import fault_of, limit_of
 
 TOTAL = 1 << 34
 V2 = "sys/fs/cgroup"
@@ -44,11 +43,11 @@ def test_a_bounded_process() -> None:
     program = """if True:
         import resource
         from pathlib import Path
-        from dovetail.runtime.planning import memory
+        from dovetail.runtime.planning import worker
         def score(): return int(Path("/proc/self/oom_score_adj").read_text())
         before = score()
-        memory.limit_of = lambda root, total: 300 << 20
-        memory.bound_memory()
+        worker.limit_of = lambda root, total: 300 << 20
+        worker.bound_memory()
         assert score() == min(before + 500, 1000), score()
         assert resource.getrlimit(resource.RLIMIT_DATA)[0] == 200 << 20
         try:
@@ -66,11 +65,11 @@ def test_matrices_are_multiplied_where_there_is_no_memory_left() -> None:
         import resource
         from pathlib import Path
         import numpy as np
-        from dovetail.runtime.planning import memory
+        from dovetail.runtime.planning import worker
         def data():
             lines = Path("/proc/self/status").read_text().splitlines()
             return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))
-        memory.bound_memory()
+        worker.bound_memory()
         large = np.ones((200, 200))
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (data() + (2 << 20), hard))

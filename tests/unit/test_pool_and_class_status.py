@@ -24,10 +24,9 @@ from dovetail.cloud.unready import near_miss
 from dovetail.controllers.conditions import Stamp, set_condition, set_ready
 from dovetail.controllers.disruption.consolidatable import quiet_from
 from dovetail.controllers.disruption.podevents import event
-from dovetail.controllers.nodeclass.judge import judge
-from dovetail.controllers.nodepool.readiness import class_ready
+from dovetail.controllers.nodeclass.readiness import judge
+from dovetail.controllers.nodepool.readiness import class_ready, validation
 from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth, failure
-from dovetail.controllers.nodepool.validation import validation
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
 NOW = 1_772_409_600 * SECOND

@@ -13,9 +13,9 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
 from dovetail.cloud import catalog
+from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.provider import Instance, Provider
 from dovetail.cloud.simulated import Account, SecurityGroup, SimulatedCloud, Subnet
-from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 from dovetail.model.requirement import Requirement, Requirements

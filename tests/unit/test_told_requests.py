@@ -13,10 +13,10 @@ from dovetail.base.errors import Unavailable
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.aws.live import calls as aws
 from dovetail.cloud.aws.live import connect
-from dovetail.kube.http import client, told
+from dovetail.kube.http import client, transport
 from dovetail.kube.http.access import Access, Proof
 from dovetail.kube.http.credentials import Fixed
-from dovetail.kube.http.told import Target
+from dovetail.kube.http.transport import Target
 from dovetail.runtime.metrics.memory import MemoryMetrics
 
 _NOBODY = "http://127.0.0.1:9"
@@ -38,7 +38,7 @@ _NOBODY = "http://127.0.0.1:9"
     ],
 )
 def test_what_a_path_names(path: str, found: Target | None) -> None:
-    assert told.target(path) == found
+    assert transport.target(path) == found
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_a_path_names(path: str, found: Target | None) -> None:
     ],
 )
 def test_what_is_done(method: str, name: str, watch: bool, said: str) -> None:
-    assert told.verb(method, Target("", "v1", "pods", name, ""), watch=watch) == said
+    assert transport.verb(method, Target("", "v1", "pods", name, ""), watch=watch) == said
 
 
 def test_an_api_server_that_does_not_answer_is_counted() -> None:
@@ -65,9 +65,9 @@ def test_an_api_server_that_does_not_answer_is_counted() -> None:
 
     with pytest.raises(Unavailable):
         asyncio.run(ask())
-    assert metrics.value(told.REQUESTS, code=told.NO_ANSWER, method="GET") == 1
+    assert metrics.value(transport.REQUESTS, code=transport.NO_ANSWER, method="GET") == 1
     named = {"verb": "GET", "group": "", "version": "v1", "kind": "pods", "subresource": ""}
-    assert len(metrics.observed(told.DURATION, **named)) == 1
+    assert len(metrics.observed(transport.DURATION, **named)) == 1
 
 
 def test_an_aws_that_does_not_answer_is_counted_with_every_try(tmp_path: object) -> None:

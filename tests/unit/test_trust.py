@@ -23,8 +23,7 @@ from cryptography.x509.oid import NameOID
 from dovetail.base.errors import InputError, Unauthorized, Unavailable
 from dovetail.kube.http.access import Access, Proof
 from dovetail.kube.http.credentials import Fixed, TokenFile
-from dovetail.kube.http.kubeconfig import Kubeconfig
-from dovetail.kube.http.locate import in_cluster
+from dovetail.kube.http.kubeconfig import Kubeconfig, in_cluster
 from dovetail.kube.http.rate import RateLimit
 from dovetail.kube.http.transport import Transport, check
 

@@ -7,7 +7,7 @@ import pytest
 from dovetail.api.core import Node, NodeStatus
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import MINUTE
-from dovetail.cloud.repair import EKS_POLICIES
+from dovetail.cloud.provider import EKS_POLICIES
 from dovetail.controllers.node.repair import diagnosis, too_many
 from dovetail.units.timestamp import parse_rfc3339
 

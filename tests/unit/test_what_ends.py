@@ -37,7 +37,7 @@ from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.prices import Prices
-from dovetail.controllers.provisioning.offers import Offers
+from dovetail.controllers.provisioning.provision import Offers
 from dovetail.controllers.provisioning.realised import Realised
 from dovetail.disrupt.confirmation import token
 from dovetail.kube.informer import Informer

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dovetail.api import core, keda, services, workloads
 from dovetail.api.coordination import Lease
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.karpenter.nodeclass import KWOKNodeClass, NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 

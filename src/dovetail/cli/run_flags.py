@@ -14,8 +14,7 @@ from cyclopts import Parameter
 from dovetail.api.karpenter.nodepool_schema import NODES_OR_SHARE
 from dovetail.base.errors import InputError
 from dovetail.cli.run_environment import Bool, from_environment
-from dovetail.controllers.brakes.brakes import BrakeOptions
-from dovetail.controllers.brakes.rate import Rate
+from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.disrupt.pause import PAUSES, Pause, read_pause
 from dovetail.model import labels
 from dovetail.model.offering import parse_dollars

@@ -13,7 +13,7 @@ from rich.table import Table
 from dovetail.base.errors import DovetailError
 from dovetail.cli.run import first
 from dovetail.cli.simulate_live import live_view
-from dovetail.kube.http.locate import locate
+from dovetail.kube.http.kubeconfig import locate
 from dovetail.simulate.analysis.summary import to_json
 from dovetail.simulate.live.compare import TOLERANCE, Row, compare
 from dovetail.simulate.live.play import play_live

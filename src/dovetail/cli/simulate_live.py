@@ -21,7 +21,7 @@ from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InputError
 from dovetail.cli.terminal import application_of
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.simulate.analysis.progress import Progress as Moment
+from dovetail.simulate.analysis.log import Progress as Moment
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.run import Listener, Result, simulate
 from dovetail.simulate.scenario.scenario import Scenario

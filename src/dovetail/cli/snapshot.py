@@ -78,7 +78,7 @@ def read_cluster(kubeconfig: Path | None, context: str, *, anonymize: bool = Fal
     """The cluster, without what a snapshot leaves out. Raises InputError."""
     # Help imports every command; an HTTP client is not theirs to pay for.
     from dovetail.kube.http.dump import dump
-    from dovetail.kube.http.locate import locate
+    from dovetail.kube.http.kubeconfig import locate
 
     access = locate(os.environ, kubeconfig=kubeconfig, context=context)
     return asyncio.run(dump(access, hashing(secrets.token_bytes(16) if anonymize else None)))

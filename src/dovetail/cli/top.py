@@ -126,7 +126,7 @@ async def _cluster(
 ) -> None:
     # Help imports every command; an HTTP client is not theirs to pay for.
     from dovetail.kube.http.client import connect
-    from dovetail.kube.http.locate import locate
+    from dovetail.kube.http.kubeconfig import locate
     from dovetail.kube.readonly import ReadOnlyClient
 
     access = locate(os.environ, kubeconfig=kubeconfig, context=context)

@@ -10,8 +10,7 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound
 from dovetail.cloud import catalog
 from dovetail.cloud.inert import Inert
-from dovetail.cloud.provider import Instance
-from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
+from dovetail.cloud.provider import EKS_POLICIES, Instance, RepairPolicy
 from dovetail.model.offering import InstanceType
 
 

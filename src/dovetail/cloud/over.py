@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.cloud.interruption import Impairment
-from dovetail.cloud.provider import Instance, NodeClassResolution, Provider
-from dovetail.cloud.repair import RepairPolicy
+from dovetail.cloud.provider import Instance, NodeClassResolution, Provider, RepairPolicy
 from dovetail.model.offering import InstanceType
 
 T = TypeVar("T")

@@ -7,11 +7,35 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import NodeClass
+from dovetail.api.meta import condition
+from dovetail.base.clock import MINUTE
+from dovetail.base.errors import CreateFailed, InsufficientCapacity, NodeClassNotReady
 from dovetail.cloud.interruption import Impairment
-from dovetail.cloud.repair import RepairPolicy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPolicy:
+    """A condition with this status is a fault of the node once it has lasted `toleration` nanoseconds."""
+
+    condition: str
+    status: str
+    toleration: int
+
+
+# As EKS has them: Ready is the kubelet's own, the others are its node monitoring agent's.
+EKS_POLICIES = (
+    RepairPolicy("Ready", "False", 30 * MINUTE),
+    RepairPolicy("Ready", "Unknown", 30 * MINUTE),
+    RepairPolicy("AcceleratedHardwareReady", "False", 10 * MINUTE),
+    RepairPolicy("StorageReady", "False", 30 * MINUTE),
+    RepairPolicy("NetworkingReady", "False", 30 * MINUTE),
+    RepairPolicy("KernelReady", "False", 30 * MINUTE),
+    RepairPolicy("ContainerRuntimeReady", "False", 30 * MINUTE),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +225,14 @@ class Provider(Protocol):
 
     def out_of_capacity(self, claim: NodeClaim) -> None:
         """The cloud takes the claim's instance back: offerings like it are not available for a while."""
+
+
+def check_ready(node_class: NodeClass) -> None:
+    """Raises what a launch from a class that is not ready comes back with."""
+    if node_class.deleting:
+        raise InsufficientCapacity(f"node class {node_class.metadata.name} is terminating")
+    ready = condition(node_class.status.conditions, "Ready")
+    if ready is None or ready.status == "Unknown":
+        raise CreateFailed("NodeClass readiness is unknown", reason="NodeClassReadinessUnknown")
+    if ready.status == "False":
+        raise NodeClassNotReady(ready.message)

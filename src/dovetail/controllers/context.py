@@ -17,7 +17,6 @@ from dovetail.base.metrics import Metrics
 from dovetail.cloud.provider import Provider
 from dovetail.cluster.state import State
 from dovetail.controllers.brakes.brakes import Brakes
-from dovetail.controllers.made import Made
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.prices import Prices
 from dovetail.controllers.reconciler import Failure, Reconcile, Reconciler
@@ -25,6 +24,32 @@ from dovetail.controllers.waits import Waits
 from dovetail.kube.client import ChangeType, Client
 from dovetail.kube.recorder import Recorder
 from dovetail.model.offering import InstanceType
+
+
+class Made:
+    """The claims that this process made, until they are gone; it begins anew with each process."""
+
+    def __init__(self) -> None:
+        self._uids: set[str] = set()
+        self._callbacks: list[Callable[[NodeClaim], None]] = []
+
+    def subscribe(self, callback: Callable[[NodeClaim], None]) -> None:
+        """Be told of every claim that this process makes."""
+        self._callbacks.append(callback)
+
+    def add(self, claim: NodeClaim) -> None:
+        """The API server has answered that the claim is there."""
+        self._uids.add(claim.metadata.uid)
+        for callback in self._callbacks:
+            callback(claim)
+
+    def forget(self, claim: NodeClaim) -> None:
+        """The claim is gone."""
+        self._uids.discard(claim.metadata.uid)
+
+    def __contains__(self, claim: NodeClaim) -> bool:
+        return claim.metadata.uid in self._uids
+
 
 T = TypeVar("T", bound=Object)
 

@@ -18,12 +18,10 @@ from dovetail.controllers.disruption.whatif import WhatIf
 from dovetail.controllers.observation.disruptions import ObservedDisruption
 from dovetail.controllers.observation.launches import ObservedLaunches
 from dovetail.controllers.observation.rival import Rival
-from dovetail.controllers.observation.table import table
-from dovetail.controllers.observation.tally import Tally
+from dovetail.controllers.observation.tally import Tally, table
 from dovetail.controllers.panics import Panics
-from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
-from dovetail.controllers.provisioning.trigger import PodTrigger
+from dovetail.controllers.provisioning.trigger import Batcher, PodTrigger
 from dovetail.kube.client import EventType
 from dovetail.kube.readonly import ReadOnlyClient, SilentRecorder
 from dovetail.runtime.operator import Part, Ports

@@ -27,8 +27,7 @@ from dovetail.controllers.disruption.methods import Emptiness, Method, drift, ex
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.podevents import PodEvents
 from dovetail.controllers.disruption.whatif import WhatIf
-from dovetail.controllers.interruption.receive import Interruptions
-from dovetail.controllers.interruption.status import InstanceStatus
+from dovetail.controllers.interruption import InstanceStatus, Interruptions
 from dovetail.controllers.lifetimes import Lifetimes
 from dovetail.controllers.node.evict import EvictionQueue
 from dovetail.controllers.node.repair import NodeRepair
@@ -41,8 +40,7 @@ from dovetail.controllers.nodeclaim.reserved import ReservedClaims
 from dovetail.controllers.nodeclaim.tag import NodeClaimTagging
 from dovetail.controllers.nodeclass.collect import ProfileCollection
 from dovetail.controllers.nodeclass.hash import NodeClassHash
-from dovetail.controllers.nodeclass.plain import PlainReadiness
-from dovetail.controllers.nodeclass.readiness import NodeClassReadiness
+from dovetail.controllers.nodeclass.readiness import NodeClassReadiness, PlainReadiness
 from dovetail.controllers.nodepool.counter import NodePoolCounter
 from dovetail.controllers.nodepool.hash import NodePoolHash
 from dovetail.controllers.nodepool.readiness import NodePoolReadiness
@@ -50,14 +48,12 @@ from dovetail.controllers.nodepool.registrationhealth import RegistrationHealth,
 from dovetail.controllers.nodepool.zonalshift import ZonalShifts
 from dovetail.controllers.panics import Panics
 from dovetail.controllers.planner import Planner
-from dovetail.controllers.provisioning.batcher import Batcher
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.nominate import Nominator
 from dovetail.controllers.provisioning.provision import Provisioner
-from dovetail.controllers.provisioning.trigger import NodeTrigger, PodTrigger
-from dovetail.controllers.static.replace import static_drift, static_expiry
-from dovetail.controllers.static.scale import StaticCapacity
+from dovetail.controllers.provisioning.trigger import Batcher, NodeTrigger, PodTrigger
+from dovetail.controllers.static import StaticCapacity, static_drift, static_expiry
 from dovetail.controllers.transitions import Transitions
 from dovetail.controllers.unreadables import Unreadables
 from dovetail.kube.client import Client

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from dovetail.base.clock import SECOND
 from dovetail.kube.memory.store import Change
 from dovetail.simulate.analysis.figures import Summary
-from dovetail.simulate.analysis.log import JsonlLog, Record
-from dovetail.simulate.analysis.progress import Meter, Progress
+from dovetail.simulate.analysis.log import JsonlLog, Meter, Progress, Record
 from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.simulate.cluster import Cluster
 from dovetail.simulate.faults.plan import Faults

@@ -24,7 +24,7 @@ import msgspec
 OUTSIDE = (
     "dovetail.cloud.aws.fake",
     "dovetail.cloud.simulated",
-    "dovetail.cloud.twin",
+    "dovetail.cloud.inmemory",
     "dovetail.kube.memory",
     "dovetail.simulate",
     "dovetail.testing",

@@ -1,23 +1,133 @@
-"""Every custom kind that Dovetail installs: its names, its columns, what it may hold."""
+"""Every custom kind that Dovetail installs: its names, its columns, what it may hold.
+
+The schemas of small kinds are here; NodePools and node classes have modules of their own.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from dovetail.api.crd import Column, CustomKind
-from dovetail.api.karpenter import (
-    capacitybuffer_schema,
-    descriptions,
-    ec2nodeclass_descriptions,
-    ec2nodeclass_schema,
-    kwoknodeclass_schema,
-    nodeclaim_schema,
-    nodeoverlay_schema,
-    nodepool_schema,
-    status_schema,
+from dovetail.api.karpenter import descriptions, ec2nodeclass_schema, nodepool_schema, status_schema
+from dovetail.api.karpenter import descriptions as ec2nodeclass_descriptions
+from dovetail.api.karpenter.common_schema import (
+    DURATION,
+    NODE_CLASS_REF,
+    OVERLAY_REQUIREMENTS,
+    REQUIREMENTS,
+    RESOURCES,
+    STRING,
+    claim_properties,
+    document,
 )
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.rules import on_update, rule
+from dovetail.api.schema import Schema
+
+_COUNT = Schema(type="integer", minimum=0)
+_NAME = Schema(type="string", min_length=1)
+
+
+@rule(
+    "If podTemplateRef is set, replicas or limits must also be set",
+    cel="!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
+)
+def template_needs_size(spec: dict[str, Any]) -> bool:
+    return "podTemplateRef" not in spec or "replicas" in spec or "limits" in spec
+
+
+@rule(
+    "You must define either PodTemplateRef or ScalableRef, but not both",
+    cel="!has(self.podTemplateRef) || !has(self.scalableRef)",
+)
+def one_source(spec: dict[str, Any]) -> bool:
+    return "podTemplateRef" not in spec or "scalableRef" not in spec
+
+
+CAPACITY_BUFFER_SCHEMA = document(
+    Schema(
+        type="object",
+        rules=(template_needs_size, one_source),
+        properties={
+            "provisioningStrategy": Schema(type="string", default="buffer.x-k8s.io/active-capacity"),
+            "podTemplateRef": Schema(type="object", required=("name",), properties={"name": _NAME}),
+            "scalableRef": Schema(
+                type="object",
+                required=("kind", "name"),
+                properties={"apiGroup": STRING, "kind": _NAME, "name": _NAME},
+            ),
+            "replicas": _COUNT,
+            "percentage": _COUNT,
+            "limits": RESOURCES,
+        },
+    ),
+)
+
+
+KWOK_NODE_CLASS_SCHEMA = document(
+    Schema(type="object", properties={"nodeRegistrationDelay": DURATION}),
+    required=False,
+)
+
+
+@on_update("spec is immutable", cel="self == oldSelf")
+def spec_is_kept(spec: dict[str, Any], old: dict[str, Any]) -> bool:
+    return spec == old
+
+
+NODE_CLAIM_SCHEMA = document(
+    Schema(
+        type="object",
+        required=("nodeClassRef", "requirements"),
+        rules=(spec_is_kept,),
+        properties={
+            **claim_properties(REQUIREMENTS, NODE_CLASS_REF),
+            "resources": Schema(type="object", properties={"requests": RESOURCES}),
+        },
+    ),
+)
+
+
+_RESTRICTED = ("cpu", "memory", "ephemeral-storage", "pods")
+
+
+@rule("cannot set both 'price' and 'priceAdjustment'", cel="!has(self.price) || !has(self.priceAdjustment)")
+def one_price(spec: dict[str, Any]) -> bool:
+    return "price" not in spec or "priceAdjustment" not in spec
+
+
+@rule("invalid resource restricted", cel=" && ".join(f"!('{name}' in self)" for name in _RESTRICTED))
+def no_basic_resources(capacity: dict[str, Any]) -> bool:
+    return not any(name in capacity for name in _RESTRICTED)
+
+
+NODE_OVERLAY_SCHEMA = document(
+    Schema(
+        type="object",
+        required=("requirements",),
+        rules=(one_price,),
+        properties={
+            "requirements": OVERLAY_REQUIREMENTS,
+            "price": Schema(
+                type="string",
+                pattern=r"^\d+(\.\d+)?$",
+                hint='dollars per hour without a sign, such as "0.25"',
+            ),
+            "priceAdjustment": Schema(
+                type="string",
+                pattern=(r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$"),
+                hint='a signed amount such as "-0.05" or a signed share such as "+10%", at least -100%',
+            ),
+            "capacity": replace(RESOURCES, rules=(no_basic_resources,)),
+            "weight": Schema(type="integer", minimum=1, maximum=10_000),
+        },
+    ),
+)
+
 
 _AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
@@ -53,7 +163,7 @@ NODE_CLAIM = CustomKind(
     api_version=NodeClaim.API_VERSION,
     kind=NodeClaim.KIND,
     plural=NodeClaim.PLURAL,
-    schema=nodeclaim_schema.SCHEMA,
+    schema=NODE_CLAIM_SCHEMA,
     status=status_schema.NODE_CLAIM,
     words=descriptions.NODE_CLAIM,
     columns=(
@@ -76,7 +186,7 @@ NODE_OVERLAY = CustomKind(
     kind="NodeOverlay",
     plural="nodeoverlays",
     short_names=("overlays",),
-    schema=nodeoverlay_schema.SCHEMA,
+    schema=NODE_OVERLAY_SCHEMA,
     status=status_schema.CONDITIONS_ONLY,
     words=descriptions.NODE_OVERLAY,
     columns=(_condition("Ready"), _AGE, Column("Weight", ".spec.weight", "integer", wide=True)),
@@ -100,7 +210,7 @@ CAPACITY_BUFFER = CustomKind(
     short_names=("cb",),
     category="autoscaling",
     namespaced=True,
-    schema=capacitybuffer_schema.SCHEMA,
+    schema=CAPACITY_BUFFER_SCHEMA,
     status=status_schema.CAPACITY_BUFFER,
     words=descriptions.CAPACITY_BUFFER,
     columns=(
@@ -119,7 +229,7 @@ KWOK_NODE_CLASS = CustomKind(
     kind=KWOKNodeClass.KIND,
     plural=KWOKNodeClass.PLURAL,
     short_names=("kwoknc", "kwokncs"),
-    schema=kwoknodeclass_schema.SCHEMA,
+    schema=KWOK_NODE_CLASS_SCHEMA,
     status=status_schema.CONDITIONS_ONLY,
     words=descriptions.KWOK_NODE_CLASS,
     columns=(_condition("Ready"), _AGE),

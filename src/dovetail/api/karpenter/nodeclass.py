@@ -1,4 +1,4 @@
-"""What the node classes of all providers have in common."""
+"""What the node classes of all providers have in common, and KWOKNodeClass (karpenter.kwok.sh/v1alpha1)."""
 
 from __future__ import annotations
 
@@ -17,3 +17,15 @@ class NodeClass(Object, frozen=True, kw_only=True):
     NAMESPACED: ClassVar[bool] = False
 
     status: NodeClassStatus = NodeClassStatus()
+
+
+class KWOKNodeClassSpec(Part, frozen=True, kw_only=True):
+    node_registration_delay: str = "0s"  # how long a node takes to join
+
+
+class KWOKNodeClass(NodeClass, frozen=True, kw_only=True):
+    API_VERSION: ClassVar[str] = "karpenter.kwok.sh/v1alpha1"
+    KIND: ClassVar[str] = "KWOKNodeClass"
+    PLURAL: ClassVar[str] = "kwoknodeclasses"
+
+    spec: KWOKNodeClassSpec = KWOKNodeClassSpec()

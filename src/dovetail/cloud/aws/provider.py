@@ -31,9 +31,7 @@ from dovetail.cloud.aws.quota.shared import Commons
 from dovetail.cloud.aws.subnet import SubnetBook
 from dovetail.cloud.aws.zonalshift import Shifts
 from dovetail.cloud.interruption import Impairment, instance_id
-from dovetail.cloud.provider import Instance, NodeClassResolution
-from dovetail.cloud.readiness import check_ready
-from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
+from dovetail.cloud.provider import EKS_POLICIES, Instance, NodeClassResolution, RepairPolicy, check_ready
 from dovetail.cloud.unavailable import UnavailableOfferings
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
-from dovetail.cloud.catalog.live import LiveRegion
+from dovetail.cloud.catalog.live import Accelerator, Gpu, LiveRegion, Neuron, TypeRecord
 from dovetail.cloud.catalog.pricefile import PriceFile
-from dovetail.cloud.catalog.records import Accelerator, Gpu, Neuron, TypeRecord
 
 __all__ = ["Accelerator", "Gpu", "Neuron", "TypeRecord"]
 

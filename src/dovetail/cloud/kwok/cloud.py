@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from dovetail.api.core import Node
-from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import KWOKNodeClass
 from dovetail.base.clock import MINUTE, SECOND, Clock
 from dovetail.base.errors import AlreadyExists, ApiError, CreateFailed, InstanceNotFound, NotFound
 from dovetail.cloud.choice import Request, choose
 from dovetail.cloud.inert import Inert
 from dovetail.cloud.kwok import machine
-from dovetail.cloud.provider import Instance
-from dovetail.cloud.readiness import check_ready
-from dovetail.cloud.repair import RepairPolicy
+from dovetail.cloud.provider import Instance, RepairPolicy, check_ready
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts

@@ -1,12 +1,11 @@
 """A cloud in virtual time behind the provider's port.
 
-`account` holds what node classes select, `pools` how much capacity there is, `fleet` which offering a launch
-takes (pure), `cloud` the instances and their life.
+`account` holds what node classes select, `cloud` the capacity, which offering a launch takes, and the life of
+the instances.
 """
 
 from dovetail.cloud.simulated.account import Account, Image, SecurityGroup, Subnet
-from dovetail.cloud.simulated.cloud import SimulatedCloud
-from dovetail.cloud.simulated.delays import Delays
+from dovetail.cloud.simulated.cloud import Delays, SimulatedCloud
 
 __all__ = [
     "Account",

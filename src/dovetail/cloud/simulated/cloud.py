@@ -1,41 +1,231 @@
-"""Instances of a simulated cloud: launched after a while, billed, terminated after a while."""
+"""Instances of a simulated cloud: launched after a while, billed, terminated after a while.
+
+A launch is refused where there is no capacity; a machine that is taken away is announced in a queue first, as
+the real cloud does.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
 from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.base.clock import Clock
-from dovetail.base.errors import InputError, InstanceNotFound, InsufficientCapacity
+from dovetail.base.clock import MINUTE, SECOND, Clock
+from dovetail.base.errors import CreateFailed, InputError, InstanceNotFound, InsufficientCapacity
 from dovetail.base.eventlog import EventLog
 from dovetail.base.memo import by_identity
 from dovetail.base.streams import stream
-from dovetail.cloud import catalog
+from dovetail.cloud import catalog, eventbridge
 from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.nodeclass.validation import Validator
 from dovetail.cloud.choice import Candidate, Pool, Request, choose
 from dovetail.cloud.inert import Inert
-from dovetail.cloud.interruption import Impairment, InterruptionKind
-from dovetail.cloud.provider import Instance, NodeClassResolution, Provider
-from dovetail.cloud.readiness import check_ready
-from dovetail.cloud.repair import EKS_POLICIES, RepairPolicy
+from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
+from dovetail.cloud.interruption import Impairment, InterruptionKind, instance_id
+from dovetail.cloud.provider import (
+    EKS_POLICIES,
+    Instance,
+    NodeClassResolution,
+    Provider,
+    RepairPolicy,
+    check_ready,
+)
 from dovetail.cloud.simulated.account import Account, image_for, resolve
-from dovetail.cloud.simulated.delays import Delays
-from dovetail.cloud.simulated.fleet import attempts
-from dovetail.cloud.simulated.interruptions import Interrupter
-from dovetail.cloud.simulated.pools import Pools
-from dovetail.cloud.simulated.refusals import fleet_errors, reachable
-from dovetail.cloud.simulated.types import TypeView, only
-from dovetail.cloud.twin import Limit, MemoryQueue
-from dovetail.cloud.unavailable import UnavailableOfferings, single_values
+from dovetail.cloud.unavailable import UnavailableOfferings, single_values, without
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long calls take to have their effect."""
+
+    launch: Delay = field(default_factory=lambda: Uniform(3 * SECOND // 2, 4 * SECOND))
+    terminate: Delay = field(default_factory=lambda: Uniform(25 * SECOND, 60 * SECOND))
+
+
+class Pools:
+    """Instances per pool against the limits. Without a limit a pool never runs dry."""
+
+    def __init__(self, limits: Iterable[Limit] = ()) -> None:
+        self._limits = tuple(limits)
+        self._running: Counter[Pool] = Counter()
+
+    def room(self, pool: Pool, now: int) -> int | None:
+        """How many more instances the pool gives; None for any number."""
+        tightest = min((one.capacity for one in self._limits if one.concerns(pool, now)), default=None)
+        return None if tightest is None else max(0, tightest - self._running[pool])
+
+    def take(self, pool: Pool) -> None:
+        """One more instance runs in the pool."""
+        self._running[pool] += 1
+
+    def give_back(self, pool: Pool) -> None:
+        """One instance fewer runs in the pool."""
+        self._running[pool] -= 1
+
+
+_SHOWN = 5
+
+
+def reachable(found: tuple[Candidate, ...], resolution: NodeClassResolution) -> tuple[Candidate, ...]:
+    """The candidates in zones where the class has a subnet; raises CreateFailed without any."""
+    zones = {subnet.zone for subnet in resolution.subnets}
+    kept = tuple(candidate for candidate in found if candidate.offering.zone in zones)
+    if not kept:
+        wanted = ", ".join(sorted({candidate.offering.zone for candidate in found}))
+        raise CreateFailed(f"the node class has no subnet in {wanted}", reason="SubnetResolutionFailed")
+    return kept
+
+
+def fleet_errors(refused: Mapping[Pool, str]) -> str:
+    """What the pools that refused had to say."""
+    shown = [f"{reason}: {kind} in {zone} ({how})" for (how, kind, zone), reason in refused.items()]
+    rest = len(shown) - _SHOWN
+    more = f"; and {rest} more" if rest > 0 else ""
+    return f"with fleet error(s), {'; '.join(shown[:_SHOWN])}{more}"
+
+
+# What a class could have if nothing were short. May raise InputError for a class that cannot be read.
+Source = Callable[[EC2NodeClass | None], tuple[InstanceType, ...]]
+
+
+@dataclass(slots=True)
+class _Known:
+    spec: EC2NodeClassSpec | None
+    base: tuple[InstanceType, ...]
+    avoided: frozenset[Pool]
+    types: tuple[InstanceType, ...]
+
+
+class TypeView:
+    """Answers the same tuple as long as neither the class nor the avoided pools changed.
+
+    Types whose offerings are untouched stay the same objects even then.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._known: dict[str, _Known] = {}
+
+    def types(self, node_class: EC2NodeClass | None, avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:
+        """The class's types, with `avoided` offerings unavailable; none for a class that cannot be read."""
+        name = node_class.metadata.name if node_class else ""
+        spec = node_class.spec if node_class else None
+        known = self._known.get(name)
+        if known is None or known.spec != spec:
+            base = self._read(node_class)
+            known = _Known(spec, base, frozenset(), base)
+            self._known[name] = known
+        if known.avoided != avoided:
+            known.avoided = avoided
+            known.types = without(known.base, avoided)
+        return known.types
+
+    def _read(self, node_class: EC2NodeClass | None) -> tuple[InstanceType, ...]:
+        try:
+            return self._source(node_class)
+        except InputError:
+            # The class's own conditions say what is wrong with it; it has no types until then.
+            return ()
+
+
+def only(source: Source, names: Collection[str]) -> Source:
+    """The source with the types of these names alone; with all of its types if none is named."""
+    if not names:
+        return source
+    return lambda node_class: tuple(item for item in source(node_class) if item.name in names)
+
+
+def attempts(
+    found: Iterable[Candidate], seed: int, claim: str, room: Callable[[Pool], int | None]
+) -> Iterator[Candidate]:
+    """The order in which offerings are tried.
+
+    On-demand and reserved: the lowest price; zones of one price in an order drawn per claim. Spot: price and
+    capacity together, see `_by_price_and_depth`.
+    """
+    left = list(found)
+    if left and left[0].offering.capacity_type == labels.SPOT:
+        yield from _by_price_and_depth(left, seed, room)
+        return
+    zones = sorted({candidate.offering.zone for candidate in left})
+    stream(seed, claim, "zone order").shuffle(zones)
+    yield from sorted(
+        left, key=lambda one: (one.offering.price, one.instance_type.name, zones.index(one.offering.zone))
+    )
+
+
+def depth(seed: int, pool: Pool) -> int:
+    """How deep a spot pool is, 1 to 100: drawn once per type and zone, the same for a whole simulation."""
+    _, instance_type, zone = pool
+    return stream(seed, f"{instance_type}/{zone}", "spot depth").randint(1, 100)
+
+
+def _by_price_and_depth(
+    left: list[Candidate], seed: int, room: Callable[[Pool], int | None]
+) -> Iterator[Candidate]:
+    """Of the pools that are at least half as deep as the deepest, the cheapest; then again without it.
+
+    A model of price-capacity-optimized: EC2 publishes the aim, not the rule. A pool with a limit is no deeper
+    than what is left of it.
+    """
+    depths = {}
+    for candidate in left:
+        free = room(candidate.pool)
+        drawn = depth(seed, candidate.pool)
+        depths[candidate.pool] = drawn if free is None else min(drawn, free)
+    while left:
+        deepest = max(depths[candidate.pool] for candidate in left)
+        choice = min(
+            (candidate for candidate in left if 2 * depths[candidate.pool] >= deepest),
+            key=lambda one: (one.offering.price, -depths[one.pool], one.pool),
+        )
+        left.remove(choice)
+        yield choice
+
+
+NOTICE = 2 * MINUTE  # between the warning and the end of spot and reserved capacity
+_ENDS_LATER = (InterruptionKind.SPOT, InterruptionKind.RESERVATION)
+_ENDS_NOW = (InterruptionKind.STOPPED, InterruptionKind.TERMINATED)
+
+
+class Interrupter:
+    """Interrupts instances: warns, and ends those that the cloud really takes.
+
+    `lose` is told the provider id of an instance that is gone from now on.
+    """
+
+    def __init__(self, clock: Clock, log: EventLog, queue: MemoryQueue, lose: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._log = log
+        self._queue = queue
+        self._lose = lose
+        self._ends: set[asyncio.Task[None]] = set()
+
+    def interrupt(self, provider_id: str, kind: InterruptionKind) -> None:
+        """It happens now."""
+        now = self._clock.now()
+        self._log.record("instance.interrupted", instance=provider_id, kind=str(kind))
+        self._queue.send(eventbridge.write(kind, instance_id(provider_id), now))
+        if kind in _ENDS_NOW:
+            self._lose(provider_id)
+        elif kind in _ENDS_LATER:
+            task = asyncio.get_running_loop().create_task(
+                self._end(provider_id), name=f"cloud: take {provider_id} away"
+            )
+            self._ends.add(task)
+            task.add_done_callback(self._ends.discard)
+
+    async def _end(self, provider_id: str) -> None:
+        await self._clock.sleep(NOTICE)
+        self._lose(provider_id)
+
 
 NO_CAPACITY = "InsufficientInstanceCapacity"
 NO_ADDRESS = "InsufficientFreeAddressesInSubnet"

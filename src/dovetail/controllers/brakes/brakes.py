@@ -1,20 +1,110 @@
-"""All brakes of one operator."""
+"""All brakes of one operator: rates, and pools that are left alone for a while after launches in vain."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import Budget, NodePool
-from dovetail.base.clock import Clock
+from dovetail.base.clock import HOUR, MINUTE, Clock
 from dovetail.cluster.state import State
-from dovetail.controllers.brakes.backoff import LaunchBackoff
-from dovetail.controllers.brakes.rate import Rate, Window
 from dovetail.disrupt.budgets import budget_limit
 from dovetail.disrupt.definitions import Definitions
 from dovetail.disrupt.pause import Pause, pause_of
 from dovetail.model import labels
+from dovetail.units.duration import format_duration, parse_duration
 from dovetail.units.timestamp import to_rfc3339
+
+# From so many failures in a row on. Claims that were bought together fail together: that is one failure.
+_FAILURES = 2
+_FIRST = 5 * MINUTE
+_LONGEST = HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class _Streak:
+    failures: int
+    last: int  # ns since the epoch
+
+
+class LaunchBackoff:
+    """Counts failures in a row per pool. It is lost in a restart: then each pool has another try."""
+
+    def __init__(self) -> None:
+        self._streaks: dict[str, _Streak] = {}  # by the pool's uid
+
+    def failed(self, pool: str, created: int, now: int) -> None:
+        """A claim of the pool that was made at `created` came to nothing."""
+        known = self._streaks.get(pool)
+        if known is None or created >= known.last or known.last > now:
+            self._streaks[pool] = _Streak(known.failures + 1 if known else 1, now)
+
+    def reset(self, pool: str) -> None:
+        """A node joined, or the pool is another one now."""
+        self._streaks.pop(pool, None)
+
+    def until(self, pool: str, now: int) -> tuple[int, int]:
+        """(failures in a row, the instant before which nothing more is bought or 0).
+
+        A failure later than `now` was before the clock was set back: nothing tells how long ago.
+        """
+        known = self._streaks.get(pool)
+        if known is None or known.failures < _FAILURES or known.last > now:
+            return (known.failures if known else 0), 0
+        wait = min(_LONGEST, _FIRST << min(known.failures - _FAILURES, 10))
+        return known.failures, known.last + wait
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`count` per `interval` nanoseconds, written as `50/10m`."""
+
+    count: int
+    interval: int
+
+    @classmethod
+    def parse(cls, text: str) -> Rate:
+        """Raises ValueError for what is no rate."""
+        count, slash, interval = text.partition("/")
+        if not slash or not count.isascii() or not count.isdigit() or int(count) < 1:
+            raise ValueError(f"{text!r} is not a number of at least 1 and a duration, such as 50/10m")
+        length = parse_duration(interval)
+        if length <= 0:
+            raise ValueError(f"{text!r} has no interval above 0; valid is 50/10m")
+        return cls(int(count), length)
+
+    def __str__(self) -> str:
+        return f"{self.count} per {format_duration(self.interval)}"
+
+
+class Window:
+    """What happened within the last interval. Without a rate everything may happen."""
+
+    def __init__(self, rate: Rate | None) -> None:
+        self.rate = rate
+        self._taken: deque[tuple[int, int]] = deque()  # (instant, how many)
+
+    def allows(self, wanted: int, now: int) -> bool:
+        """True iff `wanted` more may happen now. What is more than the rate may happen alone."""
+        if self.rate is None or wanted <= 0:
+            return True
+        while self._taken and self._taken[0][0] + self.rate.interval <= now:
+            self._taken.popleft()
+        return not self._taken or sum(count for _, count in self._taken) + wanted <= self.rate.count
+
+    def take(self, count: int, now: int) -> None:
+        """It happens."""
+        if self.rate is not None and count > 0:
+            self._taken.append((now, count))
+
+    def give_back(self, count: int) -> None:
+        """So much of what was taken last did not happen."""
+        while count > 0 and self._taken:
+            instant, there = self._taken.pop()
+            if there > count:
+                self._taken.append((instant, there - count))
+            count -= there
 
 
 @dataclass(frozen=True, slots=True)

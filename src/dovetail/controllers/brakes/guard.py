@@ -1,19 +1,42 @@
 """Many instances without a claim at once: more likely our knowledge is wrong than the fleet.
 
 An etcd restored from a backup, a deleted CRD or a second cluster of the same name look just like that, and
-must not cost the fleet.
+must not cost the fleet. `hold` keeps nodes for a while that would have to be ended by force now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.base.clock import MINUTE
 from dovetail.base.metrics import Metric
 from dovetail.controllers.context import Context
 from dovetail.disrupt.confirmation import token, too_many
 from dovetail.model import labels
+
+HELD_POLL = MINUTE
+_HELD_TTL = 15 * MINUTE
+
+
+async def held(context: Context, claim: NodeClaim, reason: str) -> bool:
+    """True iff a pause or the forceful budget keeps the claim for now; an event on it says so."""
+    name = claim.metadata.labels.get(labels.NODEPOOL, "")
+    if context.brakes.disruption_paused(context.state.get(NodePool, name)):
+        why = "disruption is paused"
+    else:
+        why = context.brakes.force_refused(claim)
+    if not why:
+        # The next one may be asked about before this one's end is seen.
+        context.state.mark((claim.metadata.name,))
+        return False
+    message = f"NodeClaim is {reason}, but {why}"
+    await context.recorder.publish(
+        claim, "Normal", "DisruptionBlocked", message, dedupe=(claim.metadata.uid, why), ttl=_HELD_TTL
+    )
+    return True
+
 
 _TTL = 15 * MINUTE
 GUARDED = Metric(

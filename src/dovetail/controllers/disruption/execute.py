@@ -14,10 +14,10 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.controllers.context import Context
 from dovetail.controllers.disruption.consolidatable import remove_condition
-from dovetail.controllers.disruption.ending import still_there, tell_end
 from dovetail.controllers.disruption.metrics import count_failure
 from dovetail.controllers.disruption.moves import MoveBook
 from dovetail.controllers.disruption.unfinished import REPLACES, mark, unfinished
+from dovetail.controllers.nodeclaim.disrupted import EVENTUAL, GRACEFUL, count_disrupted
 from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON, INITIALIZED, write
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.reconciler import Failure, failure_log
@@ -29,6 +29,23 @@ from dovetail.kube.client import ChangeType
 from dovetail.model.labels import NODEPOOL
 from dovetail.model.plan import PlannedClaim
 from dovetail.units.timestamp import parse_rfc3339
+
+
+async def tell_end(context: Context, view: NodeView, reason: str) -> None:
+    """The node goes now, for that reason."""
+    claim, publish = view.claim, context.recorder.publish
+    await publish(claim, "Normal", "DisruptionTerminating", f"Disrupting NodeClaim: {reason}")
+    if view.node is not None:
+        await publish(view.node, "Normal", "DisruptionTerminating", f"Disrupting Node: {reason}")
+    mode = EVENTUAL if claim.spec.termination_grace_period is not None else GRACEFUL
+    count_disrupted(context, claim, reason.lower(), mode)
+
+
+def still_there(context: Context, claim: NodeClaim) -> bool:
+    """True iff the claim is there, and nobody has deleted it yet."""
+    known = context.state.get(NodeClaim, claim.metadata.name)
+    return known is not None and known.metadata.uid == claim.metadata.uid and not known.deleting
+
 
 STEP = SECOND
 _PER_NODE = 80 * SECOND // 1000

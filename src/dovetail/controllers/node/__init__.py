@@ -1,1 +1,1 @@
-"""The end of a Node: `terminate` acts, `drain` decides, `evict` retries, `volumes` knows what is attached."""
+"""The end of a Node: `terminate` acts, `drain` decides, `evict` retries."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dovetail.api.core import Node
 from dovetail.api.meta import Object, condition
 from dovetail.base.clock import MINUTE
-from dovetail.cloud.repair import RepairPolicy
-from dovetail.controllers.brakes.hold import HELD_POLL, held
+from dovetail.cloud.provider import RepairPolicy
+from dovetail.controllers.brakes.guard import HELD_POLL, held
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, UNHEALTHY, count_disrupted
 from dovetail.controllers.nodeclaim.terminate import end_by_force

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from dovetail.api.codec import encode
-from dovetail.api.core import Node, Pod
+from dovetail.api.core import Node, PersistentVolumeClaim, Pod
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.meta import Condition, Object, condition
 from dovetail.api.workloads import VolumeAttachment
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InstanceNotFound, NotFound
-from dovetail.controllers.brakes.guard import TerminationGuard
-from dovetail.controllers.brakes.hold import HELD_POLL
+from dovetail.cluster.state import State
+from dovetail.controllers.brakes.guard import HELD_POLL, TerminationGuard
 from dovetail.controllers.context import Context
 from dovetail.controllers.node.drain import Deletion, DrainStep, decide, drainable
 from dovetail.controllers.node.evict import EvictionQueue
-from dovetail.controllers.node.volumes import blocking, volumes_of
 from dovetail.controllers.nodeclaim.status import (
     DISRUPTION_REASON,
     DRAINED,
@@ -31,6 +32,34 @@ from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 from dovetail.model.taints import same_taint
 from dovetail.units.timestamp import to_rfc3339
+
+
+def blocking(
+    attachments: Iterable[VolumeAttachment], node: str, spared: frozenset[str]
+) -> tuple[VolumeAttachment, ...]:
+    """The attachments that the node's end waits for: all but those of the spared volumes, in their order."""
+    return tuple(
+        item
+        for item in attachments
+        if item.spec.node_name == node and item.spec.source.persistent_volume_name not in spared
+    )
+
+
+def volumes_of(pods: Sequence[Pod], state: State) -> frozenset[str]:
+    """Names of the volumes that the pods hold through claims."""
+    found = set()
+    for pod in pods:
+        for volume in pod.spec.volumes:
+            name = ""
+            if volume.persistent_volume_claim is not None:
+                name = volume.persistent_volume_claim.claim_name
+            elif volume.ephemeral is not None:
+                name = f"{pod.metadata.name}-{volume.name}"
+            claim = state.get(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}") if name else None
+            if claim is not None and claim.spec.volume_name:
+                found.add(claim.spec.volume_name)
+    return frozenset(found)
+
 
 MIN_DRAIN = 5 * SECOND
 _VOLUME_POLL = SECOND

@@ -10,7 +10,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.errors import NotFound
 from dovetail.cluster.nodes import managed
-from dovetail.controllers.brakes.hold import HELD_POLL, held
+from dovetail.controllers.brakes.guard import HELD_POLL, held
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.disrupted import FORCEFUL, count_disrupted
 from dovetail.controllers.reconciler import failure_log

@@ -10,12 +10,11 @@ from dovetail.api.meta import Object, is_true
 from dovetail.base.errors import ApiError, CloudError, CreateFailed, NotFound
 from dovetail.cluster.nodes import managed
 from dovetail.controllers.brakes.definitions import DefinitionGuard
-from dovetail.controllers.brakes.hold import HELD_POLL
+from dovetail.controllers.brakes.guard import HELD_POLL
 from dovetail.controllers.context import Context
-from dovetail.controllers.nodeclaim.initialize import initialize
 from dovetail.controllers.nodeclaim.launch import Launcher
 from dovetail.controllers.nodeclaim.liveness import time_left
-from dovetail.controllers.nodeclaim.register import Held, register
+from dovetail.controllers.nodeclaim.register import Held, initialize, register
 from dovetail.controllers.nodeclaim.status import LAUNCHED, REGISTERED
 from dovetail.controllers.nodeclaim.terminate import terminate
 from dovetail.controllers.reconciler import failure_log

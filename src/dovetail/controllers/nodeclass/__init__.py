@@ -1,8 +1,6 @@
 """Status of node classes.
 
-readiness   resolves the selectors of EC2 classes
-judge       what their status and conditions say (pure)
+readiness   resolves the selectors of EC2 classes, judges their status (pure)
 collect     takes instance profiles away that nobody uses
-plain       classes that select nothing
 hash        stamps EC2 classes and their claims
 """

@@ -1,1 +1,1 @@
-"""Status of NodePools: `validation`, `readiness`, `registrationhealth`, `counter`, `hash`."""
+"""Status of NodePools: `readiness`, `registrationhealth`, `counter`, `hash`."""

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from dovetail.api.karpenter.nodeclass import NodeClass
 from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.karpenter.runtime import validate_node_pool
 from dovetail.api.meta import Object, condition
 from dovetail.base.clock import HOUR
 from dovetail.controllers.conditions import Conditions, Stamp, document, set_condition, set_ready
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodepool.registrationhealth import REGISTRATION, RegistrationHealth
-from dovetail.controllers.nodepool.validation import VALIDATION, validation
 from dovetail.disrupt.faults import pool_faults
+
+VALIDATION = "ValidationSucceeded"
+
+
+def validation(pool: NodePool, conditions: Conditions, stamp: Stamp) -> Conditions:
+    """The conditions with the verdict on the pool in place."""
+    messages = validate_node_pool(pool)
+    if not messages:
+        return set_condition(conditions, VALIDATION, "True", stamp)
+    return set_condition(
+        conditions,
+        VALIDATION,
+        "False",
+        stamp,
+        reason="NodePoolValidationFailed",
+        message="; ".join(messages),
+    )
+
 
 CLASS_READY = "NodeClassReady"
 _TELL_AGAIN = HOUR // 2  # events are gone after an hour

@@ -13,10 +13,10 @@ from dovetail.base.errors import PlannerFailed
 from dovetail.controllers.context import Context
 from dovetail.controllers.observation.tally import Tally
 from dovetail.controllers.planner import Planner
-from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
 from dovetail.controllers.provisioning.repeat import Leftover
+from dovetail.controllers.provisioning.trigger import Batcher, Window
 from dovetail.disrupt.pods import reschedulable, unbound
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem

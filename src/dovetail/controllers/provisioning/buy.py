@@ -12,7 +12,7 @@ from dovetail.cluster.usage import exceeded, usage_by_pool
 from dovetail.controllers.context import Context
 from dovetail.controllers.provisioning.claims import node_claim
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
-from dovetail.controllers.provisioning.tell import failed, nominate
+from dovetail.controllers.provisioning.remarks import failed, nominate
 from dovetail.model.plan import PlannedClaim
 from dovetail.model.resources import Resources, amounts
 

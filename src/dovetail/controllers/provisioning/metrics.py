@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dovetail.api.core import Pod
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric, Metrics
-from dovetail.controllers.tally import TURN
+from dovetail.controllers.reconciler import TURN
 from dovetail.controllers.waits import Waits
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan, PlannedClaim

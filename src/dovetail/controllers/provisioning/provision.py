@@ -1,10 +1,12 @@
-"""Provisioning: batch pods that fit nowhere, plan, buy what the plan says, tell the pods."""
+"""Provisioning: batch pods that fit nowhere, plan, buy what the plan says, tell the pods, write it down."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 from dovetail.api.core import Pod
 from dovetail.api.karpenter.nodepool import NodePool
@@ -14,23 +16,116 @@ from dovetail.base.errors import ApiError, PlannerFailed
 from dovetail.cluster.problem import Fault
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
-from dovetail.controllers.provisioning.batcher import Batcher, Window
 from dovetail.controllers.provisioning.buy import Buyer
-from dovetail.controllers.provisioning.decision import launch_decision
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
-from dovetail.controllers.provisioning.offers import Offers
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.controllers.provisioning.pods import NOT_FOR_US
 from dovetail.controllers.provisioning.realised import Realised
-from dovetail.controllers.provisioning.remarks import Remarks
+from dovetail.controllers.provisioning.remarks import Remarks, failed, nominate
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.sturdy import second_question, sturdier
-from dovetail.controllers.provisioning.tell import failed, nominate
+from dovetail.controllers.provisioning.trigger import Batcher, Window
 from dovetail.controllers.provisioning.turns import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.vain import Vain
+from dovetail.model.offering import InstanceType
 from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.model.problem import Options, Pool, Problem
+from dovetail.model.requirement import Requirements
+
+NONE_LEFT = "NodePool requirements filtered out all compatible available instance types"
+MIN_VALUES = " due to minValues incompatibility"
+
+
+class Offers:
+    """Finds what is wrong with a pool's choice; remembers the answer while pool and types stay the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Requirements, tuple[InstanceType, ...], str]] = {}
+
+    def keep_only(self, pools: Iterable[Pool]) -> None:
+        """Forget all others: they are gone, or sell nothing now."""
+        self._known = {pool.name: self._known[pool.name] for pool in pools if pool.name in self._known}
+
+    def fault(self, pool: Pool, *, strict_min_values: bool) -> str:
+        """ "" iff the pool could launch something now, else the message of its event."""
+        known = self._known.get(pool.name)
+        if known is not None and known[0] == pool.requirements and known[1] is pool.instance_types:
+            return known[2]
+        message = _fault(pool, strict_min_values)
+        self._known[pool.name] = (pool.requirements, pool.instance_types, message)
+        return message
+
+
+def _fault(pool: Pool, strict_min_values: bool) -> str:
+    left = [item for item in pool.instance_types if _launchable(item, pool.requirements)]
+    if not left:
+        return NONE_LEFT
+    if strict_min_values:
+        for requirement in pool.requirements:
+            wanted = requirement.min_values
+            if wanted is not None and _distinct(left, requirement.key) < wanted:
+                return NONE_LEFT + MIN_VALUES
+    return ""
+
+
+def _launchable(item: InstanceType, requirements: Requirements) -> bool:
+    if item.requirements.intersects(requirements):
+        return False
+    return any(
+        offering.available and not offering.requirements.intersects(requirements)
+        for offering in item.offerings
+    )
+
+
+def _distinct(types: list[InstanceType], key: str) -> int:
+    return len({value for item in types for value in item.requirements.get(key).values})
+
+
+_ALTERNATIVES = 3
+
+
+def launch_decision(
+    problem: Problem, plan: Plan, snapshot: str, bought: Sequence[tuple[str, PlannedClaim]]
+) -> dict[str, Any]:
+    """The fields of a `decision` record; prices in nano-dollars per hour, `bought` by the claims' names."""
+    types = {pool.name: {item.name: item for item in pool.instance_types} for pool in problem.pools}
+    return {
+        "what": "launch",
+        "reason": "pending pods",
+        "snapshot": snapshot,
+        "pods": len(problem.pods),
+        "hourly": plan.cost.hourly,
+        "lowerBound": plan.cost.lower_bound,
+        "claims": [
+            {
+                "claim": name,
+                "pool": one.pool,
+                "pods": list(one.pods),
+                "instanceType": one.instance_type,
+                "zone": one.zone,
+                "capacityType": one.capacity_type,
+                "price": one.price,
+                "alternatives": list(islice(_alternatives(one, types.get(one.pool, {})), _ALTERNATIVES)),
+            }
+            for name, one in bought
+        ],
+    }
+
+
+def _alternatives(planned: PlannedClaim, types: dict[str, InstanceType]) -> Iterator[dict[str, Any]]:
+    """Other types that would have done, the cheapest first, each at its cheapest allowed offering."""
+    for name in planned.instance_types:
+        if name == planned.instance_type or name not in types:
+            continue
+        prices = [
+            offering.price
+            for offering in types[name].offerings
+            if offering.available and not offering.requirements.intersects(planned.requirements)
+        ]
+        if prices:
+            yield {"instanceType": name, "price": min(prices) + planned.volumes + planned.surcharge}
+
 
 NO_TYPES_TTL = MINUTE
 NOT_UNDERSTOOD_TTL = 5 * MINUTE

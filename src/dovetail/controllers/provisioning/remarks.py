@@ -1,15 +1,59 @@
-"""What is told of a round besides its plan: what is wrong with pods and pools, once until it changes."""
+"""What is reported of a round besides its plan: what is wrong with pods and pools, once until it changes.
+
+Pods get an event with the node that they are to run on, or why there is none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.base.clock import MINUTE
 from dovetail.base.eventlog import EventLog
 from dovetail.cluster.problem import Fault
+from dovetail.controllers.context import Context
 from dovetail.model.plan import OUT_OF_TIME, Plan
 from dovetail.model.problem import Pool, Problem
 from dovetail.model.resources import Resources
+
+FAILED_SCHEDULING_TTL = 5 * MINUTE
+
+
+async def nominate(context: Context, pods: tuple[str, ...], name: str) -> None:
+    """Tell the pods where to expect to run; `name` is a node's or, before it comes up, a claim's."""
+    state = context.state
+    state.nominate(name)
+    node = state.get(Node, name)
+    claim = state.claim_of(node) if node is not None else state.get(NodeClaim, name)
+    places = []
+    if claim is not None:
+        places.append(f"nodeclaim/{claim.metadata.name}")
+    if node is not None:
+        places.append(f"node/{node.metadata.name}")
+    for key in pods:
+        context.log.record(
+            "nominated",
+            pod=key,
+            claim=claim.metadata.name if claim else "",
+            node=node.metadata.name if node else "",
+        )
+        pod = state.get(Pod, key)
+        if pod is not None:
+            if not pod.spec.node_name:
+                state.promise(pod, name)
+            message = f"Pod should schedule on: {', '.join(places)}"
+            await context.recorder.publish(pod, "Normal", "Nominated", message)
+
+
+async def failed(context: Context, key: str, reason: str) -> None:
+    """Tell the pod, if it is still there, why no plan has a place for it."""
+    pod = context.state.get(Pod, key)
+    if pod is None:
+        return
+    message = f"Failed to schedule pod, {reason}"
+    await context.recorder.publish(pod, "Warning", "FailedScheduling", message, ttl=FAILED_SCHEDULING_TTL)
+
 
 _NODES = "nodes"
 

@@ -10,8 +10,8 @@ import msgspec
 
 from dovetail.api import core, keda, services, workloads
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.api.karpenter.kwoknodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodeclass import KWOKNodeClass
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import Object
 from dovetail.base.errors import ApiError, Expired, Forbidden, InputError, NotFound, Unauthorized

@@ -1,4 +1,7 @@
-"""kubeconfig files: several merge into one, the first that says something about a name wins."""
+"""kubeconfig files: several merge into one, the first that says something about a name wins.
+
+Which API server is meant without a word: the flag's, KUBECONFIG's, the pod's own, that of ~/.kube/config.
+"""
 
 from __future__ import annotations
 
@@ -160,3 +163,49 @@ def _file(entry: Entry, field: str) -> Path | None:
         return None
     path: Path = entry[""] / str(entry[field])
     return path
+
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def locate(
+    environment: Mapping[str, str],
+    *,
+    kubeconfig: Path | None = None,
+    context: str = "",
+    account: Path = ACCOUNT,
+) -> Access:
+    """In the order of the first line. Raises InputError when there is none of them."""
+    if kubeconfig is not None:
+        return Kubeconfig([kubeconfig]).access(context)
+    if environment.get("KUBECONFIG"):
+        named = [Path(item) for item in environment["KUBECONFIG"].split(":") if item]
+        # As kubectl does it, a file in the list that does not exist is passed over.
+        found = [path for path in named if path.exists()]
+        if not found:
+            raise InputError(f"there is no file {named[0]}", source="KUBECONFIG")
+        return Kubeconfig(found).access(context)
+    if environment.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
+        return in_cluster(environment, account)
+    usual = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
+    if usual.exists():
+        return Kubeconfig([usual]).access(context)
+    raise InputError(
+        "there is no API server to talk to",
+        source="--kubeconfig",
+        remedy="give --kubeconfig FILE, set KUBECONFIG, or run in a pod with a service account",
+    )
+
+
+def in_cluster(environment: Mapping[str, str], account: Path = ACCOUNT) -> Access:
+    """The API server of the cluster that this process runs in, as the pod's service account."""
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
+    namespace = account / "namespace"
+    return Access(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        credentials=TokenFile(account / "token"),
+        authority_file=account / "ca.crt",
+        namespace=namespace.read_text(encoding="utf-8").strip() if namespace.exists() else "default",
+        in_cluster=True,
+        source=str(account),
+    )

@@ -6,13 +6,9 @@ selectors   label and field selectors
 rules       what each kind keeps, forbids and resets on creation, update and deletion
 store       tables, versions, history, owner index; `check()` asserts every invariant
 watch       one reader of a table's history
-names       names and uids that the server gives
-journal     telling observers
-priority    a pod's priority, from its class
-server      the requests, on documents
-eviction    the eviction subresource
+server      the requests, on documents; names and uids, observers, the priority of pods
 garbage     owner references: background, foreground, orphan
-disruption  the status of PodDisruptionBudgets
+disruption  PodDisruptionBudgets: their status, and the eviction subresource
 client      the typed port over the server
 """
 

@@ -1,7 +1,12 @@
-"""The requests of the API server, on documents. `client()` gives the typed port."""
+"""The requests of the API server, on documents. `client()` gives the typed port.
+
+Names and uids are drawn so that one object's never depend on another's. A new pod gets its priority from its
+class, and its overhead, as the admission plugins have it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
@@ -9,22 +14,138 @@ from typing import Any, Literal, TypeVar
 from dovetail.api.admission import admit
 from dovetail.api.core import Event, Namespace, Pod
 from dovetail.api.meta import Object
+from dovetail.api.workloads import PriorityClass
 from dovetail.base.clock import HOUR, Clock
-from dovetail.base.errors import ApiError, NotFound
+from dovetail.base.errors import ApiError, Forbidden, NotFound
+from dovetail.base.streams import stream
 from dovetail.kube.memory import rules, texts
 from dovetail.kube.memory.client import MemoryClient
 from dovetail.kube.memory.definitions import Definitions
-from dovetail.kube.memory.disruption import DisruptionController
-from dovetail.kube.memory.eviction import check_eviction, evicted
+from dovetail.kube.memory.disruption import DisruptionController, check_eviction, evicted
 from dovetail.kube.memory.garbage import FINALIZERS, Collector
-from dovetail.kube.memory.journal import Journal, Observer
-from dovetail.kube.memory.names import Names
 from dovetail.kube.memory.patching import apply_json, clone, merge
-from dovetail.kube.memory.priority import check_overhead, resolve_priority
 from dovetail.kube.memory.selectors import selection
-from dovetail.kube.memory.store import Key, Record, Store
+from dovetail.kube.memory.store import Change, Key, Record, Store
 from dovetail.kube.memory.watch import Watch, parse_version
 from dovetail.units.timestamp import to_rfc3339
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_PREFIX = 58  # of a generated name: 63 less the five characters
+
+
+class Names:
+    """Counts what was given, per kind and name."""
+
+    def __init__(self, store: Store, seed: int) -> None:
+        self._store = store
+        self._seed = seed
+        self._generated: dict[str, int] = {}  # names drawn so far, per kind, namespace and prefix
+        self._births: dict[tuple[str, Key], int] = {}  # objects that had that name so far
+
+    def generate(self, kind: type[Object], namespace: str, prefix: str) -> str:
+        """The prefix and five characters; never a name that is taken."""
+        entity = f"{kind.PLURAL}/{namespace}/{prefix}"
+        while True:
+            count = self._generated.get(entity, 0)
+            self._generated[entity] = count + 1
+            random = stream(self._seed, f"{entity}/{count}", "name")
+            name = prefix[:_LONGEST_PREFIX] + "".join(random.choice(_ALPHABET) for _ in range(5))
+            if (namespace, name) not in self._store.table(kind).records:
+                return name
+
+    def uid(self, kind: type[Object], key: Key) -> str:
+        """A version 4 UUID for the n-th object of that name."""
+        count = self._births.get((kind.PLURAL, key), 0)
+        self._births[kind.PLURAL, key] = count + 1
+        text = f"{self._seed}\0{kind.PLURAL}/{key[0]}/{key[1]}/{count}"
+        digits = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        variant = "89ab"[int(digits[16], 16) % 4]
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+Observer = Callable[[Change[Any]], object]
+
+
+class Journal:
+    """Observers learn of every change in order, even of those that one of them makes while being told."""
+
+    def __init__(self) -> None:
+        self.observers: list[Observer] = []
+        self._untold: deque[Change[Any]] = deque()
+        self._telling = False
+
+    def tell(self, change: Change[Any]) -> None:
+        """Tell everybody; a change made meanwhile is told after the present one."""
+        self._untold.append(change)
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                told = self._untold.popleft()
+                for observer in self.observers:
+                    observer(told)
+        finally:
+            self._telling = False
+
+    def check(self) -> None:
+        """Assert that nobody missed anything."""
+        assert self._telling or not self._untold
+
+
+_BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def resolve_priority(store: Store, pod: dict[str, Any]) -> None:
+    """Fill in `spec.priority`, and the default class where none is named; changes the document.
+
+    Raises Forbidden for a class that does not exist, and for a priority that is not the class's.
+    """
+    spec = pod.setdefault("spec", {})
+    given = spec.pop("priority", None)
+    _resolve(store, pod, spec)
+    if given is not None and given != spec["priority"]:
+        raise _forbidden(
+            pod,
+            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission"
+            f" controller computed {spec['priority']} from the given PriorityClass name",
+        )
+
+
+def check_overhead(pod: dict[str, Any]) -> None:
+    """Raises Forbidden for overhead that no RuntimeClass defines; there are none here."""
+    if pod.get("spec", {}).get("overhead"):
+        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise _forbidden(pod, why)
+
+
+def _resolve(store: Store, pod: dict[str, Any], spec: dict[str, Any]) -> None:
+    classes = store.table(PriorityClass).records
+    name = spec.get("priorityClassName", "")
+    if not name:
+        defaults = [
+            record.document for record in classes.values() if record.document.get("globalDefault") is True
+        ]
+        if not defaults:
+            spec["priority"] = 0
+            return
+        # With several defaults the lowest value counts.
+        lowest = min(defaults, key=lambda item: (item.get("value", 0), item["metadata"]["name"]))
+        name = spec["priorityClassName"] = lowest["metadata"]["name"]
+    found = classes.get(("", name))
+    if found is not None:
+        spec["priority"] = found.document.get("value", 0)
+        spec.setdefault("preemptionPolicy", found.document.get("preemptionPolicy", "PreemptLowerPriority"))
+    elif name in _BUILT_IN:
+        spec["priority"] = _BUILT_IN[name]
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    else:
+        raise _forbidden(pod, f"no PriorityClass with name {name} was found")
+
+
+def _forbidden(pod: dict[str, Any], why: str) -> Forbidden:
+    return Forbidden(f'pods "{pod["metadata"].get("name", "")}" is forbidden: {why}')
+
 
 T = TypeVar("T", bound=Object)
 Document = dict[str, Any]

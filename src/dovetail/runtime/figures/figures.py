@@ -8,11 +8,9 @@ from dovetail.base.clock import SECOND
 from dovetail.controllers.context import Context
 from dovetail.runtime.figures.conditions import ConditionFigures
 from dovetail.runtime.figures.nodes import NodeFigures
-from dovetail.runtime.figures.offers import OfferFigures
 from dovetail.runtime.figures.pods import PodFigures
-from dovetail.runtime.figures.pools import PoolFigures
-from dovetail.runtime.figures.queues import QueueFigures
-from dovetail.runtime.figures.scheduling import SchedulingFigures
+from dovetail.runtime.figures.pools import OfferFigures, PoolFigures
+from dovetail.runtime.figures.scheduling import QueueFigures, SchedulingFigures
 
 FRESH = 5 * SECOND
 _AT_ONCE = 50  # pieces of text between two chances for others

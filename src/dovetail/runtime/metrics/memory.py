@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.base.metrics import Metric
-from dovetail.runtime.metrics.check import Declared
+from dovetail.base.metrics import Declared, Metric
 
 
 class MemoryMetrics:

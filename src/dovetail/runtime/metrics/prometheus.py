@@ -5,8 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import generate_latest
 
-from dovetail.base.metrics import Metric
-from dovetail.runtime.metrics.check import Declared
+from dovetail.base.metrics import Declared, Metric
 
 _Series = Counter | Gauge | Histogram
 

@@ -6,6 +6,5 @@ logs        records of the event log as JSON lines
 lines       what became of claims and nodes, as log lines
 election    one leader at a time, by a lease
 endpoints   metrics and health over HTTP
-nodes       the Node objects that kwok plays
-main        all of it together
+main        all of it together, and the Node objects that kwok plays
 """

@@ -13,15 +13,18 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 from dovetail import __version__
+from dovetail.api.core import Node
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.kwok import KwokCloud, default_types, read_types
+from dovetail.cloud.kwok.machine import PLAYED
 from dovetail.cloud.listed import ListedCloud
 from dovetail.cloud.provider import Provider
+from dovetail.kube.client import Client
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
-from dovetail.kube.http.locate import locate
+from dovetail.kube.http.kubeconfig import locate
 from dovetail.kube.http.transport import Gate, Transport
 from dovetail.model.offering import InstanceType
 from dovetail.runtime.figures.figures import ClusterFigures
@@ -36,8 +39,27 @@ from dovetail.runtime.process.endpoints import serve
 from dovetail.runtime.process.greet import greet
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
-from dovetail.runtime.process.nodes import ApiNodes
 from dovetail.runtime.process.options import Options
+
+
+class ApiNodes:
+    """See cloud.kwok.cloud.NodeObjects."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def all(self) -> Sequence[Node]:
+        """See NodeObjects."""
+        return (await self._client.list(Node, labels=f"{PLAYED}=fake")).items
+
+    async def create(self, node: Node) -> None:
+        """See NodeObjects."""
+        await self._client.create(node)
+
+    async def delete(self, name: str) -> None:
+        """See NodeObjects."""
+        await self._client.delete(Node, name)
+
 
 SYSTEM_NAMESPACE = "kube-system"
 _DIFFERENCE = Metric(

@@ -13,7 +13,7 @@ from dovetail.api.core import Node, NodeSpec, NodeStatus
 from dovetail.api.meta import Condition, Meta
 from dovetail.base.clock import MINUTE, Clock
 from dovetail.base.eventlog import EventLog
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.resources import quantities
 from dovetail.simulate.environment.nodegroup import Member, Place, member

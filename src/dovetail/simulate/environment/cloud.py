@@ -14,8 +14,8 @@ from dovetail.cloud.aws.fake import MemoryAws, Options
 from dovetail.cloud.aws.fake.machines import LifeOptions
 from dovetail.cloud.aws.fake.market import MarketOptions
 from dovetail.cloud.catalog import store
+from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.simulated import Account, Delays, SecurityGroup, SimulatedCloud, Subnet
-from dovetail.cloud.twin import Limit
 from dovetail.simulate.environment.aws import CloudOnAws, aws_account
 from dovetail.simulate.environment.interruptions import PlannedInterruption
 from dovetail.simulate.scenario.document import suggest

@@ -13,8 +13,8 @@ from dovetail.base.clock import SECOND
 from dovetail.base.errors import CloudError
 from dovetail.base.streams import stream
 from dovetail.cloud import catalog
+from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.interruption import InterruptionKind
-from dovetail.cloud.twin import Limit
 from dovetail.model import labels
 from dovetail.runtime.operator import Ports
 from dovetail.simulate.environment.port import Cloud

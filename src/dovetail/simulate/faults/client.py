@@ -1,23 +1,168 @@
-"""The API server's port, with faults."""
+"""The API server's port, with faults: in calls, in the events of watches, in reads of what is past."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+import asyncio
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar
 
 from dovetail.api.meta import Object
 from dovetail.base.clock import SECOND, Clock
-from dovetail.base.errors import ApiError, Conflict, TimedOut, TooManyRequests, Unavailable
-from dovetail.kube.client import Client, Listing
+from dovetail.base.errors import ApiError, Conflict, Expired, TimedOut, TooManyRequests, Unavailable
+from dovetail.kube.client import Client, Listing, WatchEvent
+from dovetail.kube.memory import MemoryServer, texts
+from dovetail.kube.memory.client import listing
+from dovetail.kube.memory.selectors import selection
+from dovetail.kube.memory.store import Key, Record
 from dovetail.simulate.faults import kinds
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch
-from dovetail.simulate.faults.past import Past
-from dovetail.simulate.faults.watching import FaultyWatch
 
 T = TypeVar("T", bound=Object)
-R = TypeVar("R")
+
+
+class Past:
+    """Answers reads as of an instant, as a cache of the API server that lags behind would."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        self._server = server
+        # Parallel: at each instant the version that the store had reached.
+        self._instants: list[int] = [server.clock.now()]
+        self._versions: list[int] = [server.store.version]
+        server.observe(self._changed)
+
+    def version(self, instant: int) -> int:
+        """The store's version at an instant."""
+        return self._versions[max(0, bisect_right(self._instants, instant) - 1)]
+
+    def get(self, kind: type[T], name: str, namespace: str, instant: int) -> T:
+        """Raises NotFound."""
+        found = self._records(kind, self.version(instant)).get((namespace, name))
+        if found is None:
+            raise texts.not_found(kind, name)
+        return found.view
+
+    def list(self, kind: type[T], namespace: str, labels: str, fields: str, instant: int) -> Listing[T]:
+        """All that matched then, with the version to start a watch from."""
+        version, selects = self.version(instant), selection(kind, labels, fields)
+        found = (
+            record
+            for key, record in sorted(self._records(kind, version).items())
+            if namespace in ("", key[0]) and selects(record.document)
+        )
+        return listing(found, version)
+
+    def _records(self, kind: type[T], version: int) -> dict[Key, Record[T]]:
+        """The table as it was, by undoing what came later."""
+        table = self._server.store.table(kind)
+        records = dict(table.records)
+        for change in reversed(table.history):
+            if change.version <= version:
+                break
+            meta = change.after.document["metadata"]
+            key = (meta.get("namespace", ""), meta["name"])
+            if change.before is None:
+                records.pop(key, None)
+            else:
+                records[key] = change.before
+        return records
+
+    def _changed(self, _: object) -> None:
+        now, version = self._server.clock.now(), self._server.store.version
+        if self._instants[-1] == now:
+            self._versions[-1] = version
+        else:
+            self._instants.append(now)
+            self._versions.append(version)
+
+
 _MILLISECOND = SECOND // 1000
+_HELD_FOR = 3  # events that overtake one that is held back, at most
+_LONGEST_HOLD = 1.0  # seconds after which it comes even if nothing overtook it
+
+
+class FaultyWatch(Generic[T]):
+    """Delivers each event at least once: some twice, some after events that came later.
+
+    Invariant: `_held` and `_ready` hold events that were read and not delivered yet.
+    """
+
+    def __init__(
+        self, watch: AsyncIterator[WatchEvent[T]], call: str, dice: Dice, epoch: Epoch, clock: Clock
+    ) -> None:
+        self._watch = watch
+        self._call = call
+        self._dice = dice
+        self._epoch = epoch
+        self._clock = clock
+        self._ready: list[WatchEvent[T]] = []
+        self._held: tuple[WatchEvent[T], int] | None = None  # an event, and how many may still overtake it
+
+    def __aiter__(self) -> FaultyWatch[T]:
+        return self
+
+    async def __anext__(self) -> WatchEvent[T]:
+        """Raises Unavailable when the connection drops, Expired when the server forgot too much."""
+        self._epoch.step()
+        while not self._ready:
+            await self._read()
+        self._epoch.step()
+        return self._ready.pop(0)
+
+    async def _read(self) -> None:
+        event = await self._next()
+        self._epoch.step()
+        if event is None:
+            return
+        if event.object is None:
+            self._ready.append(event)
+            return
+        dice, call, subject = self._dice, self._call, f"{self._call} {event.object.key}"
+        if dice.hit(kinds.WATCH_DROP, call, subject):
+            raise Unavailable("the connection was closed by the peer")
+        if dice.hit(kinds.WATCH_GONE, call, subject):
+            raise Expired("too old resource version")
+        lag = dice.hit(kinds.WATCH_LAG, call, subject)
+        if lag is not None:
+            longest = max(1, lag.lasts // _MILLISECOND)
+            drawn = dice.stream(kinds.WATCH_LAG, f"{call}: how long").randint(1, longest)
+            await self._clock.sleep(drawn * _MILLISECOND)
+        self._take(event, subject)
+
+    async def _next(self) -> WatchEvent[T] | None:
+        """The next event; None once one that is held back has waited long enough."""
+        if self._held is None:
+            return await anext(self._watch)
+        try:
+            async with asyncio.timeout(_LONGEST_HOLD):
+                return await anext(self._watch)
+        except TimeoutError:
+            self._ready.append(self._held[0])
+            self._held = None
+            return None
+
+    def _take(self, event: WatchEvent[T], subject: str) -> None:
+        call, held = self._call, self._held
+        self._held = None
+        if held is None and self._dice.hit(kinds.WATCH_REORDER, call, subject):
+            self._held = (event, self._behind(call))
+            return
+        self._ready.append(event)
+        if held is None and self._dice.hit(kinds.WATCH_DUPLICATE, call, subject):
+            self._held = (event, self._behind(call))  # once more, later
+        if held is not None:
+            late, left = held
+            if left == 1:
+                self._ready.append(late)
+            else:
+                self._held = (late, left - 1)
+
+    def _behind(self, call: str) -> int:
+        return self._dice.stream(kinds.WATCH_REORDER, f"{call}: how far").randint(1, _HELD_FOR)
+
+
+R = TypeVar("R")
 
 
 class FaultyClient:

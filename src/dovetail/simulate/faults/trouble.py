@@ -7,20 +7,18 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
 
+from dovetail.cloud.inmemory import Limit
 from dovetail.cloud.provider import Instance
-from dovetail.cloud.twin import Limit
 from dovetail.kube.memory import MemoryServer
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.simulate.environment.aws import CloudOnAws
 from dovetail.simulate.environment.port import Cloud, Connection
 from dovetail.simulate.faults import kinds
-from dovetail.simulate.faults.account import AccountFaults
 from dovetail.simulate.faults.actors import Actors, shortages
-from dovetail.simulate.faults.aws import FaultyAws
-from dovetail.simulate.faults.client import FaultyClient
+from dovetail.simulate.faults.aws import AccountFaults, FaultyAws
+from dovetail.simulate.faults.client import FaultyClient, Past
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.epoch import Epoch, EpochClock, EpochLog, Skew
-from dovetail.simulate.faults.past import Past
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.processes import Ended, Process, Processes
 from dovetail.simulate.faults.provider import FaultyProvider, FaultyQueue

@@ -31,9 +31,8 @@ from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.runtime.process.clock import WallClock
 from dovetail.runtime.process.greet import greet
-from dovetail.simulate.analysis.log import JsonlLog
+from dovetail.simulate.analysis.log import JsonlLog, Meter
 from dovetail.simulate.analysis.observer import Observer
-from dovetail.simulate.analysis.progress import Meter
 from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.simulate.environment.cloud import cloud_of
 from dovetail.simulate.environment.nodegroup import groups, place_of, start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dovetail.controllers.brakes.rate import Rate
+from dovetail.controllers.brakes.brakes import Rate
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.disrupt.pause import PAUSES
 from dovetail.model.offering import parse_dollars

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dovetail.controllers.brakes.brakes import BrakeOptions
-from dovetail.controllers.brakes.rate import Rate
+from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.disrupt.pause import read_pause
 from dovetail.model.offering import parse_dollars
 from dovetail.model.plan import Plan

@@ -1,16 +1,93 @@
-"""Where a pod may go, asked of the filters once per kind of pod and state of the cluster."""
+"""Where a pod may go, asked of the filters once per kind of pod and state of the cluster.
+
+The scheduler keeps room on a node for pods that wait and are nominated to it, whatever nominated them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Pod
-from dovetail.model.filters import NodeView, Placement, feasible_nodes, unschedulable_message
+from dovetail.model.filters import (
+    ClusterView,
+    NodeView,
+    Nominated,
+    Placement,
+    PodFacts,
+    feasible_nodes,
+    unschedulable_message,
+)
 from dovetail.simulate.scheduler.cluster import Cluster
-from dovetail.simulate.scheduler.nominations import Nominations
+
+
+class Nominations:
+    """By node, which need not exist. `version` goes up with what may matter to other pods."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self.version = 0
+        self._view = view
+        self._by_node: dict[str, dict[str, Pod]] = {}  # node -> pod uid -> pod
+        self._node_of: dict[str, str] = {}  # pod uid -> node
+        # Of a state of the view and of these: priority -> what pods of that priority must leave room for.
+        self._kept: dict[int, dict[str, tuple[PodFacts, ...]]] = {}
+        self._as_of = (-1, -1)
+
+    def __len__(self) -> int:
+        return len(self._node_of)
+
+    def set(self, pod: Pod, node: str) -> None:
+        """The pod is nominated to that node; "" for none."""
+        self.drop(pod.metadata.uid)
+        if node:
+            self._node_of[pod.metadata.uid] = node
+            self._by_node.setdefault(node, {})[pod.metadata.uid] = pod
+            self.version += node in self._view.nodes
+
+    def drop(self, uid: str) -> None:
+        """The pod waits no more, or its nomination was taken away."""
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            del self._by_node[node][uid]
+            if not self._by_node[node]:
+                del self._by_node[node]
+            self.version += node in self._view.nodes
+
+    def ahead_of(self, pod: Pod) -> Nominated:
+        """Per node, the others of the pod's priority or a higher one."""
+        kept: Mapping[str, tuple[PodFacts, ...]] = self._of_priority(pod.spec.priority)
+        own = self._node_of.get(pod.metadata.uid, "")
+        if own not in kept:
+            return kept
+        others = tuple(one for one in kept[own] if one.pod.metadata.uid != pod.metadata.uid)
+        return {**kept, own: others}
+
+    def _of_priority(self, priority: int) -> dict[str, tuple[PodFacts, ...]]:
+        as_of = (self._view.version, self.version)
+        if self._as_of != as_of:
+            self._kept.clear()
+            self._as_of = as_of
+        if priority not in self._kept:
+            self._kept[priority] = {
+                node: facts
+                for node, pods in self._by_node.items()
+                if node in self._view.nodes
+                and (
+                    facts := tuple(
+                        self._view.facts(pod) for pod in pods.values() if pod.spec.priority >= priority
+                    )
+                )
+            }
+        return self._kept[priority]
+
+    def check(self) -> None:
+        """Assert the invariant; for tests."""
+        found = {uid: node for node, pods in self._by_node.items() for uid in pods}
+        assert found == self._node_of
+        assert all(self._by_node.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,7 @@ from dovetail.model.problem import Budget, ExistingNode, Problem
 from dovetail.model.resources import pod_requests, subtract, total
 from dovetail.simulate.scenario.latency import Distribution, Latencies
 from dovetail.simulate.scheduler.cluster import Cluster
-from dovetail.simulate.scheduler.feasible import Feasibility
-from dovetail.simulate.scheduler.nominations import Nominations
+from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
 from dovetail.simulate.scheduler.scores import total_scores
 from dovetail.solve.solver import solve
 

@@ -16,8 +16,7 @@ from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
 from dovetail.model.filters import NodeView
 from dovetail.simulate.scheduler.cluster import Cluster
-from dovetail.simulate.scheduler.feasible import Feasibility
-from dovetail.simulate.scheduler.nominations import Nominations
+from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
 from dovetail.simulate.scheduler.queue import SchedulingQueue
 from dovetail.simulate.scheduler.scores import total_scores
 from dovetail.units.timestamp import to_rfc3339

@@ -13,7 +13,7 @@ from dovetail.base.streams import stream
 from dovetail.cloud.aws.api import CapacityReservation, Instance, StatusCheck
 from dovetail.cloud.aws.fake.market import Market
 from dovetail.cloud.choice import Pool
-from dovetail.cloud.twin import Delay, Uniform
+from dovetail.cloud.inmemory import Delay, Uniform
 
 REMEMBERED = HOUR  # how long a terminated instance is still described
 

@@ -13,7 +13,7 @@ from dovetail.cloud.aws.quota.quotas import family
 from dovetail.cloud.catalog import offerings, store
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import Pool
-from dovetail.cloud.twin import Limit
+from dovetail.cloud.inmemory import Limit
 from dovetail.model import labels
 
 # Spot prices and the depth of spot pools are drawn afresh so often, and lie on a line in between.

@@ -12,8 +12,8 @@ from dovetail.cloud.aws.fake.account import Account, arn
 from dovetail.cloud.aws.fake.gate import Gate
 from dovetail.cloud.aws.quota.quotas import Quotas
 from dovetail.cloud.catalog import store
+from dovetail.cloud.inmemory import MemoryQueue
 from dovetail.cloud.interruption import Letter
-from dovetail.cloud.twin import MemoryQueue
 
 
 class MemorySsm:

@@ -1,12 +1,64 @@
-"""A queue of messages in memory."""
+"""What clouds in memory have in common, whichever port they answer through: delays, shortages, a queue."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from dovetail.base.clock import Clock
+from dovetail.base.clock import SECOND, Clock
+from dovetail.base.streams import stream
+from dovetail.cloud.choice import Pool
 from dovetail.cloud.interruption import BATCH, LONG_POLL, VISIBILITY, Letter
+
+
+class Delay(Protocol):
+    """A random length of time, in nanoseconds."""
+
+    def draw(self, seed: int, entity: str, purpose: str) -> int:
+        """The same for the same arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Anything from `low` to `high` nanoseconds, in whole milliseconds."""
+
+    low: int
+    high: int
+
+    def draw(self, seed: int, entity: str, purpose: str) -> int:
+        """The same for the same arguments."""
+        millisecond = SECOND // 1000
+        drawn = stream(seed, entity, purpose).randint(self.low // millisecond, self.high // millisecond)
+        return drawn * millisecond
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """While it lasts, each pool it names holds at most `capacity` instances of the cluster.
+
+    Instances that run already stay. `since` and `until` are nanoseconds since the epoch, `until` exclusive;
+    empty lists mean all.
+    """
+
+    capacity: int = 0
+    since: int = 0
+    until: int | None = None
+    instance_types: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    capacity_types: tuple[str, ...] = ()
+
+    def concerns(self, pool: Pool, now: int) -> bool:
+        """True iff the limit is in force for the pool."""
+        capacity_type, instance_type, zone = pool
+        return (
+            self.since <= now
+            and (self.until is None or now < self.until)
+            and (not self.instance_types or instance_type in self.instance_types)
+            and (not self.zones or zone in self.zones)
+            and (not self.capacity_types or capacity_type in self.capacity_types)
+        )
 
 
 class MemoryQueue:
@@ -57,3 +109,6 @@ class MemoryQueue:
         finally:
             for task in waits:
                 task.cancel()
+
+
+__all__ = ["Delay", "Limit", "MemoryQueue", "Uniform"]

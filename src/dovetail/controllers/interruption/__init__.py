@@ -1,1 +1,0 @@
-"""What the cloud announces about machines, and what becomes of them then."""

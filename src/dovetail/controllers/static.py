@@ -1,0 +1,226 @@
+"""Static NodePools: as many nodes as `spec.replicas` says, renewed one for one, the new one first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.meta import Object, is_true
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import NotFound
+from dovetail.cluster.nodes import managed
+from dovetail.cluster.problem import pool_labels
+from dovetail.cluster.usage import NODES
+from dovetail.controllers.context import Context
+from dovetail.controllers.disruption.turns import Turns
+from dovetail.controllers.disruption.unfinished import replaces
+from dovetail.controllers.disruption.views import node_views
+from dovetail.controllers.nodeclaim.disrupted import GRACEFUL, count_disrupted
+from dovetail.controllers.nodeclaim.status import DISRUPTION_REASON
+from dovetail.controllers.provisioning.claims import node_claim
+from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
+from dovetail.controllers.reconciler import failure_log
+from dovetail.disrupt.candidates import NodeView
+from dovetail.disrupt.command import DRIFTED, EXPIRED, Command, Decision
+from dovetail.disrupt.drift import drifted_since
+from dovetail.disrupt.expiry import expired_since
+from dovetail.disrupt.static import is_static, surplus
+from dovetail.kube.client import ChangeType
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.plan import PlannedClaim
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import amounts
+from dovetail.units.timestamp import parse_rfc3339
+
+# For so long a replacement may be there before the watches show the mark on what it replaces.
+_SETTLES = MINUTE
+
+
+def planned(context: Context, pool: NodePool) -> PlannedClaim | None:
+    """One more node of the pool, of any type that it allows; None while nothing it allows is for sale."""
+    stamped = pool_labels(pool)
+    wanted = Requirements.read(pool.spec.template.spec.requirements).add(*Requirements.from_labels(stamped))
+    found = sorted(
+        (
+            (offering.price, kind.name, offering.zone, offering.capacity_type, kind, offering)
+            for kind in context.instance_types(pool)
+            if not kind.requirements.intersects(wanted)
+            for offering in kind.offerings
+            if offering.available and not offering.requirements.intersects(wanted)
+        ),
+        key=lambda item: item[:4],
+    )
+    if not found:
+        return None
+    kind, offering = found[0][4:]
+    return _claim(pool, wanted, kind, offering, context.volume_price(pool), found[-1][0])
+
+
+def _claim(
+    pool: NodePool, wanted: Requirements, kind: InstanceType, offering: Offering, volumes: int, worst: int
+) -> PlannedClaim:
+    custom = wanted.labels(exclude=labels.WELL_KNOWN | labels.AWS_WELL_KNOWN | {labels.HOSTNAME})
+    return PlannedClaim(
+        name=pool.metadata.name,
+        pool=pool.metadata.name,
+        pods=(),
+        requirements=wanted,
+        instance_types=(),  # the cloud chooses among all that the requirements allow
+        requests={},
+        instance_type=kind.name,
+        zone=offering.zone,
+        capacity_type=offering.capacity_type,
+        price=offering.price + volumes,
+        worst=worst + volumes,
+        volumes=volumes,
+        price_estimated=offering.estimated,
+        labels={**custom, **pool_labels(pool)},
+        taints=pool.spec.template.spec.taints,
+    )
+
+
+def present(context: Context, pool: NodePool) -> tuple[NodeClaim, ...]:
+    """Claims of the pool that nobody has deleted yet."""
+    return tuple(
+        claim
+        for claim in context.state.all(NodeClaim)
+        if claim.metadata.labels.get(labels.NODEPOOL) == pool.metadata.name and not claim.deleting
+    )
+
+
+def standing(context: Context, claims: Sequence[NodeClaim]) -> tuple[NodeClaim, ...]:
+    """Those that the pool's number counts: a node and the one that is bought in its place are one."""
+    by_name = {claim.metadata.name: claim for claim in claims}
+    leaving = set(context.state.marked())
+    for claim in claims:
+        found = replaces(claim)
+        if found is None:
+            continue
+        fresh = context.clock.now() - parse_rfc3339(found.at) < _SETTLES
+        for name in found.claims:
+            old = by_name.get(name)
+            if old is not None and (fresh or is_true(old.status.conditions, DISRUPTION_REASON)):
+                leaving.add(name)
+    return tuple(claim for claim in claims if claim.metadata.name not in leaving)
+
+
+def room(context: Context, pool: NodePool) -> int:
+    """How many more nodes the pool's limit allows, those that are about to go included; many without one."""
+    limit = amounts(pool.spec.limits).get(NODES)
+    return 2**31 if limit is None else max(0, limit - len(present(context, pool)))
+
+
+PERIOD = MINUTE
+AT_LIMIT = 30 * SECOND
+# What the cloud refused is asked for again, but not at once.
+_AFTER_LOSS = 10 * SECOND
+OVERPROVISIONED = "overprovisioned"
+
+
+class StaticCapacity:
+    """Buys what is missing, ends what is too much: PodDisruptionBudgets hold up a drain, not the choice."""
+
+    def __init__(self, context: Context, metrics: ProvisioningMetrics) -> None:
+        self._context = context
+        self._metrics = metrics
+        self._full: set[str] = set()  # pools at their limit of which the log was told
+        self.queue = context.queue("static", self.reconcile, of=NodePool, on_failure=failure_log(context.log))
+        context.state.subscribe(self.notice)
+
+    def notice(self, _: type[Object], change: ChangeType, old: Object | None, new: Object | None) -> None:
+        """Follow the pools, and claims that come or go."""
+        claim = new or old
+        if isinstance(claim, NodePool):
+            self.queue.add(claim.key)
+            return
+        if isinstance(claim, NodeClaim) and (change != "MODIFIED" or claim.deleting):
+            self.queue.add_after(claim.metadata.labels.get(labels.NODEPOOL, ""), _AFTER_LOSS)
+
+    async def reconcile(self, key: str) -> int | None:
+        """Bring the pool nearer to its number; answers when to look again."""
+        context = self._context
+        pool = context.state.get(NodePool, key)
+        if pool is None or pool.deleting or pool.spec.replicas is None:
+            self._full.discard(key)
+            return None
+        if not managed(pool.spec.template.spec.node_class_ref, context.provider.node_class_kinds):
+            return None
+        if not context.state.synced():
+            return SECOND
+        counted = standing(context, present(context, pool))
+        missing = pool.spec.replicas - len(counted)
+        if missing > 0:
+            return await self._grow(pool, missing, room(context, pool))
+        self._full.discard(key)
+        if missing < 0 and not context.brakes.disruption_paused(pool):
+            await self._shrink(pool, counted, -missing)
+        return PERIOD
+
+    async def _grow(self, pool: NodePool, missing: int, allowed: int) -> int:
+        context, name = self._context, pool.metadata.name
+        if not is_true(pool.status.conditions, "Ready") or context.brakes.launches_paused(pool):
+            return PERIOD
+        wanted = planned(context, pool)
+        if wanted is None:
+            return PERIOD
+        count = min(missing, allowed)
+        if count < missing and name not in self._full:
+            self._full.add(name)
+            context.log.record("pool.full", pool=name)
+        for _ in range(count):
+            if context.brakes.launch_refused(1):
+                break
+            claim = await context.client.create(node_claim(wanted, pool))
+            context.brakes.launched(1)
+            self._metrics.created(wanted)
+            context.created(claim)
+            context.log.record("static.launched", pool=name, claim=claim.metadata.name)
+        return AT_LIMIT if count < missing else PERIOD
+
+    async def _shrink(self, pool: NodePool, counted: Sequence[NodeClaim], much: int) -> None:
+        context = self._context
+        names = {claim.metadata.name for claim in counted}
+        views = [view for view in node_views(context, ()) if view.claim.metadata.name in names]
+        for view in surplus(views, much, context.clock.now()):
+            claim = view.claim
+            try:
+                await context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)
+            except NotFound:
+                continue
+            context.state.mark((claim.metadata.name, view.name))
+            count_disrupted(context, claim, OVERPROVISIONED, GRACEFUL)
+            context.log.record("static.ended", pool=pool.metadata.name, claim=claim.metadata.name)
+
+
+class StaticReplacement(Turns):
+    """One node at a time, those due for longest first. Above its number the pool may go up to its limit."""
+
+    async def decide(self, views: tuple[NodeView, ...]) -> Decision:
+        """See the protocol."""
+        turn = self._turn(views)
+        for view in (*turn.empty, *turn.loaded):
+            pool = view.pool
+            if pool is None or not room(self._context, pool):
+                continue
+            wanted = planned(self._context, pool)
+            if wanted is not None and not self._context.brakes.launches_paused(pool):
+                return Decision(Command(self.reason, (view,), (wanted,)), turn.notes)
+        return Decision(None, turn.notes)
+
+
+def static_drift(context: Context) -> StaticReplacement:
+    """Nodes that drifted."""
+    return StaticReplacement(
+        context, DRIFTED, lambda view: drifted_since(view) if is_static(view.pool) else None
+    )
+
+
+def static_expiry(context: Context) -> StaticReplacement:
+    """Nodes that reached their age, where the pool wants a replacement first."""
+
+    def due(view: NodeView) -> int | None:
+        return expired_since(view, context.clock.now()) if is_static(view.pool) else None
+
+    return StaticReplacement(context, EXPIRED, due)
