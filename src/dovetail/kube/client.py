@@ -1,4 +1,4 @@
-"""The API server's port. Twins: `kube/memory` (embedded) and, later, a real server over HTTP.
+"""The API server's port. Behind it: `kube/memory` (embedded) or a real server (`kube/http`).
 
 Reads answer typed, frozen views. Writes are creations and patches, never whole updates: a view holds only
 the fields that Dovetail reads, and writing it back would lose the rest.
