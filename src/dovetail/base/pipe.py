@@ -15,14 +15,14 @@ def readers_may_leave() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _discard()
+        discard_output()
     except SystemExit as stop:
         # Tables are printed by a library that ends the process with 1 for the same reason.
         if not isinstance(stop.__context__, BrokenPipeError):
             raise
-        _discard()
+        discard_output()
 
 
-def _discard() -> None:
+def discard_output() -> None:
     """What is still buffered has nowhere to go."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

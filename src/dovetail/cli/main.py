@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 a fault of Dovetail's own; 2 something the user gave is wr
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from cyclopts import App, CycloptsError
 from dovetail import __version__
 from dovetail.base.collector import collect_seldom
 from dovetail.base.errors import DovetailError, InputError
-from dovetail.base.pipe import readers_may_leave
+from dovetail.base.pipe import discard_output, readers_may_leave
 from dovetail.cli.messages import choose_form, complain, tell_error
 from dovetail.cli.misuse import misuse
 from dovetail.reading.sources import STDIN_PATH
@@ -48,7 +49,7 @@ def _application(*, overview: bool) -> App:
         help="A Kubernetes node autoscaler that proves how good its plans are.\n\n"
         "Begin with: dovetail simulate examples/evening-rush --report evening.html",
         version=f"dovetail {__version__}",
-        version_flags=["--version"],
+        version_flags=["--version", "-V"],
         suppress_keyboard_interrupt=False,  # `run` says so and gives the exit code
     )
     for name, summary in _COMMANDS.items():
@@ -79,15 +80,28 @@ def run(arguments: Sequence[str]) -> int:
         return BAD_INPUT
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else OK
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return _fault(error)
+        complain(
+            InputError(f"the answer cannot be written: {error.strerror}", remedy="make room on the disk")
+        )
+        discard_output()
+        return BAD_INPUT
     except KeyboardInterrupt:
         tell_error("interrupted")
         return INTERRUPTED
     except Exception as error:
-        if os.environ.get("DOVETAIL_DEBUG"):
-            raise
-        kind = "" if isinstance(error, DovetailError) else f"{type(error).__name__}: "
-        tell_error(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
-        return FAULT
+        return _fault(error)
+
+
+def _fault(error: Exception) -> int:
+    """What Dovetail itself did wrong."""
+    if os.environ.get("DOVETAIL_DEBUG"):
+        raise error
+    kind = "" if isinstance(error, DovetailError) else f"{type(error).__name__}: "
+    tell_error(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
+    return FAULT
 
 
 def _with_stdin(arguments: Sequence[str]) -> list[str]:

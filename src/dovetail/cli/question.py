@@ -30,7 +30,7 @@ from dovetail.units.duration import parse_duration
 from dovetail.verify import verify
 
 _MAX_SHOWN_FAULTS = 5
-_PIPE_WIDTH = 200
+_PIPE_WIDTH = 10_000  # a program that reads wants a row in a line
 # An explanation has as long as the plan, and this at least: a short deadline is no reason for a short answer.
 _EXPLAINING = SECOND
 
@@ -189,8 +189,13 @@ def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
     if output == "table":
         screen = Console(highlight=False)
         # Into a file or a pipe, nothing is cut off.
-        screen = screen if screen.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
-        screen.print(tables)
+        if screen.is_terminal:
+            screen.print(tables)
+            return
+        wide = Console(highlight=False, width=_PIPE_WIDTH)
+        with wide.capture() as text:
+            wide.print(tables)
+        print("\n".join(line.rstrip() for line in text.get().splitlines()))
     elif output == "json":
         print(json.dumps(document, indent=2))
     else:

@@ -267,11 +267,15 @@ def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
         document = _with_namespace(admit(without_unknown(schema, made)))
     except Invalid as invalid:
         causes = tuple(
-            Cause(f"{path}{cause.field.removeprefix('spec')}", cause.message, cause.reason)
-            for cause in invalid.causes
+            Cause(_moved(cause.field, path), cause.message, cause.reason) for cause in invalid.causes
         )
         raise broken(causes, located) from None
     return Manifest(document, _decoded(document, kind, located), located)
+
+
+def _moved(field: str, path: str) -> str:
+    """A field of the stand-in, as it is called in the object."""
+    return f"{path}{field.removeprefix('spec')}" if field.startswith("spec") else field
 
 
 def _decoded(document: dict[str, Any], kind: type[Object], located: Located) -> Object:
