@@ -1,0 +1,90 @@
+"""What is read besides plain files: lists, other groups, objects of servers, and input that is hostile."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from dovetail.base.errors import InputError
+from dovetail.reading import read
+
+ROLLOUT = """\
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: web}
+spec:
+  replicas: 3
+  template:
+    metadata: {labels: {1: web}}
+    spec: {containers: [{name: a, image: a}]}
+"""
+MONITOR = "---\napiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: m}\n"
+OF_A_SERVER = """\
+apiVersion: v1
+kind: Pod
+metadata: {uid: u, name: x}
+spec: {containers: [{name: a}], newField: 1}
+"""
+
+
+def test_other_groups_are_counted_or_taken_for_workloads(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(ROLLOUT + MONITOR + MONITOR)
+    found = read([file])
+    (manifest,) = found.manifests
+    assert manifest.document["spec"]["replicas"] == 3
+    assert manifest.document["spec"]["template"]["metadata"]["labels"] == {"1": "web"}
+    assert found.notes == (
+        "1 Rollout of argoproj.io counted as workload: 3 pods",
+        "2 ServiceMonitor of monitoring.coreos.com ignored",
+    )
+    with pytest.raises(InputError) as caught:
+        read([file], strict=True)
+    assert [fault.line for fault in caught.value.faults] == [2, 11, 15]
+
+
+def test_objects_of_servers_may_hold_what_is_not_known(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(OF_A_SERVER)
+    (note,) = read([file]).notes
+    assert note == f"{file}:4: Pod x: unknown field spec.newField left out"
+    with pytest.raises(InputError, match="unknown field newField"):
+        read([file], strict=True)
+
+
+def test_lists_pipes_and_gzip(tmp_path: Path) -> None:
+    file = tmp_path / "list"
+    item = "{metadata: {name: a}, spec: {containers: [{name: a}]}}"
+    file.write_bytes(gzip.compress(f"kind: PodList\napiVersion: v1\nitems: [{item}]\n".encode()))
+    (manifest,) = read([file]).manifests
+    assert (manifest.object.KIND, manifest.line) == ("Pod", 3)
+    file.write_text("kind: NodeList\napiVersion: v1\nitems: null\n")
+    assert read([file]).manifests == ()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="nothing writes to"):
+        read([tmp_path / "pipe"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: " + "[" * 100_000, "nested deeper than 200 levels"),
+        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested deeper than|nested too deeply"),
+        (
+            "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1}, ' * 10}]\n" for i in range(1, 9)),
+            "aliases stand for more",
+        ),
+        ("a: " + "9" * 5000, "too long"),
+        ("a: 1e999", "too large"),
+        ("a: !!python/object:os.system x", "does not know the tag"),
+        ("a\0b", "not text"),
+    ],
+)
+def test_hostile_texts(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read([file])
