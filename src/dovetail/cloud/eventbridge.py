@@ -1,4 +1,4 @@
-"""Interruption messages as Amazon EventBridge puts them into a queue: read them, and write them for twins.
+"""Interruption messages as Amazon EventBridge puts them into a queue: read them, and write them for fakes.
 
 The fields are those of the EventBridge event reference of Amazon EC2 and AWS Health.
 """

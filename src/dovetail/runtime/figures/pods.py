@@ -46,7 +46,7 @@ PROMISED_UNSTARTED = Metric(
 UNDECIDED = Metric(
     "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
     "gauge",
-    "For how long a pod was seen to fit nowhere that no plan was made about yet.",
+    "How long an unschedulable pod has been waiting for its first plan.",
     _NAMED,
 )
 _Known = tuple[Pod, Node | None, str]

@@ -1,4 +1,4 @@
-"""The twin as a whole, and what happens to its instances without being asked for."""
+"""The AWS in memory as a whole, and what happens to its instances without being asked for."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class MemoryEc2:
                 self.machines.terminate(machine)
 
     async def create_tags(self, resources: Sequence[str], tags: Mapping[str, str]) -> None:
-        """See the port; the twin knows tags of instances only."""
+        """See the port; the fake knows tags of instances only."""
         await self._enter("CreateTags")
         found = [(one, self.machines.find(one)) for one in resources]
         for one, machine in found:

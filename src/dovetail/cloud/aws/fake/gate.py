@@ -1,4 +1,4 @@
-"""What every call to the twin goes through: it is noted, and may be denied, throttled or slow."""
+"""What every call to the fake goes through: it is noted, and may be denied, throttled or slow."""
 
 from __future__ import annotations
 

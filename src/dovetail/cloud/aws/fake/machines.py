@@ -1,4 +1,4 @@
-"""Instances of the twin: they start, run, end, and stay in sight for a while after that."""
+"""Instances of the fake: they start, run, end, and stay in sight for a while after that."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LifeOptions:
 
 @dataclass(slots=True)
 class Machine:
-    """An instance and what the twin knows besides. `shown` is what Describe calls answer until `settled`."""
+    """An instance and what the fake knows besides. `shown` is what Describe calls answer until `settled`."""
 
     instance: Instance
     pool: Pool

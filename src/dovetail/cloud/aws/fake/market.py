@@ -1,4 +1,4 @@
-"""What the twin sells, at what price, and how much of it there is at a moment."""
+"""What the fake sells, at what price, and how much of it there is at a moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The twin's smaller services: SSM, IAM, EKS, SQS, Pricing and STS."""
+"""The fake's smaller services: SSM, IAM, EKS, SQS, Pricing and STS."""
 
 from __future__ import annotations
 
