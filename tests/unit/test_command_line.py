@@ -48,7 +48,7 @@ def test_every_command_teaches(command: str) -> None:
         (("simulate",), "--scenario: is missing\n  dovetail simulate --help tells what is valid"),
         (("simulate", "x", "--sed", "1"), "--sed: there is no such flag\n  did you mean --seed?"),
         (("crds", "--bogus=3"), "--bogus: there is no such flag\n  dovetail crds --help tells what is valid"),
-        (("plan",), "--filename: is missing\n"),
+        (("plan",), "neither manifests nor a cluster is given\n"),
         (("plan", "--filenam", "x"), "--filenam: there is no such flag\n  did you mean --filename?"),
         (("catalog", "--region", "us-est-1"), "us-east-1"),
         (("catalog", "--region"), "--region: needs a value\n  give --region=VALUE;"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dovetail.cli import question
+from dovetail.cli import searching
 from dovetail.cli.main import run
 from dovetail.solve.budget import never
 
@@ -95,7 +95,7 @@ status: {phase: Succeeded}
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline is counted work alone: a busy machine changes no plan."""
-    monkeypatch.setattr(question, "Deadline", lambda *_: never)
+    monkeypatch.setattr(searching, "Deadline", lambda *_: never)
 
 
 def explained(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:

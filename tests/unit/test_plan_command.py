@@ -97,6 +97,14 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
     assert run(["plan", *arguments, "-o", "json"]) == 0, capsys.readouterr().err
     found = json.loads(capsys.readouterr().out)
     assert list(found) == [
+        "schemaVersion",
+        "region",
+        "regionFrom",
+        "prices",
+        "pods",
+        "monthly",
+        "cutShort",
+        "atMostCheaper",
         "nodeClaims",
         "existing",
         "unschedulable",
@@ -104,6 +112,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
         "realised",
         "proof",
         "elapsedSeconds",
+        *(["cluster"] if "cluster" in found else []),
     ]
     return dict(found)
 

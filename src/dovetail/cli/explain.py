@@ -17,7 +17,7 @@ from dovetail.cli import explain_cost_output as cost_output
 from dovetail.cli import explain_node_output as node_output
 from dovetail.cli import explain_output
 from dovetail.cli.plan_input import read_cluster
-from dovetail.cli.question import Output, Question, answered, explaining, show
+from dovetail.cli.question import Output, Question, explaining, show
 from dovetail.cli.standing import standing_document, standing_lines
 from dovetail.cli.tables import add_row, new_table
 from dovetail.disrupt.standing import standing
@@ -37,7 +37,7 @@ explain = App(
 
 
 @explain.command
-def pod(name: str, /, *, question: Question, output: Output = "table") -> None:
+def pod(name: str, /, *, question: Question | None = None, output: Output = "table") -> None:
     """Tell where a pod goes and why, or per NodePool what stands in its way and what would help.
 
     A pod that a Deployment or the like still lacks has the name that `dovetail plan` gives it: default/web-0.
@@ -57,10 +57,11 @@ def pod(name: str, /, *, question: Question, output: Output = "table") -> None:
         raise InputError(
             f"{name!r} is no name of a pod", remedy="write NAMESPACE/NAME, such as default/web-0"
         )
+    question = question or Question()
     problem = question.problem()
     if any(item.key == key for item in problem.pods):
-        answer, _ = answered(problem, question.longest())
-        story = pod_story(problem, answer, key, explaining(question.longest()))
+        answer = question.search().answer(problem).plan
+        story = pod_story(problem, answer, key, explaining(question.search().longest))
         show(explain_output.pod_tables(story), explain_output.pod_document(story), output)
         return
     there = _bound_to(question, problem, key)
@@ -108,8 +109,9 @@ def node(
             "neither manifests nor a log is given",
             remedy="give manifests with -f and --region, or a log with --history",
         )
+    question = question or Question()
     problem = question.problem()
-    answer, _ = answered(problem, question.longest())
+    answer = question.search().answer(problem).plan
     names = node_names(problem, answer)
     if name not in names:
         near = nearest(name, names, most=3) or names[:3]
@@ -117,7 +119,7 @@ def node(
             f"did you mean {' or '.join(near)}?" if near else "the plan buys nothing, and no node is given"
         )
         raise InputError(f"there is no node {name} in the plan or the manifests", remedy=remedy)
-    story = node_story(problem, answer, name, explaining(question.longest()))
+    story = node_story(problem, answer, name, explaining(question.search().longest))
     tables, document = node_output.node_tables(story), node_output.node_document(story)
     if not story.planned:
         found = standing(read_cluster(question.reading), name, time.time_ns())
@@ -148,7 +150,7 @@ def _tell_history(path: Path, name: str, timezone: str, output: str) -> None:
 
 
 @explain.command
-def cost(*, question: Question, tries: int = 20, output: Output = "table") -> None:
+def cost(*, question: Question | None = None, tries: int = 20, output: Output = "table") -> None:
     """Tell what the dearest rules of the manifests cost per month.
 
     Each rule is lifted alone and everything is planned anew: topology spread and affinity of each workload,
@@ -167,12 +169,13 @@ def cost(*, question: Question, tries: int = 20, output: Output = "table") -> No
     """
     if tries < 1:
         raise InputError(f"{tries} is less than 1", source="--tries", remedy="such as --tries 20")
+    question = question or Question()
     problem = question.problem()
-    longest = question.longest()
-    answer, _ = answered(problem, longest)
+    search = question.search().single
+    answer = search.answer(problem).plan
 
     def solved(changed: Problem) -> Plan:
-        return answered(changed, longest)[0]
+        return search.answer(changed).plan
 
     base = comparison(problem, answer, solved)
     screen = Console(stderr=True)

@@ -1,6 +1,7 @@
 """The `dovetail` command: finds the subcommand, turns every error into words and an exit code.
 
-Exit codes: 0 done; 1 a fault of Dovetail's own; 2 something the user gave is wrong; 130 interrupted.
+Exit codes: 0 done; 1 a fault of Dovetail's own; 2 something the user gave is wrong; 3 what --fail-on names
+holds; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Group, RenderableType
+
+from dovetail.base.clock import SECOND
 from dovetail.cli import plan_output
-from dovetail.cli.question import Output, Question, answered, explaining, show
+from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
+from dovetail.cli.fail_on import FAILED, conditions
+from dovetail.cli.plan_facts import fact_lines, facts
+from dovetail.cli.question import Output, Question, explaining, show
 from dovetail.cli.run_environment import Bool
+from dovetail.disrupt.bill import bill
 from dovetail.explain.pod import nearest_misses
 from dovetail.explain.spot_diversity import diversity_cost
 from dovetail.simulate.scheduler.forecast import forecast
 
+_REPACKING = 10 * SECOND  # for looking at moves between nodes that are there
 
-def plan(*, question: Question, nominate_pods: Bool = "true", output: Output = "table") -> None:
+
+def plan(
+    *,
+    question: Question | None = None,
+    nominate_pods: Bool = "true",
+    fail_on: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    reproducible: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = "table",
+) -> None:
     """Show which nodes would be bought for these manifests, with the solver that the controller uses.
 
     The manifests hold at least one NodePool and, with --region, the EC2NodeClass that it names. Every pod
@@ -23,6 +43,9 @@ def plan(*, question: Question, nominate_pods: Bool = "true", output: Output = "
     `kubectl get nodes,pods,daemonsets,nodeclaims,nodepools,ec2nodeclasses -A -o json > cluster.json` and then
     `dovetail plan -f cluster.json more.yaml --region us-east-1`.
 
+    With nodes among the manifests, or with --kubeconfig, it tells what they cost now, what their pods would
+    cost on the cheapest nodes and must cost at least, and what repacking in place would save.
+
     It tells as well what the plan comes to once kube-scheduler has placed the pods, which it does one by one,
     while the nodes come up: the scheduler's filters, scores and nominations are played up to five times.
 
@@ -31,16 +54,40 @@ def plan(*, question: Question, nominate_pods: Bool = "true", output: Output = "
     nominate_pods
         Whether the controller nominates pods to their nodes, which makes plans come true (its flag of that
         name).
+    fail_on
+        End with exit code 3 if this holds: unschedulable, cost>12.5 (dollars an hour) or gap>5 (per cent).
+        May be repeated.
+    reproducible
+        Leave out what changes from run to run; with --work, the same question has the same answer to the
+        byte.
     output
         table for people; json or yaml with every detail for programs.
     """
+    question = question or Question()
+    wanted, search = conditions(fail_on), question.search()
     problem = question.problem()
-    answer, elapsed = answered(problem, question.longest())
-    nearest = nearest_misses(problem, answer, explaining(question.longest()))
-    diversity = diversity_cost(problem, answer)
-    placed = forecast(problem, answer, nominate=nominate_pods == "true", over=explaining(question.longest()))
-    show(
-        plan_output.tables(answer, nearest, diversity, placed),
-        plan_output.document(answer, elapsed, nearest, diversity, placed),
-        output,
-    )
+    region = question.place
+    answer = search.answer(problem)
+    plan = answer.plan
+    nearest = nearest_misses(problem, plan, explaining(search.longest))
+    diversity = diversity_cost(problem, plan)
+    placed = forecast(problem, plan, nominate=nominate_pods == "true", over=explaining(search.longest))
+    tables: list[RenderableType] = [plan_output.tables(plan, nearest, diversity, placed)]
+    document = {
+        **facts(problem, answer, region),
+        **plan_output.document(plan, answer.elapsed, nearest, diversity, placed),
+    }
+    if problem.nodes:
+        prices = node_prices(problem, region.name if region else "")
+        quick = search.single
+        found = bill(problem, prices, lambda asked: quick.answer(asked).plan, explaining(_REPACKING))
+        tables += bill_lines(found)
+        document["cluster"] = bill_document(found, prices)
+    if reproducible:
+        del document["elapsedSeconds"]
+    show(Group(*tables, *fact_lines(problem, answer, region)), document, output)
+    broken = [(one.text, why) for one in wanted if (why := one.broken(plan))]
+    for text, why in broken:
+        print(f"dovetail: --fail-on {text}: {why}", file=sys.stderr)
+    if broken:
+        raise SystemExit(FAILED)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,22 +15,21 @@ import yaml
 from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
+from dovetail.api.core import Node
 from dovetail.base.clock import SECOND
-from dovetail.base.errors import DovetailError, InputError
+from dovetail.base.errors import InputError
 from dovetail.cli import messages
 from dovetail.cli.plan_input import Source, read_problem
 from dovetail.cli.prices import use_prices
+from dovetail.cli.region import Region, resolve
+from dovetail.cli.searching import Search
+from dovetail.cli.snapshot import cluster_file
 from dovetail.cli.unpriced import warn_of_unpriced
 from dovetail.model.offering import parse_dollars
-from dovetail.model.plan import Plan
-from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Budget, Options, Problem
+from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Options, Problem
 from dovetail.reading import Reading, read
-from dovetail.solve.budget import Deadline
-from dovetail.solve.solver import solve
 from dovetail.units.duration import parse_duration
-from dovetail.verify import verify
 
-_MAX_SHOWN_FAULTS = 5
 _PIPE_WIDTH = 10_000  # a program that reads wants a row in a line
 # An explanation has as long as the plan, and this at least: a short deadline is no reason for a short answer.
 _EXPLAINING = SECOND
@@ -51,8 +51,14 @@ class Question:
     strict
         What Dovetail does not know in the manifests is an error: kinds of other groups, and fields in objects
         that come from a server.
+    kubeconfig
+        Read the cluster of this kubeconfig file as well, by get and list alone. KUBECONFIG and ~/.kube/config
+        are not looked at unless --context is given.
+    context
+        The context of the kubeconfig; its current one by default.
     region
-        The AWS region to buy in: types and prices come from the catalogue (see `dovetail catalog`).
+        The AWS region to buy in: types and prices come from the catalogue (see `dovetail catalog`). When
+        not given: what labels of the nodes, AWS_REGION or an EKS server's address say; the answer says which.
     prices
         Prices to count instead: AWS's offer file of EC2 (index.json or index.csv of a region), or a CSV with
         instanceType,price and, if wanted, region,capacityType,zone. Plain or gzipped.
@@ -60,9 +66,10 @@ class Question:
         A JSON list of instance types to buy instead, each with name, requirements, offerings, capacity and
         overhead. The label keys that they define count as well known.
     deadline
-        How long the solver may look for a cheaper plan, such as 500ms or 10s. It is counted as work, so that
-        the same deadline gives the same plan on every machine that gets through it in that time; on a slower
-        one the best plan so far is shown when the time is up.
+        How long the solver may look for a cheaper plan, such as 500ms or 30s. Until the plan is proven within
+        1 %, or for 10s, when not given.
+    work
+        Units of work instead of time (a second has about a million): the same plan on every machine.
     preference_policy
         Ignore treats preferred rules (preferred affinity, ScheduleAnyway) as if they were not there.
     min_values_policy
@@ -77,13 +84,18 @@ class Question:
         By how many percent those types may be dearer than the cheapest.
     """
 
-    filename: Annotated[list[str], Parameter(alias="-f", consume_multiple=True, negative="")]
+    filename: Annotated[list[str], Parameter(alias="-f", consume_multiple=True, negative="")] = field(
+        default_factory=list
+    )
     recursive: Annotated[bool, Parameter(alias="-R", negative="")] = False
     strict: Annotated[bool, Parameter(negative="")] = False
+    kubeconfig: Path | None = None
+    context: str = ""
     region: str | None = None
     prices: Path | None = None
     instance_types: Path | None = None
-    deadline: str = "1s"
+    deadline: str | None = None
+    work: int | None = None
     preference_policy: Literal["Respect", "Ignore"] = "Respect"
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
     node_surcharge: str = "0"
@@ -93,12 +105,12 @@ class Question:
     @cached_property
     def reading(self) -> Reading:
         """The manifests, read once: standard input cannot be read again."""
-        return read_manifests(self.filename, recursive=self.recursive, strict=self.strict)
+        return read_manifests(self.paths, recursive=self.recursive, strict=self.strict)
 
     def problem(self) -> Problem:
         """What the solver is asked; raises InputError for whatever is wrong with the options or the files."""
         source = self._source()
-        self.longest()
+        self.search()
         options = Options(
             respect_preferences=self.preference_policy == "Respect",
             strict_min_values=self.min_values_policy == "Strict",
@@ -112,20 +124,26 @@ class Question:
             raise InputError(
                 "prices are of a region's types, and --instance-types has its own", source="--prices"
             )
-        problem = read_problem(self.reading, ", ".join(self.filename), source, options)
+        problem = read_problem(self.reading, ", ".join(self.filename) or "the cluster", source, options)
         if source.region:
             warn_of_unpriced(problem.pools, source.region)
         return problem
 
-    def longest(self) -> int:
-        """The deadline in nanoseconds."""
+    def search(self) -> Search:
+        """How long to look for a plan. Raises InputError."""
+        if self.work is not None:
+            if self.deadline is not None:
+                raise InputError("only one of --work and --deadline can be given", source="--work")
+            return Search(work=_at_least("--work", self.work, 1))
+        if self.deadline is None:
+            return Search()
         try:
             nanoseconds = parse_duration(self.deadline)
         except ValueError as error:
             raise InputError(str(error), source="--deadline") from None
         if nanoseconds <= 0:
             raise InputError("must be longer than 0s", source="--deadline", remedy="such as --deadline 2s")
-        return nanoseconds
+        return Search(deadline=nanoseconds)
 
     def _surcharge(self) -> int:
         try:
@@ -135,14 +153,48 @@ class Question:
                 str(error), source="--node-surcharge", remedy="give dollars per hour and node, such as 0.01"
             ) from None
 
-    def _source(self) -> Source:
-        if (self.region is None) == (self.instance_types is None):
-            count = "only one of" if self.region else "one of"
+    @cached_property
+    def place(self) -> Region | None:
+        """The region, and what says so; None with a user's own types. Raises InputError if nothing does."""
+        if self.region is not None and self.instance_types is not None:
             raise InputError(
-                f"{count} --region and --instance-types is needed",
+                "only one of --region and --instance-types is needed",
                 remedy="name the region to buy in, such as --region us-east-1, or a file of instance types",
             )
-        return Source(region=self.region or "", file=self.instance_types)
+        if self.instance_types is not None:
+            return None
+        nodes = (item.object for item in self.reading.manifests if isinstance(item.object, Node))
+        found = resolve(self.region, nodes, os.environ, self._server())
+        if found is None:
+            raise InputError(
+                "one of --region and --instance-types is needed",
+                remedy="name the region to buy in, such as --region us-east-1, or a file of instance types",
+            )
+        return found
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """What is read: the files, and the cluster."""
+        if self.kubeconfig is None and not self.context:
+            if not self.filename:
+                raise InputError(
+                    "neither manifests nor a cluster is given",
+                    remedy="give -f/--filename FILE, or --kubeconfig FILE",
+                )
+            return list(self.filename)
+        return [*self.filename, str(cluster_file(self.kubeconfig, self.context))]
+
+    def _server(self) -> str:
+        """The address of the cluster's API server; "" where manifests alone are given."""
+        if self.kubeconfig is None and not self.context:
+            return ""
+        from dovetail.kube.http.kubeconfig import locate
+
+        return locate(os.environ, kubeconfig=self.kubeconfig, context=self.context).server
+
+    def _source(self) -> Source:
+        place = self.place
+        return Source(region=place.name if place else "", file=self.instance_types)
 
 
 def read_manifests(paths: Sequence[str], *, recursive: bool, strict: bool) -> Reading:
@@ -163,25 +215,6 @@ def explaining(longest: int) -> Callable[[], bool]:
     """Tells when the time for explaining a plan is over that may have taken so many nanoseconds."""
     until = time.monotonic_ns() + max(_EXPLAINING, longest)
     return lambda: time.monotonic_ns() > until
-
-
-def answered(problem: Problem, longest: int) -> tuple[Plan, float]:
-    """The plan, checked, and the seconds that it took."""
-    start = time.monotonic_ns()
-    answer = solve(problem, Budget.within(longest), stop=Deadline(start + longest, time.monotonic_ns))
-    elapsed = (time.monotonic_ns() - start) / SECOND
-    _refuse_wrong(problem, answer)
-    return answer, elapsed
-
-
-def _refuse_wrong(problem: Problem, answer: Plan) -> None:
-    """A plan that breaks a rule is never shown: the checker shares no code with the solver."""
-    faults = verify(problem, answer)
-    if faults:
-        shown = "\n  ".join(
-            f"{item.rule}: {item.subject}: {item.message}" for item in faults[:_MAX_SHOWN_FAULTS]
-        )
-        raise DovetailError(f"the plan breaks {len(faults)} rules, so it is not shown:\n  {shown}")
 
 
 def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gzip
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,16 +83,15 @@ def read_cluster(kubeconfig: Path | None, context: str, *, anonymize: bool = Fal
     return asyncio.run(dump(access, hashing(secrets.token_bytes(16) if anonymize else None)))
 
 
-@contextmanager
-def cluster_file(kubeconfig: Path | None, context: str) -> Iterator[Path]:
-    """The cluster as a file, which is gone afterwards."""
+def cluster_file(kubeconfig: Path | None, context: str) -> Path:
+    """The cluster as a file that is gone once the process ends, and that nobody else can read."""
     found = read_cluster(kubeconfig, context)
     tell(found)
-    with tempfile.TemporaryDirectory(prefix="dovetail-") as folder:
-        path = Path(folder) / "cluster.json"
-        path.touch(mode=0o600)
-        path.write_bytes(found.json())
-        yield path
+    folder = tempfile.TemporaryDirectory(prefix="dovetail-")
+    atexit.register(folder.cleanup)
+    path = Path(folder.name) / "cluster.json"
+    path.write_bytes(found.json())
+    return path
 
 
 def tell(found: Dump) -> None:

@@ -1,0 +1,55 @@
+"""What is said of every plan: its region, prices and pods, and whether the search was cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from dovetail.cli.region import Region
+from dovetail.cli.searching import Answer
+from dovetail.cloud.catalog.provenance import provenance
+from dovetail.cloud.catalog.volumes import HOURS_A_MONTH
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.problem import Problem
+
+SCHEMA = 1  # raised when a key goes or changes its meaning, not when one is added
+
+
+def facts(problem: Problem, answer: Answer, region: Region | None) -> dict[str, Any]:
+    """For programs; `region` None with a user's own types."""
+    plan = answer.plan
+    bought = sum(len(claim.pods) for claim in plan.claims)
+    filled = sum(map(len, plan.existing.values()))
+    return {
+        "schemaVersion": SCHEMA,
+        "region": region.name if region else None,
+        "regionFrom": region.origin if region else None,
+        "prices": provenance(region.name).document() if region else None,
+        "pods": {
+            "pending": len(problem.pods),
+            "onNewNodes": bought,
+            "onExistingNodes": filled,
+            "unschedulable": len(plan.unschedulable),
+        },
+        "monthly": round(plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS, 2),
+        "cutShort": answer.cut_short,
+        "atMostCheaper": answer.hope / NANO_DOLLARS,
+    }
+
+
+def fact_lines(problem: Problem, answer: Answer, region: Region | None) -> Iterator[RenderableType]:
+    """For people."""
+    plan, pending = answer.plan, len(problem.pods)
+    if plan.claims:
+        month = plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS
+        placed = pending - len(plan.unschedulable)
+        yield Text(f"${month:,.0f} a month; {placed:,} of {pending:,} pods have a place.")
+    if answer.cut_short:
+        more = f" and save up to ${answer.hope / NANO_DOLLARS:,.4f}/h" if answer.hope else ""
+        yield Text(f"The search was cut short: more time (--deadline 60s) may find a cheaper plan{more}.")
+    if region is not None:
+        origin = "" if region.origin == "--region" else f" (region from {region.origin})"
+        yield Text(f"{provenance(region.name).sentence().removesuffix('.')}{origin}.")

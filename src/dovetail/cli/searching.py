@@ -1,0 +1,113 @@
+"""How long a plan is looked for, and what is said of one that more time might have made cheaper."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import DovetailError
+from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.plan import OUT_OF_TIME, Plan
+from dovetail.model.problem import Budget, Problem
+from dovetail.solve.budget import Deadline
+from dovetail.solve.solver import solve
+from dovetail.verify import verify
+
+GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless it was told how long to go on
+_STEPS = (SECOND, 3 * SECOND, 6 * SECOND)  # one search after the other: the first answers most questions
+_SPENT = 0.9  # of its budget: a search that took less had nothing more to look at
+_MAX_SHOWN_FAULTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A checked plan, the seconds it took, and whether the search ended before it was done."""
+
+    plan: Plan
+    elapsed: float
+    cut_short: bool
+
+    @property
+    def hope(self) -> int:
+        """Nano-dollars per hour by which a longer search may make the plan cheaper, at most."""
+        return self.plan.cost.hourly - self.plan.cost.lower_bound if self.cut_short else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """`deadline` in nanoseconds, as work and as a clock at once; None: until proven within 1 %, or 10 s.
+
+    `work`: so many units instead, and no clock: the same plan on every machine.
+    """
+
+    deadline: int | None = None
+    work: int | None = None
+
+    @property
+    def longest(self) -> int:
+        """Nanoseconds that a single search may take; what is explained afterwards has as long."""
+        return self.deadline or SECOND
+
+    @property
+    def single(self) -> Search:
+        """The same without patience, for questions that are asked many times over."""
+        return self if self.work is not None else Search(self.longest)
+
+    def answer(self, problem: Problem) -> Answer:
+        """Raises DovetailError for a plan that breaks a rule: the checker shares no code with the solver."""
+        start = time.monotonic_ns()
+        plan, cut_short = self._best(problem)
+        elapsed = (time.monotonic_ns() - start) / SECOND
+        _refuse_wrong(problem, plan)
+        return Answer(plan, elapsed, cut_short)
+
+    def _best(self, problem: Problem) -> tuple[Plan, bool]:
+        if self.work is not None:
+            plan = solve(problem, Budget(self.work))
+            return plan, _cut(plan, self.work)
+        if self.deadline is not None:
+            return _within(problem, self.deadline)
+        best, cut_short = _within(problem, _STEPS[0])
+        for step in _STEPS[1:]:
+            if not cut_short or (not best.left and best.cost.gap <= GOOD_ENOUGH):
+                break
+            _tell(best, step)
+            other, cut_short = _within(problem, step)
+            best = min(best, other, key=lambda one: (len(one.left), one.cost.hourly, -one.cost.lower_bound))
+        return best, cut_short and (bool(best.left) or best.cost.gap > GOOD_ENOUGH)
+
+
+def _within(problem: Problem, nanoseconds: int) -> tuple[Plan, bool]:
+    start, budget = time.monotonic_ns(), Budget.within(nanoseconds)
+    plan = solve(problem, budget, stop=Deadline(start + nanoseconds, time.monotonic_ns))
+    over = time.monotonic_ns() - start >= _SPENT * nanoseconds
+    return plan, _cut(plan, budget.work, over=over)
+
+
+def _cut(plan: Plan, work: int, *, over: bool = False) -> bool:
+    """True iff the plan might be better, and the search ended for want of work or time."""
+    hurried = any(item.reason == OUT_OF_TIME for item in plan.unschedulable)
+    better = hurried or (plan.cost.gap > 0 and bool(plan.claims))
+    return better and (over or plan.work >= _SPENT * work)
+
+
+def _tell(best: Plan, step: int) -> None:
+    """Progress, to a terminal only."""
+    if sys.stderr.isatty():
+        cost = f"${best.cost.hourly / NANO_DOLLARS:,.4f}/h, proven within {best.cost.gap:.1%}"
+        text = f"{cost}; searching for up to {step // SECOND} s more (--deadline 1s does not)"
+        Console(stderr=True, highlight=False).print(text, style="dim")
+
+
+def _refuse_wrong(problem: Problem, answer: Plan) -> None:
+    """A plan that breaks a rule is never shown."""
+    faults = verify(problem, answer)
+    if faults:
+        shown = "\n  ".join(
+            f"{item.rule}: {item.subject}: {item.message}" for item in faults[:_MAX_SHOWN_FAULTS]
+        )
+        raise DovetailError(f"the plan breaks {len(faults)} rules, so it is not shown:\n  {shown}")

@@ -1,0 +1,331 @@
+"""The money question of a whole cluster: what it costs now, what its pods must cost, and where the rest goes.
+
+Pure. Nodes of NodePools can go; where no node is of one, all can, as on the day before NodePools take over.
+The others stay as they are, and so do their pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from dovetail.api.core import Pod
+from dovetail.disrupt.consolidation.memory import Memory
+from dovetail.disrupt.consolidation.question import Move, Mover, Question
+from dovetail.disrupt.consolidation.search import search
+from dovetail.disrupt.pods import eviction_cost, owned_by, reschedulable, unbound
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.plan import Plan, PlannedClaim
+from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
+from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests, subtract, total
+from dovetail.solve.budget import SolveBudget
+
+Solve = Callable[[Problem], Plan]
+_ROUNDS = 50  # moves in a row; each takes at least a node away or makes one cheaper
+_TURN = 1_000_000  # units of work of one search
+_GROUP = "eks.amazonaws.com/nodegroup"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Of a node, all parts of it, in nano-dollars per hour; `on_demand` is the same machine's on demand."""
+
+    hourly: int
+    on_demand: int
+    estimated: bool = False
+
+
+Prices = Mapping[str, Price]  # by name of node; what is not there is unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What money buys, in nano-dollars per hour; the three make up the cost.
+
+    A node's price is shared by the resource (CPU or memory) of which most is asked for. `listed` is what is
+    `used`, had its nodes been bought on demand.
+    """
+
+    used: int = 0
+    daemons: int = 0
+    unused: int = 0
+    listed: int = 0
+
+    def __add__(self, other: Parts) -> Parts:
+        return Parts(
+            self.used + other.used,
+            self.daemons + other.daemons,
+            self.unused + other.unused,
+            self.listed + other.listed,
+        )
+
+    @property
+    def cost(self) -> int:
+        return self.used + self.daemons + self.unused
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The nodes of a NodePool, of a managed group, or of neither. Shares are of what pods may use, 0 to 1."""
+
+    name: str
+    nodes: int
+    unpriced: int
+    parts: Parts
+    cpu: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class Repacking:
+    """What moving pods between the nodes that are there, and replacing some, comes to."""
+
+    saving: int  # nano-dollars per hour
+    pods: int  # that move, each counted once
+    nodes_gone: int
+    nodes_bought: int
+    complete: bool  # False: the time was over before the search was
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Nano-dollars per hour. `now` are all priced nodes; `movable` is the part of it that could change.
+
+    `fresh` is the cost of the cheapest nodes found for the movable pods, `least` what they must cost at
+    least. The difference between `movable` and `fresh` is packing + types + spot + daemons.
+    """
+
+    groups: tuple[Group, ...]
+    now: Parts
+    movable: Parts
+    kept: int  # nodes that stay as they are
+    fresh: int
+    least: int
+    homeless: tuple[str, ...]  # pods that run now, and that the NodePools have no place for
+    packing: int
+    types: int
+    spot: int
+    daemons: int
+    repacking: Repacking | None
+
+    @property
+    def cost(self) -> int:
+        return self.now.cost
+
+    @property
+    def unused(self) -> float:
+        """The share of the money that buys what nobody asked for."""
+        return self.now.unused / self.now.cost if self.now.cost else 0.0
+
+
+def bill(problem: Problem, prices: Prices, solve: Solve, over: Callable[[], bool]) -> Bill:
+    """`solve` plans what-ifs. Once `over`, repacking is left at what was found."""
+    movable = _movable(problem)
+    groups = _groups(problem.nodes, prices)
+    moved = [node for node in problem.nodes if node.name in movable]
+    now = sum((group.parts for group in groups), Parts())
+    share = sum((_parts(node, prices[node.name]) for node in moved if node.name in prices), Parts())
+    asked = _emptied(problem, movable)
+    plan = solve(asked)
+    after = sum((_planned(claim, asked) for claim in plan.claims), Parts())
+    return Bill(
+        groups=groups,
+        now=now,
+        movable=share,
+        kept=len(problem.nodes) - len(moved),
+        fresh=plan.cost.hourly,
+        least=plan.cost.lower_bound,
+        homeless=tuple(item.pod for item in plan.unschedulable),
+        packing=share.unused - after.unused,
+        types=share.listed - after.listed,
+        spot=(share.used - after.used) - (share.listed - after.listed),
+        daemons=share.daemons - after.daemons,
+        repacking=_repacked(problem, prices, movable, solve, over),
+    )
+
+
+def _movable(problem: Problem) -> frozenset[str]:
+    """Names of the nodes that can go."""
+    pools = {pool.name for pool in problem.pools}
+    ours = frozenset(node.name for node in problem.nodes if node.pool in pools)
+    return ours or frozenset(node.name for node in problem.nodes if not node.in_flight)
+
+
+def _emptied(problem: Problem, movable: frozenset[str]) -> Problem:
+    """The pods of movable nodes are to be placed, as if the nodes had never been. Pending ones are not."""
+    away = [node for node in problem.nodes if node.name in movable]
+    pods = tuple(unbound(pod) for node in away for pod in node.pods if reschedulable(pod))
+    return replace(
+        problem,
+        pods=pods,
+        nodes=tuple(node for node in problem.nodes if node.name not in movable),
+        pools=tuple(replace(pool, usage=_left(pool, away)) for pool in problem.pools),
+    )
+
+
+def _left(pool: Pool, away: Sequence[ExistingNode]) -> Resources:
+    gone = [{**node.capacity, "nodes": 1} for node in away if node.pool == pool.name]
+    return subtract(pool.usage, total(gone)) if gone else pool.usage
+
+
+def _groups(nodes: Iterable[ExistingNode], prices: Prices) -> tuple[Group, ...]:
+    found: dict[str, list[ExistingNode]] = {}
+    for node in nodes:
+        found.setdefault(node.pool or node.labels.get(_GROUP, ""), []).append(node)
+    return tuple(_group(name, found[name], prices) for name in sorted(found))
+
+
+def _group(name: str, nodes: Sequence[ExistingNode], prices: Prices) -> Group:
+    room = total(node.allocatable for node in nodes)
+    asked = total(pod_requests(pod) for node in nodes for pod in node.pods)
+    priced = [node for node in nodes if node.name in prices]
+    return Group(
+        name,
+        len(nodes),
+        len(nodes) - len(priced),
+        sum((_parts(node, prices[node.name]) for node in priced), Parts()),
+        *(
+            asked.get(resource, 0) / room[resource] if room.get(resource) else 0.0
+            for resource in (CPU, MEMORY)
+        ),
+    )
+
+
+def _parts(node: ExistingNode, price: Price) -> Parts:
+    daemons = [pod for pod in node.pods if owned_by(pod, "DaemonSet") or owned_by(pod, "Node")]
+    names = {pod.key for pod in daemons}
+    others = (pod_requests(pod) for pod in node.pods if pod.key not in names)
+    return _shared(price, total(others), total(map(pod_requests, daemons)), node.allocatable)
+
+
+def _planned(claim: PlannedClaim, problem: Problem) -> Parts:
+    """Of a node to buy. What it keeps for daemons is what it asks for beside its pods."""
+    pool = next(pool for pool in problem.pools if pool.name == claim.pool)
+    kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
+    wanted = set(claim.pods)
+    pods = total(pod_requests(pod) for pod in problem.pods if pod.key in wanted)
+    daemons = {name: max(0, amount - pods.get(name, 0)) for name, amount in claim.requests.items()}
+    price = Price(
+        claim.price, claim.price - claim.instance_price + on_demand(kind, claim.zone, claim.instance_price)
+    )
+    return _shared(price, pods, daemons, kind.allocatable())
+
+
+def on_demand(kind: InstanceType, zone: str, otherwise: int) -> int:
+    """What the type costs on demand in the zone, in nano-dollars per hour; `otherwise` if not sold there."""
+    found = (
+        one.price
+        for one in kind.offerings
+        if (one.zone, one.capacity_type) == (zone, labels.ON_DEMAND) and one.price
+    )
+    return next(found, otherwise)
+
+
+def _shared(price: Price, pods: Resources, daemons: Resources, room: Resources) -> Parts:
+    both = total((pods, daemons))
+    shares = {name: both.get(name, 0) / room[name] for name in (CPU, MEMORY) if room.get(name, 0) > 0}
+    if not shares:
+        return Parts(unused=price.hourly)
+    most = max(shares, key=lambda name: shares[name])
+    full = min(1.0, shares[most])
+    ours = pods.get(most, 0) / both[most] if both.get(most) else 0.0
+    used = round(price.hourly * full * ours)
+    kept = round(price.hourly * full * (1 - ours))
+    return Parts(used, kept, price.hourly - used - kept, round(price.on_demand * full * ours))
+
+
+def _repacked(
+    problem: Problem, prices: Prices, movable: frozenset[str], solve: Solve, over: Callable[[], bool]
+) -> Repacking | None:
+    """Move after move as consolidation finds them, with no budget but time; None where nothing is priced."""
+    standing = replace(problem, pods=())
+    costs = {name: price.hourly for name, price in prices.items() if name in movable}
+    if not costs:
+        return None
+    names = count()
+    origins = {name: name for name in costs}
+    moved: set[str] = set()
+    saving = gone = bought = 0
+    complete = False
+    for _ in range(_ROUNDS):
+        if over():
+            break
+        move = _next(standing, costs, solve)
+        if move is None:
+            complete = True
+            break
+        saving += move.saving
+        moved |= {pod.key for mover in move.movers for pod in mover.pods}
+        standing = _applied(standing, move, costs, names)
+        first = [mover.name for mover in move.movers]
+        gone += sum(name in origins for name in first)
+        bought += len(move.claims) - sum(name not in origins for name in first)
+    return Repacking(saving, len(moved), gone, bought, complete)
+
+
+def _next(problem: Problem, costs: Mapping[str, int], solve: Solve) -> Move | None:
+    movers = tuple(_mover(node, costs[node.name]) for node in problem.nodes if node.name in costs)
+    pools = {mover.pool for mover in movers}
+    asked = Question(problem, movers, dict.fromkeys(pools, len(movers)), spot_to_spot=True)
+    asking = search(asked, Memory(), SolveBudget(Budget(_TURN)), 0)
+    try:
+        question = next(asking)
+        while True:
+            question = asking.send(solve(question))
+    except StopIteration as done:
+        move: Move | None = done.value.move
+        return move
+
+
+def _mover(node: ExistingNode, price: int) -> Mover:
+    pods = tuple(pod for pod in node.pods if reschedulable(pod))
+    offer = tuple(
+        node.labels.get(key, "") for key in (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
+    )
+    cost = sum(max(0.0, eviction_cost(pod)) for pod in pods)
+    return Mover(node.name, node.pool, (offer[0], offer[1], offer[2]), price, cost, tuple(map(unbound, pods)))
+
+
+def _applied(problem: Problem, move: Move, costs: dict[str, int], names: Iterator[int]) -> Problem:
+    """As it is after the move; `costs` gets the new nodes in place of those that go."""
+    pods = {pod.key: pod for mover in move.movers for pod in mover.pods}
+    gone = {mover.name for mover in move.movers}
+    away = [node for node in problem.nodes if node.name in gone]
+    stay = [
+        replace(
+            node, pods=(*node.pods, *(pods[key] for key in move.places.get(node.name, ()) if key in pods))
+        )
+        for node in problem.nodes
+        if node.name not in gone
+    ]
+    for name in gone:
+        costs.pop(name, None)
+    for claim in move.claims:
+        node = _bought(problem, claim, f"{claim.name}+{next(names)}", pods)
+        costs[node.name] = claim.price
+        stay.append(node)
+    pools = tuple(replace(pool, usage=_left(pool, away)) for pool in problem.pools)
+    return replace(problem, nodes=tuple(stay), pools=pools)
+
+
+def _bought(problem: Problem, claim: PlannedClaim, name: str, pods: Mapping[str, Pod]) -> ExistingNode:
+    pool = next(pool for pool in problem.pools if pool.name == claim.pool)
+    kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
+    fixed = {
+        key: next(iter(one.values))
+        for key, one in kind.requirements.by_key.items()
+        if len(one.values) == 1 and not one.complement
+    }
+    stamped = {
+        **fixed,
+        **pool.labels,
+        **claim.labels,
+        labels.INSTANCE_TYPE: claim.instance_type,
+        labels.ZONE: claim.zone,
+        labels.CAPACITY_TYPE: claim.capacity_type,
+        labels.HOSTNAME: name,
+    }
+    there = tuple(pods[key] for key in claim.pods if key in pods)
+    return ExistingNode(name, stamped, claim.taints, kind.allocatable(), kind.capacity, there, claim.pool)

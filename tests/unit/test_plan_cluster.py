@@ -1,0 +1,292 @@
+"""`dovetail plan` about a cluster as it is: what it costs, what it must cost, where the difference goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.api.codec import decode
+from dovetail.api.core import Node
+from dovetail.base.errors import InputError
+from dovetail.cli.fail_on import FAILED, conditions
+from dovetail.cli.main import BAD_INPUT, OK, run
+from dovetail.cli.region import Region, resolve
+
+_Text = pytest.CaptureFixture[str]
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "plan.schema.json"
+REGION = "eu-west-1"
+POOL = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "general"},
+    "spec": {
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5", "c5"]},
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "spot"]},
+                    {"key": "node.kubernetes.io/instance-type", "operator": "NotIn", "values": ["m5.large"]},
+                ],
+            }
+        }
+    },
+}
+CLASS = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "default"},
+    "spec": {
+        "role": "nodes",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"tags": {"a": "b"}}],
+        "securityGroupSelectorTerms": [{"tags": {"a": "b"}}],
+    },
+}
+
+
+def pod(name: str, node: str = "", cpu: str = "500m", owner: str = "ReplicaSet") -> dict[str, Any]:
+    meta = {"name": name, "namespace": "shop", "uid": name}
+    owners = [
+        {"apiVersion": "apps/v1", "kind": owner, "name": owner.lower(), "uid": owner, "controller": True}
+    ]
+    container = {"name": "a", "image": "x", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**meta, "ownerReferences": owners},
+        "spec": {"containers": [container], **({"nodeName": node} if node else {})},
+        "status": {"phase": "Running" if node else "Pending"},
+    }
+
+
+def node(name: str, *, pool: str = "general", kind: str = "m5.2xlarge", zone: str = "a") -> dict[str, Any]:
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/region": REGION,
+        "topology.kubernetes.io/zone": f"{REGION}{zone}",
+        "node.kubernetes.io/instance-type": kind,
+    }
+    if pool:
+        labels |= {"karpenter.sh/nodepool": pool, "karpenter.sh/capacity-type": "on-demand"}
+    else:
+        labels |= {"eks.amazonaws.com/nodegroup": "system", "eks.amazonaws.com/capacityType": "SPOT"}
+    room = {"cpu": "7910m", "memory": "30Gi", "pods": "58", "ephemeral-storage": "17Gi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": name, "labels": labels},
+        "spec": {"providerID": f"aws:///{REGION}{zone}/i-{name}"},
+        "status": {
+            "capacity": room,
+            "allocatable": room,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def cluster() -> list[dict[str, Any]]:
+    """Four nodes of a pool at a fifth of their room, one of a managed group, and a pod that waits."""
+    names = [f"n{index}" for index in range(4)]
+    pods = [pod(f"{name}-{index}", name) for name in names for index in range(3)]
+    daemons = [pod(f"{name}-d", name, "100m", "DaemonSet") for name in names]
+    system = [node("s0", pool=""), pod("dns", "s0")]
+    return [POOL, CLASS, *map(node, names), *pods, *daemons, *system, pod("late", cpu="3")]
+
+
+def planned(folder: Path, capsys: _Text, items: list[dict[str, Any]], *options: str) -> dict[str, Any]:
+    path = folder / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["plan", "-f", str(path), "-o", "json", "--deadline", "1s", *options]) == OK
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_money_question(tmp_path: Path, capsys: _Text) -> None:
+    found = planned(tmp_path, capsys, cluster())
+    assert (found["region"], found["regionFrom"]) == (REGION, "labels of the nodes")
+    bill = found["cluster"]
+    general, system = bill["groups"]
+    volumes = 20 * 0.088 / 730
+    assert general["hourly"] == pytest.approx(4 * (0.428 + volumes), abs=1e-4)
+    assert (general["name"], general["nodes"], system["name"], system["nodes"]) == (
+        "general",
+        4,
+        "system",
+        1,
+    )
+    assert 0 < system["hourly"] < general["hourly"] / 4  # spot
+    assert bill["hourly"] == pytest.approx(general["hourly"] + system["hourly"])
+    assert bill["monthly"] == pytest.approx(730 * bill["hourly"], abs=0.01)
+    assert general["requestedCpu"] == pytest.approx(4 * 1.6 / (4 * 7.91), abs=1e-4)
+    assert general["unusedShare"] == pytest.approx(1 - 1.6 / 7.91, abs=1e-3)
+    assert bill["nodesKept"] == 1
+    movable, difference = bill["movable"], bill["difference"]
+    assert movable["hourly"] == pytest.approx(general["hourly"])
+    assert movable["lowerBound"] <= movable["fresh"] < movable["hourly"]
+    parts = sum(difference[name] for name in ("packing", "types", "spot", "daemonsets"))
+    assert parts == pytest.approx(difference["hourly"]) == pytest.approx(movable["hourly"] - movable["fresh"])
+    assert difference["packing"] > 0
+    repacking = bill["repacking"]
+    assert 0 < repacking["saving"] <= movable["hourly"] - movable["lowerBound"] + 1e-9
+    assert 3 <= repacking["podsMoved"] <= 12
+    assert found["existing"] == {"n0": ["shop/late"]} or len(found["existing"]) == 1
+
+
+def test_the_question_in_words(tmp_path: Path, capsys: _Text) -> None:
+    planned(tmp_path, capsys, cluster())
+    assert run(["plan", "-f", str(tmp_path / "cluster.json"), "--deadline", "1s"]) == OK
+    text = " ".join(capsys.readouterr().out.split())
+    assert "5 nodes cost $" in text
+    assert "1 nodes are of no NodePool here: they stay as they are" in text
+    assert "no nodes do for less than $" in text
+    assert "Repacking in place would save $" in text
+    assert "(region from labels of the nodes)." in text
+
+
+def test_before_any_node_is_of_a_pool_all_can_go(tmp_path: Path, capsys: _Text) -> None:
+    unowned = [POOL, CLASS, node("s0", pool=""), node("s1", pool="", kind="unheard.of"), pod("dns", "s0")]
+    bill = planned(tmp_path, capsys, unowned)["cluster"]
+    assert bill["nodesKept"] == 0
+    assert bill["groups"][0]["withoutPrice"] == 1
+    assert bill["movable"]["fresh"] > 0
+
+
+def test_manifests_without_nodes_ask_no_such_question(tmp_path: Path, capsys: _Text) -> None:
+    found = planned(tmp_path, capsys, [POOL, CLASS, pod("late")], "--region", REGION)
+    assert "cluster" not in found
+    assert found["regionFrom"] == "--region"
+    assert found["pods"] == {"pending": 1, "onNewNodes": 1, "onExistingNodes": 0, "unschedulable": 0}
+    assert found["prices"]["date"] == "2025-05-28"
+
+
+def test_the_same_work_gives_the_same_answer(tmp_path: Path, capsys: _Text) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [POOL, CLASS, pod("late")]}))
+    ask = ["plan", "-f", str(path), "--region", REGION, "-o", "json", "--work", "50000", "--reproducible"]
+    texts = set()
+    for _ in range(2):
+        assert run(ask) == OK
+        texts.add(capsys.readouterr().out)
+    assert len(texts) == 1 and "elapsedSeconds" not in texts.pop()
+    assert run([*ask, "--deadline", "1s"]) == BAD_INPUT
+    assert run([*ask[:-2], "0"]) == BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ("unschedulable", OK),
+        ("cost>100", OK),
+        ("gap>5", OK),
+        ("cost>0.001", FAILED),
+        ("gap > 5%, cost > $0.001", FAILED),
+        ("cost<1", BAD_INPUT),
+        ("cost", BAD_INPUT),
+        ("", BAD_INPUT),
+    ],
+)
+def test_conditions_for_pipelines(condition: str, code: int, tmp_path: Path, capsys: _Text) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [POOL, CLASS, pod("late")]}))
+    ask = ["plan", "-f", str(path), "--region", REGION, "--fail-on", condition]
+    assert run(ask) == code
+    told = capsys.readouterr().err
+    assert ("is more than $0.001/h" in told) == (code == FAILED)
+    assert ("is no condition" in told) == (code == BAD_INPUT)
+
+
+def test_pods_that_are_left_over_fail_a_pipeline(tmp_path: Path, capsys: _Text) -> None:
+    path = tmp_path / "cluster.json"
+    items = [POOL, CLASS, pod("huge", cpu="900")]
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    assert run(["plan", "-f", str(path), "--region", REGION, "--fail-on", "unschedulable"]) == FAILED
+    assert "--fail-on unschedulable: 1 pod left over" in capsys.readouterr().err
+    assert [one.what for one in conditions(["unschedulable,cost>1", "gap>2"])] == [
+        "unschedulable",
+        "cost",
+        "gap",
+    ]
+
+
+EKS = "https://ABC.gr7.ap-northeast-2.eks.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("given", "nodes", "environment", "server", "found"),
+    [
+        ("us-west-2", [REGION], {"AWS_REGION": "us-east-1"}, EKS, ("us-west-2", "--region")),
+        (None, [REGION, REGION, ""], {"AWS_REGION": "us-east-1"}, EKS, (REGION, "labels of the nodes")),
+        (None, ["mars-north-1"], {"AWS_REGION": "us-east-1"}, EKS, ("us-east-1", "AWS_REGION")),
+        (None, [], {"AWS_DEFAULT_REGION": "us-east-1"}, EKS, ("us-east-1", "AWS_DEFAULT_REGION")),
+        (None, [], {}, EKS, ("ap-northeast-2", "the address of the API server")),
+        (None, [], {}, "https://127.0.0.1:6443", None),
+    ],
+)
+def test_which_region_is_meant(
+    given: str | None,
+    nodes: list[str],
+    environment: Mapping[str, str],
+    server: str,
+    found: tuple[str, str] | None,
+) -> None:
+    labelled = [
+        decode({"metadata": {"labels": {"topology.kubernetes.io/region": one}}}, Node) for one in nodes
+    ]
+    assert resolve(given, labelled, environment, server) == (Region(*found) if found else None)
+
+
+def test_nodes_of_two_regions_ask_for_the_flag() -> None:
+    labelled = [
+        decode({"metadata": {"labels": {"topology.kubernetes.io/region": one}}}, Node)
+        for one in (REGION, "us-east-1", REGION)
+    ]
+    with pytest.raises(InputError, match=r"eu-west-1 \(2 nodes\), us-east-1 \(1 nodes\)"):
+        resolve(None, labelled, {})
+
+
+def test_neither_manifests_nor_a_cluster(capsys: _Text) -> None:
+    assert run(["plan", "--region", REGION]) == BAD_INPUT
+    assert "neither manifests nor a cluster is given" in capsys.readouterr().err
+
+
+def test_the_published_schema_says_what_is_printed(tmp_path: Path, capsys: _Text) -> None:
+    schema = json.loads(SCHEMA.read_text())
+    for items in (cluster(), [POOL, CLASS, pod("late"), pod("huge", cpu="900")]):
+        found = planned(tmp_path, capsys, items, "--region", REGION)
+        assert list(faults(found, schema, schema, "$")) == []
+    found["nodeClaims"][0]["price"] = "1"
+    found["unheard"] = 1
+    assert list(faults(found, schema, schema, "$")) == [
+        "$: unheard is not in it",
+        "$.nodeClaims[0].price: str",
+    ]
+
+
+def faults(value: Any, schema: Any, whole: Any, path: str) -> list[str]:
+    """What of a document a JSON schema does not allow, in the part of the language that is used here."""
+    if "$ref" in schema:
+        return faults(value, whole["$defs"][schema["$ref"].rpartition("/")[2]], whole, path)
+    names = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not any(number if kind in ("number", "integer") else isinstance(value, names[kind]) for kind in kinds):
+        return [f"{path}: {type(value).__name__}"]
+    found = []
+    if isinstance(value, dict):
+        known, more = schema.get("properties", {}), schema.get("additionalProperties", False)
+        found += [f"{path}: {key} is missing" for key in schema.get("required", ()) if key not in value]
+        found += [f"{path}: {key} is not in it" for key in value if key not in known and more is False]
+        for key, one in value.items():
+            if key in known or more is not False:
+                found += faults(one, known.get(key, more), whole, f"{path}.{key}")
+    if isinstance(value, list):
+        for index, one in enumerate(value):
+            found += faults(one, schema["items"], whole, f"{path}[{index}]")
+    return found
