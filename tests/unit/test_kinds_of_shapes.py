@@ -15,7 +15,7 @@ ROOM = np.array([[4_000 * size, 8_000 * size] for size in (1, 2, 4, 8, 16)], dty
 PRICE = np.array([int(1e8 * size * (1 + 0.02 * index)) for index, size in enumerate((1, 2, 4, 8, 16))])
 
 
-@pytest.mark.parametrize("shapes", [3, 250, 251, 2_000])
+@pytest.mark.parametrize("pod_classes", [3, 250, 251, 2_000])
 def test_no_shape_is_worth_more_than_its_share_of_any_node(pod_classes: int) -> None:
     draw = random.Random(pod_classes)
     vectors = np.array([[draw.randint(50, 4_000), draw.randint(50, 8_000)] for _ in range(pod_classes)])

@@ -436,14 +436,10 @@ class Pricing:
                     return joined(found, len(self._rows.pods)), float("inf")
                 site = int(fleet.pricing.column[column])
                 # Negative dual values: such pods are left out, as if that cost nothing.
-                dual_values, extra = (
-                    dual_values[site, :-1] * NANO_DOLLARS,
-                    float(dual_values[site, -1]) * NANO_DOLLARS,
-                )
-                best = fleet.knapsacks.run(
-                    column, np.maximum(dual_values, 0.0), price * share - extra, _WIDTH
-                )
-                counts, most = self._owned(fleet.pricing, column, dual_values, best.counts)
+                here = dual_values[site] * NANO_DOLLARS
+                of_pods, extra = here[:-1], float(here[-1])
+                best = fleet.knapsacks.run(column, np.maximum(of_pods, 0.0), price * share - extra, _WIDTH)
+                counts, most = self._owned(fleet.pricing, column, of_pods, best.counts)
                 highest = max(highest, (max(most, best.others) + extra) / max(price, 1))
                 found.append(self._new(fleet, counts[:_PER_SITE]))
         return joined(found, len(self._rows.pods)), highest
