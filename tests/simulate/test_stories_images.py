@@ -77,11 +77,13 @@ def test_six_types_are_too_few_to_replace_spot_with_spot(gate: bool) -> None:
         assert OFF in said
 
 
-def test_a_class_of_an_older_version_is_refused_with_the_one_to_write(tmp_path: Path) -> None:
+def test_a_class_of_an_older_version_is_taken_as_what_it_has_become(tmp_path: Path) -> None:
     file = tmp_path / "class.yaml"
     file.write_text(GUIDE)
-    with pytest.raises(InputError, match=r"did you mean karpenter\.k8s\.aws/v1\?"):
-        read([file])
+    reading = read([file])
+    (found,) = reading.manifests
+    assert found.document["spec"]["amiSelectorTerms"] == [{"alias": "al2@latest"}]
+    assert any("v1beta1" in note for note in reading.notes)
     # With nothing but the version changed, what v1 wants besides is named.
     file.write_text(GUIDE.replace("v1beta1", "v1"))
     with pytest.raises(InputError) as raised:

@@ -141,7 +141,7 @@ def test_a_terabyte_on_every_node_is_seen(tmp_path: Path, capsys: pytest.Capture
                 disk = {"volumeSize": "1000Gi", "volumeType": "gp3"}
                 document["spec"]["blockDeviceMappings"] = [{"deviceName": "/dev/xvda", "ebs": disk}]
         (folder / path.name).write_text(yaml.safe_dump_all(documents))
-    arguments = ("-f", str(folder), "--region", "ap-northeast-2")
+    arguments = ("-f", str(folder), "--region", "ap-northeast-2", "--deadline", "1s")
     found = as_json(capsys, *arguments)
     for claim in found["nodeClaims"]:
         assert claim["volumes"] == pytest.approx(0.12493, abs=1e-5)
@@ -155,7 +155,7 @@ def test_a_terabyte_on_every_node_is_seen(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_the_surcharge_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("-f", str(EXAMPLE), "--region", "ap-northeast-2")
+    arguments = ("-f", str(EXAMPLE), "--region", "ap-northeast-2", "--deadline", "1s")
     found = as_json(capsys, *arguments, "--node-surcharge", "0.25")
     assert found["cost"]["surcharge"] == pytest.approx(0.25 * len(found["nodeClaims"]))
     assert {claim["surcharge"] for claim in found["nodeClaims"]} == {0.25}

@@ -228,7 +228,7 @@ def test_same_plan_in_yaml_and_in_words(
 
 
 def test_the_example_of_the_repository(capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, "-f", str(EXAMPLE), "--region", "ap-northeast-2")
+    found = answer(capsys, "-f", str(EXAMPLE), "--region", "ap-northeast-2", "--deadline", "1s")
     placed = [pod for claim in found["nodeClaims"] for pod in claim["pods"]]
     assert len(placed) == 12 + 3 + 4
     assert found["unschedulable"] == []

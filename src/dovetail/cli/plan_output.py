@@ -256,7 +256,7 @@ def _sentence(plan: Plan, diversity: int) -> str:
             " +N: the cloud may pick one of N other types as well, if it has none of this one; "
             f"at worst ${_dollars(_worst(plan)):.4f}/h in all."
         )
-    if diversity:
+    if _dollars(diversity) >= 0.00005:  # what would be shown as $0.0000 is not worth a sentence
         note += f" Keeping many types for spot costs about ${_dollars(diversity):.4f}/h of it."
     return f"{start}; {bound}{note}{end}"
 

@@ -73,7 +73,8 @@ class Search:
             return _within(problem, self.deadline)
         best, cut_short = _within(problem, _STEPS[0])
         for step in _STEPS[1:]:
-            if not cut_short or (not best.left and best.cost.gap <= GOOD_ENOUGH):
+            # A search that ended by itself was done with its share of the work: with more it looks farther.
+            if not best.left and best.cost.gap <= GOOD_ENOUGH:
                 break
             _tell(best, step)
             other, cut_short = _within(problem, step)
