@@ -88,3 +88,17 @@ def test_hostile_texts(tmp_path: Path, text: str, message: str) -> None:
     file.write_text(text)
     with pytest.raises(InputError, match=message):
         read([file])
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ("spec: {containers: []}", "a pod has at least one container"),
+        ("status: {}", "a pod needs a spec with at least one container"),
+    ],
+)
+def test_a_pod_without_a_container_is_refused(tmp_path: Path, rest: str, message: str) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\n{rest}\n")
+    with pytest.raises(InputError, match=message):
+        read([file])

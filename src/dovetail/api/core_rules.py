@@ -194,6 +194,11 @@ def deletion_cost_is_number(pod: Value) -> bool:
     return bool(re.fullmatch("-?[0-9]{1,10}", text, re.ASCII)) and -(2**31) <= int(text) < 2**31
 
 
+@rule("a pod has at least one container", at="containers")
+def some_container(spec: Value) -> bool:
+    return bool(spec.get("containers"))
+
+
 @rule("names of containers must be unique", at="containers")
 def containers_have_own_names(spec: Value) -> bool:
     names = [
@@ -240,7 +245,7 @@ _EXPRESSION = (values_fit_operator, bounds_have_one_value, values_are_label_valu
 RULES: dict[str, tuple[Rule, ...]] = {
     "V1ObjectMeta": (labels_well_formed, annotations_within_bounds, one_controller),
     "V1Pod": (deletion_cost_is_number,),
-    "V1PodSpec": (containers_have_own_names, host_ports_are_distinct),
+    "V1PodSpec": (some_container, containers_have_own_names, host_ports_are_distinct),
     "V1Node": (room_not_negative,),
     "V1DeploymentSpec": (*_SELECTOR, always_restarts, replicas_not_negative),
     "V1ReplicaSetSpec": (*_SELECTOR, always_restarts, replicas_not_negative),

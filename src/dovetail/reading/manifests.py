@@ -13,6 +13,7 @@ import msgspec
 
 from dovetail.api.admission import admit, schema_of
 from dovetail.api.codec import decode
+from dovetail.api.core import Pod
 from dovetail.api.meta import Object
 from dovetail.api.schema import Schema, unknown_fields, with_defaults, without_unknown
 from dovetail.api.scheme import BY_GVK
@@ -191,6 +192,8 @@ class _Reader:
         meta = document.get("metadata") or {}
         if not meta.get("name") and not meta.get("generateName"):
             raise refusal(located, "metadata.name", "a name is required")
+        if kind is Pod and not document.get("spec"):
+            raise refusal(located, "spec", "a pod needs a spec with at least one container")
         self.manifests.append(Manifest(document, _decoded(document, kind, located), located))
 
     def _take_foreign(self, located: Located) -> None:
