@@ -39,7 +39,10 @@ async def watched(world: World, name: str) -> tuple[str, str]:
                     await pilot.pause(0.05)
             await pilot.press("enter")
             await pilot.pause()
-            return seen, str(application.screen.query_one("#page").render())
+            async with asyncio.timeout(60):  # claims and events may be listed after the nodes
+                while "Initialized" not in (told := str(application.screen.query_one("#page").render())):
+                    await pilot.pause(0.05)
+            return seen, told
 
 
 def _seen(grid: Grid) -> str:
