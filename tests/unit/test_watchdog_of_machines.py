@@ -589,7 +589,7 @@ def test_what_no_rule_is_about_is_passed_over() -> None:
         server, watchdog, broken = MemoryServer(clock), Watchdog(clock.now), list[object]()
         server.observe(lambda change: broken.append(watchdog.change(change)))
         meta = {"name": "a", "namespace": "default"}
-        template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}}
+        template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c"}]}}
         spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
         server.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec})
         assert broken == [()] and watchdog.checks == 0
