@@ -10,9 +10,9 @@ from dovetail.api.generations.editing import Document, shown
 from dovetail.api.generations.upgrade import Trouble, Upgraded, is_old, upgrade
 from dovetail.api.schema import Schema, unknown_fields, without_unknown
 from dovetail.base.errors import InputError, InputErrors
-from dovetail.reading.kinds import is_from_server, subject
+from dovetail.reading.kinds import is_from_server
 from dovetail.reading.located import Located
-from dovetail.reading.refusals import broken, refusal, unknown_field
+from dovetail.reading.refusals import broken, refusal, subject, unknown_field
 
 _MOST_NAMED = 3  # fields of a workload
 

@@ -11,6 +11,7 @@ from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
 from dovetail.reading.located import Located
+from dovetail.reading.refusals import refusal
 
 _ALIKE = 0.85  # groups share much, such as .k8s.io: only a slip of the fingers is a guess
 _START = "a manifest starts with lines such as 'apiVersion: apps/v1' and 'kind: Deployment'"
@@ -19,20 +20,6 @@ _START = "a manifest starts with lines such as 'apiVersion: apps/v1' and 'kind: 
 def group_of(version: str) -> str:
     """The group of an apiVersion, empty for the core's."""
     return version.rpartition("/")[0]
-
-
-def subject(document: dict[str, Any]) -> dict[str, str]:
-    """Kind and name of a document, as an InputError takes them; empty where they are not text."""
-    meta = document.get("metadata")
-    meta = meta if isinstance(meta, dict) else {}
-    name = meta.get("name") or meta.get("generateName") or ""
-    space = meta.get("namespace")
-    name = name if isinstance(name, str) else ""
-    kind = document.get("kind")
-    return {
-        "kind": kind if isinstance(kind, str) else "",
-        "name": f"{space}/{name}" if name and isinstance(space, str) and space else name,
-    }
 
 
 def is_from_server(document: dict[str, Any]) -> bool:
@@ -50,13 +37,13 @@ def unknown_kind(located: Located) -> InputError | None:
     for name, value in (("apiVersion", version), ("kind", kind)):
         if not isinstance(value, str) or not value:
             told = f"{name} is required" if value in (None, "") else f"{name} must be text"
-            return _error(located, name, told, _START)
+            return refusal(located, name, told, _START)
     group = group_of(version)
     if group not in _groups():
         near = nearest(group, sorted(_groups()), alike=_ALIKE)
         near = [name for name in near if kind in _groups()[name]]
         if "/" in version and near:
-            return _error(located, "apiVersion", f"unknown group {group!r}; did you mean {near[0]}?")
+            return refusal(located, "apiVersion", f"unknown group {group!r}; did you mean {near[0]}?")
         # The core's group is empty, so a word without a slash is a version or a slip.
         return None
     if is_from_server(document):
@@ -64,24 +51,11 @@ def unknown_kind(located: Located) -> InputError | None:
     versions = [have for have, name in _known() if name == kind]
     if versions:
         same = [have for have in versions if group_of(have) == group] or versions
-        return _error(located, "apiVersion", f"{kind} has no version {version!r}; did you mean {same[0]}?")
+        return refusal(located, "apiVersion", f"{kind} has no version {version!r}; did you mean {same[0]}?")
     near = nearest(kind, sorted({name for _, name in _known()}))
     hint = f"; did you mean {near[0]}?" if near else ""
     remedy = "" if near else f"kinds of {group or 'the core group'}: {', '.join(sorted(_groups()[group]))}"
-    return _error(located, "kind", f"unknown kind {kind!r} of {version}{hint}", remedy)
-
-
-def _error(located: Located, path: str, message: str, remedy: str = "") -> InputError:
-    line, column = located.place_of(path)
-    return InputError(
-        message,
-        source=located.source,
-        line=line,
-        column=column,
-        path=path,
-        remedy=remedy,
-        **subject(located.value),
-    )
+    return refusal(located, "kind", f"unknown kind {kind!r} of {version}{hint}", remedy)
 
 
 @lru_cache(maxsize=1)

@@ -20,9 +20,9 @@ from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
 from dovetail.reading.documents import documents
 from dovetail.reading.generations import today
-from dovetail.reading.kinds import group_of, is_from_server, subject, unknown_kind
+from dovetail.reading.kinds import group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
-from dovetail.reading.refusals import UNCHECKED, broken, refusal, unknown_field
+from dovetail.reading.refusals import UNCHECKED, broken, refusal, subject, unknown_field
 from dovetail.reading.workloads import as_workloads
 
 _SCENARIOS = "simulation.dovetail.dev/"

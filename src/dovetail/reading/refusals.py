@@ -8,10 +8,23 @@ from typing import Any
 from dovetail.api.schema import Schema, join
 from dovetail.base.errors import Cause, InputError, InputErrors
 from dovetail.base.guess import nearest
-from dovetail.reading.kinds import subject
 from dovetail.reading.located import Located
 
 UNCHECKED = "Invalid value: null: some validation"  # that rules were not asked, which is no fault of its own
+
+
+def subject(document: dict[str, Any]) -> dict[str, str]:
+    """Kind and name of a document, as an InputError takes them; empty where they are not text."""
+    meta = document.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    name = meta.get("name") or meta.get("generateName") or ""
+    space = meta.get("namespace")
+    name = name if isinstance(name, str) else ""
+    kind = document.get("kind")
+    return {
+        "kind": kind if isinstance(kind, str) else "",
+        "name": f"{space}/{name}" if name and isinstance(space, str) and space else name,
+    }
 
 
 def refusal(located: Located, path: str, message: str, remedy: str = "") -> InputError:
