@@ -1,4 +1,4 @@
-"""Auto scaling groups: so many instances of one type as somebody asked for, after a while, without a word
+"""Auto scaling groups: so many instances of one type as were asked for, after a while, without a word
 about why not.
 """
 

@@ -38,6 +38,7 @@ from dovetail.simulate.clusterautoscaler.scaleup import (
     Option,
     PodGroup,
     Template,
+    add_copy,
     choose,
     estimate,
     least_waste,
@@ -169,21 +170,18 @@ class ClusterAutoscaler:
         if upcoming:
             for group in self._groups.values():
                 coming = group.target - sum(name in view.nodes for name in group.members)
-                for number in range(coming):
-                    self._add_upcoming(view, group, f"upcoming-{group.spec.name}-{number}")
+                if coming > 0:
+                    template = self._template(group)
+                    for number in range(coming):
+                        add_copy(view, template, f"upcoming-{group.spec.name}-{number}")
         for pod in pods:
             if pod.spec.node_name:
                 view.add_pod(pod)
         return view
 
-    def _add_upcoming(self, view: ClusterView, group: AutoScalingGroup, name: str) -> None:
-        template = group.template()
-        node = NodeView.of(template)
-        node.name, node.labels = name, {**node.labels, HOSTNAME: name}
-        view.set_node(node)
-        for pod in self._daemons(template):
-            meta = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-{name}")
-            view.add_pod(msgspec.structs.replace(pod, metadata=meta), name)
+    def _template(self, group: AutoScalingGroup) -> Template:
+        node = group.template()
+        return Template(node, self._daemons(node))
 
     def _daemons(self, template: Node) -> tuple[Pod, ...]:
         """The daemons' pods that such a node would get."""
@@ -262,10 +260,10 @@ class ClusterAutoscaler:
         pods: Sequence[Pod],
         reasons: Mapping[str, Counter[str]],
     ) -> Option | None:
-        node = group.template()
-        template = Template(node, self._daemons(node))
+        template = self._template(group)
+        node = template.node
         view = self._view(pods, upcoming=True)
-        self._add_upcoming(view, group, node.metadata.name)
+        add_copy(view, template, node.metadata.name)
         fitting = []
         for candidates in alike:
             refused = Placement(candidates.sample, view).examine(view.nodes[node.metadata.name])

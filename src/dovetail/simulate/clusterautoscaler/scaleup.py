@@ -39,6 +39,16 @@ class Template:
     pods: tuple[Pod, ...] = ()
 
 
+def add_copy(view: ClusterView, template: Template, name: str) -> None:
+    """Put a node like the template into the view, with its pods, under a name of its own."""
+    node = NodeView.of(template.node)
+    node.name, node.labels = name, {**node.labels, HOSTNAME: name}
+    view.set_node(node)
+    for pod in template.pods:
+        meta = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-{name}")
+        view.add_pod(msgspec.structs.replace(pod, metadata=meta), name)
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """`nodes` that got a pod; the pods that found a place, in the order in which they did."""
@@ -134,13 +144,7 @@ class _Estimation:
             return False
         self._left -= 1
         name = f"{self._template.node.metadata.name}-{len(self.added)}"
-        node = NodeView.of(self._template.node)
-        node.name = name
-        node.labels = {**node.labels, HOSTNAME: name}
-        self._view.set_node(node)
-        for pod in self._template.pods:
-            meta = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-{name}")
-            self._view.add_pod(msgspec.structs.replace(pod, metadata=meta), name)
+        add_copy(self._view, self._template, name)
         self.added[name] = 0
         return True
 

@@ -136,7 +136,7 @@ class HorizontalPodAutoscalers(Controller):
     ) -> None:
         old, meta = autoscaler.status, autoscaler.metadata
         now = to_rfc3339(self.clock.now())
-        conditions = [_since(item, old.conditions, now) for item in _conditions(decision)]
+        conditions = [since(item, old.conditions, now) for item in _conditions(decision)]
         new = HorizontalPodAutoscalerStatus(
             current_replicas=current, desired_replicas=decision.desired, conditions=tuple(conditions)
         )
@@ -166,7 +166,7 @@ def _conditions(decision: Decision) -> tuple[Condition, Condition]:
     return able, limited
 
 
-def _since(item: Condition, before: tuple[Condition, ...], now: str) -> Condition:
+def since(item: Condition, before: tuple[Condition, ...], now: str) -> Condition:
     """The condition with the instant at which its status last changed."""
     known = condition(before, item.type)
     unchanged = known is not None and known.status == item.status

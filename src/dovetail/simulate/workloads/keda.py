@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dovetail.api.codec import encode
 from dovetail.api.keda import PAUSED, PAUSED_REPLICAS, ScaledJob, ScaledObject, ScaledObjectSpec, Trigger
-from dovetail.api.meta import Condition, Meta, condition
+from dovetail.api.meta import Condition, Meta
 from dovetail.api.workloads import (
     CrossVersionObjectReference,
     Deployment,
@@ -29,6 +29,7 @@ from dovetail.api.workloads import (
 from dovetail.base.clock import SECOND
 from dovetail.kube.recorder import Recorder
 from dovetail.model.resources import CPU
+from dovetail.simulate.workloads.autoscaler import since
 from dovetail.simulate.workloads.base import Controller, Means
 from dovetail.simulate.workloads.cronjob import expired
 from dovetail.simulate.workloads.job import finished
@@ -159,20 +160,7 @@ class Polled(Controller):
         """Write the conditions and lastActiveTime where they changed."""
         now, old = to_rfc3339(self.clock.now()), scaled.status
         fresh = [ready] if active is None else [ready, active]
-        conditions = []
-        for item in fresh:
-            known = condition(old.conditions, item.type)
-            same = known is not None and known.status == item.status
-            since = known.last_transition_time if known is not None and same else now
-            conditions.append(
-                Condition(
-                    type=item.type,
-                    status=item.status,
-                    reason=item.reason,
-                    message=item.message,
-                    last_transition_time=since,
-                )
-            )
+        conditions = [since(item, old.conditions, now) for item in fresh]
         if tuple(conditions) == old.conditions and last_active == old.last_active_time:
             return
         status: dict[str, object] = {"conditions": [encode(item) for item in conditions]}
