@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dovetail.model.plan import DEAREST_POD, NOTHING, Proof
 from dovetail.model.problem import Budget
-from dovetail.solve.bound.provers import Prover, absorbed, prove
+from dovetail.solve.bound.provers import Proofs, Question, absorbed, prove
 from dovetail.solve.bound.relaxation import Early, relax
 from dovetail.solve.bound.scope import Scope
 from dovetail.solve.budget import SolveBudget
@@ -98,7 +98,8 @@ def optimum(asked: Scope) -> int:
 def proof_of(asked: Scope, found: list[float] | None = None) -> Proof:
     dual_values = None if found is None else np.array(found)
     price = max(optimum(asked), 1)
-    return prove(Prover(asked, SolveBudget(Budget())), dual_values, price, same=found is not None)
+    proofs = Proofs(asked, SolveBudget(Budget()))
+    return prove(Question(proofs, price, dual_values, same=found is not None))
 
 
 def most_worth(asked: Scope, proof: Proof, capacity: np.ndarray, allowed: np.ndarray) -> int:
@@ -139,7 +140,7 @@ def test_prices_of_another_relaxation_prove_something_when_it_is_late(asked: Sco
     early = Early(lambda: prices, every.sum(axis=1), len(other.price), -1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dovetail.solve.bound.provers._LARGE", 0)
-        time_over = Prover(asked, SolveBudget(Budget(), lambda: 1.0), early)
+        time_over = Proofs(asked, SolveBudget(Budget(), lambda: 1.0), early)
     proof = time_over.relaxation()
     assert proof.bound <= optimum(asked)
     for column, price in enumerate(asked.price.tolist()):
@@ -152,8 +153,8 @@ def test_the_first_relaxation_is_not_solved_again_for_the_same_pods() -> None:
     prices = relax(asked.feasible, asked.capacity, asked.price, asked.vectors, asked.demand)
     early = Early(lambda: prices, np.array([2, 2]), 2, 6)
     assert (
-        Prover(asked, SolveBudget(Budget()), early).relaxation()
-        == Prover(asked, SolveBudget(Budget())).relaxation()
+        Proofs(asked, SolveBudget(Budget()), early).relaxation()
+        == Proofs(asked, SolveBudget(Budget())).relaxation()
     )
     assert early.same(asked)
     assert not replace(early, pods=7).same(asked)

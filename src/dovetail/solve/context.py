@@ -84,7 +84,7 @@ class SolveContext:
         return held
 
     def _usable(self, pod_class: PodClass) -> Mask:
-        """The same for one pod class whatever its size, (C,)."""
+        """Columns whose labels and taints suit one pod class, whatever its size, (C,)."""
         parts = [np.zeros(0, dtype=np.bool_)]
         for table in self.instance.tables:
             usable = np.zeros(len(table.offerings), dtype=np.bool_)

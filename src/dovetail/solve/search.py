@@ -16,7 +16,7 @@ from dovetail.solve.assign.strategies import Strategy, turns
 from dovetail.solve.assign.topology_rules import Opened, restart
 from dovetail.solve.bound.scope import Placement
 from dovetail.solve.bound.topology_mip import small
-from dovetail.solve.build.builder import Insertion, Move, MoveConstruction, target_nodes_of
+from dovetail.solve.build.builder import Construction, Move, PlanBuilder, target_nodes_of
 from dovetail.solve.build.opened_domains import OpenedDomains, merged
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState
 from dovetail.solve.build.write import Reasons, claims_of, written
@@ -118,14 +118,13 @@ class Search:
         """The plan that a move makes; what comes of it is told before it is written."""
         plan_state = PlanState(self.instance, self.limits, self.opened, seen=self.strategy.seen)
         plan_state.count({}, [])
-        construction = MoveConstruction(plan_state, self.columns, move)
+        builder = PlanBuilder(plan_state, self.columns, {}, most=move.most)
         seated = {pod for target_node in move.target_nodes for *_, pods in target_node.pods for pod in pods}
         seated.update(pod for _, pod in move.loose)
         before = self.instance.work.used
-        waiting = construction.run_all(self._without(seated))
+        waiting = Construction(builder, move).run(self._without(seated))
         self.instance.work.spend((self.instance.work.used - before) * PER_UNIT)
-        self.existing, self.grown = construction.existing, True
-        self.bought = [site.planned for site in plan_state.sites]
+        self.existing, self.bought, self.grown = builder.existing, builder.bought, True
         levels = [self.instance.pod_classes[unit.pod_class].levels[unit.level] for unit in self._units()]
         given_up = sum(level.lost for level in levels)
         price = sum(planned.made.price for planned in self.bought)
@@ -228,12 +227,11 @@ class Search:
         """Try the pods that are left over once more, now that all others have their nodes."""
         plan_state = PlanState(self.instance, self.limits, self.opened, seen=self.strategy.seen)
         plan_state.count(self.existing, self.bought)
-        insertion = Insertion(plan_state, self.columns, self.existing)
+        builder = PlanBuilder(plan_state, self.columns, self.existing)
         for position in self.emptier:
-            insertion.shrink(plan_state.sites[position])
-        still = insertion.run(left)
-        self.existing = insertion.existing
-        self.bought = [site.planned for site in plan_state.sites]
+            builder.shrink(plan_state.sites[position])
+        still = builder.insert(left)
+        self.existing, self.bought = builder.existing, builder.bought
         self.grown = len(still) < len(left)
         return still
 

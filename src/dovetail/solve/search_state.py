@@ -10,7 +10,7 @@ import numpy as np
 
 from dovetail.model.plan import BETWEEN_PODS, Plan, Proof
 from dovetail.solve.assign.topology_rules import Opened
-from dovetail.solve.bound.provers import Prover, prove
+from dovetail.solve.bound.provers import Proofs, Question, prove
 from dovetail.solve.bound.scope import Kinds, Placement, Scope, kinds_placed, scope_of
 from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.build.from_patterns import PlanFromPatterns, plan_from_patterns
@@ -44,7 +44,7 @@ class Case:
         if key in self.context.proofs:
             return self.context.proofs[key], None
         if quick:
-            return self._prover(promised)[1].quick(), None
+            return prove(Question(self._proofs(promised)[1], hourly), quick=True), None
         proof, better = self._proof(promised, hourly)
         self.context.proofs[key] = proof
         return proof, better
@@ -74,26 +74,26 @@ class Case:
         promised = kinds_placed(self.context.instance, self.placed, binding=self.binding)
         return promised, tuple((kind, tuple(pods)) for kind, pods in promised.items())
 
-    def _prover(self, promised: Kinds) -> tuple[Scope, Prover]:
+    def _proofs(self, promised: Kinds) -> tuple[Scope, Proofs]:
         scope = scope_of(self.context.instance, self.context.columns, self.free, promised)
-        return scope, Prover(scope, self.context.instance.work, self.context.early, self.told)
+        return scope, Proofs(scope, self.context.instance.work, self.context.early, self.told)
 
     def _proof(
         self, promised: Kinds, hourly: int, *, ruled: bool = True
     ) -> tuple[Proof, PlanFromPatterns | None]:
         instance, columns = self.context.instance, self.context.columns
-        scope, prover = self._prover(promised)
+        scope, proofs = self._proofs(promised)
         dual_values = np.array(
             [self.dual_values.get(index, instance.pod_classes[index].value) for index in scope.pod_classes]
         )
         same = self.same and len(self.dual_values) == len(scope.pod_classes)
         known = dual_values if self.dual_values else None
         rules = partial(self.context.topology_bound.bound, self.free, promised, hourly) if ruled else None
-        proof = prove(prover, known, hourly, same=same, tied=self.tied, ruled=rules)
-        if not prover.better:
+        proof = prove(Question(proofs, hourly, known, same, self.tied, rules))
+        if not proofs.better:
             return proof, None
         return proof, plan_from_patterns(
-            (instance, columns, Limits(instance, columns)), scope, prover.better, hourly
+            (instance, columns, Limits(instance, columns)), scope, proofs.better, hourly
         )
 
 
@@ -114,18 +114,18 @@ class Answer:
     left: tuple[tuple[int, str], ...]  # (pod class, pod) pairs without a place
 
     def proved(self) -> Answer:
-        """The same with the best proof; what is proven already has to do once the time is over."""
+        """This answer with the best proof; once the time is over, with what is proven already."""
         plan = self.plan
         if self.proven or not plan.cost.hourly or self.case.context.instance.work.time_over:
             return self
         return self._with(self.case.proof(plan.cost.hourly)[0])
 
     def proved_deeper(self) -> Answer:
-        """The same with a still better proof, as far as there is more to be told."""
+        """This answer with a better proof, if a second look at the rules between pods finds one."""
         return self._with(self.case.deeper(self.plan.cost.hourly, self.plan.proof))
 
     def proved_apart(self) -> Answer:
-        """The same with a better proof that knows no rules between pods, if there is one."""
+        """This answer with a better proof, if one that leaves out the rules between pods is better."""
         if not self.proven or not self.plan.cost.hourly or not self.case.context.instance.work.left:
             return self
         return self._with(self.case.apart(self.plan.cost.hourly, self.plan.proof))

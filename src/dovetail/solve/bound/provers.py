@@ -1,12 +1,13 @@
-"""The proof of what pods must cost: dual values of which no offering can hold more than its price.
+"""The proofs of what pods must cost, a table of provers and what they need.
 
-Then in whole nodes within a scope, and such a plan if one is come upon.
+By dual values of which no offering can hold more than its price; then in whole nodes within a scope, and such
+a plan if one is come upon.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -43,8 +44,8 @@ _FEW = 64  # kinds; with more there are too many patterns to try them all
 _LARGE = 80_000  # kinds times offerings; a relaxation of more is not solved when it is late
 
 
-class Prover:
-    """Proofs for one scope. No tolerance of a linear program can make a bound too high: dual values are
+class Proofs:
+    """The proofs of one scope. No tolerance of a linear program can make a bound too high: dual values are
     scaled until no offering can hold more than its price, and rounded down to nano-dollars.
     """
 
@@ -70,10 +71,6 @@ class Prover:
         self._copies = copies_in(self.free, self._stock.vectors, scope.demand, scope.allowed)
         self.duals = known or self._relaxed()
         self._told = told if told and told.pricing.alike(self.pricing) else None
-
-    def quick(self) -> Proof:
-        """The best that takes next to no time."""
-        return max(self.relaxation(), self.dearest(), key=_bound)
 
     @property
     def small(self) -> bool:
@@ -210,43 +207,120 @@ class Prover:
         return Proof(total, total, method, proven, names, rules, apart)
 
 
-def prove(
-    prover: Prover,
-    found: Floats | None,
-    hourly: int,
-    *,
-    same: bool,
-    tied: bool = False,
-    ruled: Callable[[], int] | None = None,
-) -> Proof:
-    """The best proof for a plan of that price.
+@dataclass(slots=True)
+class Question:
+    """How far a plan may be from the cheapest, and what is proven so far."""
 
-    `found` (S,) are dual values from column generation, if there was any; `same` is True iff it was about the
-    scope's kinds and not about pods whose domains had been decided. `tied` is True iff whole nodes with parts
-    of pods prove little, as where there are rules between pods; `ruled` tells a bound that knows those.
-    """
-    dearest, best = prover.dearest(), prover.relaxation()
-    if prover.slice_over:
-        return max(best, dearest, key=_bound)
-    capacities = Proof()
-    if not tied and max(dearest.bound, best.bound) < hourly * _CLOSE:
-        capacities = prover.capacities(best, hourly)
-        if capacities.bound >= hourly * _CLOSE:
-            return capacities
-        hourly = min(hourly, prover.price)
-    if found is not None and max(dearest.bound, best.bound) < hourly:
-        best = max(best, prover.columns(found, best.bound), key=_bound)
-    topology_bound = ruled() if ruled and max(dearest.bound, best.bound) < hourly * _CLOSE else 0
-    if not topology_bound:
-        # Worths of pods that had to decide how they would run may be of no use where that is left open.
-        useless = best.method == RELAXATION and prover.small and best.bound < hourly * _NEAR
-        if (useless or not same) and max(dearest.bound, best.bound) < hourly * _CLOSE:
-            best = max(best, prover.searched(best.bound), key=_bound)
-        if max(dearest.bound, best.bound) < hourly * _CLOSE:
-            best = prover.whole(best, hourly)
-    if topology_bound > max(dearest.bound, best.bound, capacities.bound):
-        return replace(best, bound=topology_bound, method=BETWEEN_PODS)
-    return max(best, dearest, capacities, key=_bound)
+    proofs: Proofs
+    hourly: int  # nano-dollars per hour of the plan, or of a cheaper one that a proof came upon
+    dual_values: Floats | None = None  # (S,) from column generation, if there was any
+    same: bool = True  # they are about the scope's kinds, and not about pods whose domains had been decided
+    tied: bool = False  # whole nodes with parts of pods prove little, as where there are rules between pods
+    topology: Callable[[], int] | None = None  # a bound that knows the rules between pods
+    linear: Proof = field(default_factory=Proof)  # the best by dual values; whole numbers start from it
+    dearest: Proof = field(default_factory=Proof)
+    capacities: Proof = field(default_factory=Proof)
+    ruled: int = 0  # the topology bound
+    settled: bool = False  # nothing else has to be tried
+
+    @property
+    def bound(self) -> int:
+        """What dual values and the dearest pod prove."""
+        return max(self.linear.bound, self.dearest.bound)
+
+    @property
+    def open(self) -> bool:
+        """True iff another proof may be worth its work."""
+        return self.bound < self.hourly * _CLOSE
+
+    @property
+    def useless(self) -> bool:
+        """True iff dual values are of pods that had to decide how they would run, where that is left open."""
+        far = self.linear.bound < self.hourly * _NEAR
+        return self.linear.method == RELAXATION and self.proofs.small and far
+
+    def best(self) -> Proof:
+        """The best proof so far."""
+        if self.ruled > max(self.bound, self.capacities.bound):
+            return replace(self.linear, bound=self.ruled, method=BETWEEN_PODS)
+        return max(self.linear, self.dearest, self.capacities, key=_bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Prover:
+    """One way to prove a bound: `needs` tells whether it has what it needs and may prove more than is known,
+    `prove` notes what it proves."""
+
+    name: str
+    needs: Callable[[Question], bool]
+    prove: Callable[[Question], None]
+
+
+def _dearest(question: Question) -> None:
+    question.dearest = question.proofs.dearest()
+
+
+def _relaxation(question: Question) -> None:
+    question.linear = question.proofs.relaxation()
+
+
+def _capacities(question: Question) -> None:
+    proofs, hourly = question.proofs, question.hourly
+    question.capacities = proofs.capacities(question.linear, hourly)
+    question.settled = question.capacities.bound >= hourly * _CLOSE
+    question.hourly = min(hourly, proofs.price)
+
+
+def _columns(question: Question) -> None:
+    assert question.dual_values is not None
+    found = question.proofs.columns(question.dual_values, question.linear.bound)
+    question.linear = max(question.linear, found, key=_bound)
+
+
+def _topology(question: Question) -> None:
+    assert question.topology is not None
+    question.ruled = question.topology()
+
+
+def _searched(question: Question) -> None:
+    found = question.proofs.searched(question.linear.bound)
+    question.linear = max(question.linear, found, key=_bound)
+
+
+def _whole(question: Question) -> None:
+    question.linear = question.proofs.whole(question.linear, question.hourly)
+
+
+# In their order, with the work that each takes. Those that take next to no time are asked in any case.
+QUICK = (
+    Prover("dearest pod", lambda _: True, _dearest),  # none
+    Prover("relaxation", lambda _: True, _relaxation),  # kinds times offerings, once for all proofs
+)
+PROVERS = (
+    *QUICK,
+    # A linear program of kinds and offerings, nodes whole: at most a quarter of what is left.
+    Prover("capacities", lambda it: not it.tied and it.open, _capacities),
+    # A knapsack search per offering, with the dual values that packing found.
+    Prover("columns", lambda it: it.dual_values is not None and it.bound < it.hourly, _columns),
+    # An integer program per domain: up to 70 % of what is left.
+    Prover("rules between pods", lambda it: it.topology is not None and it.open, _topology),
+    # A column generation of its own, and the knapsacks.
+    Prover(
+        "columns, searched",
+        lambda it: not it.ruled and it.open and (it.useless or not it.same),
+        _searched,
+    ),
+    # An integer program over offerings or patterns, the smaller first, then the other if need be.
+    Prover("whole numbers", lambda it: not it.ruled and it.open, _whole),
+)
+
+
+def prove(question: Question, *, quick: bool = False) -> Proof:
+    """The best proof for a plan; if `quick`, of those that take next to no time."""
+    for prover in QUICK if quick or question.proofs.slice_over else PROVERS:
+        if not question.settled and prover.needs(question):
+            prover.prove(question)
+    return question.best()
 
 
 def highest_ratio(

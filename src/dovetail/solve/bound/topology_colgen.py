@@ -1,4 +1,4 @@
-"""The same pods over patterns: every set of pods that one node can hold is a variable of its own.
+"""The topology bound over patterns: every set of pods that one node can hold is a variable of its own.
 
 Where patterns are few, or only those count that pay, it proves much more: no fraction of a node can be
 bought, and what a pod must have beside it on its node is decided pattern by pattern. Where there are too many

@@ -121,7 +121,7 @@ class TopologyBound:
         return self._known.get(key, Ruled()).bound
 
     def deeper(self, found: Kinds, price: int) -> int:
-        """The same bound once more, with nodes one by one where the last answer has too much on several.
+        """The bound of a second program: nodes one by one where the last answer has too much on several.
 
         0 where there is nothing more to be told.
         """
@@ -313,7 +313,7 @@ def cramped(rows: Rows, values: Floats) -> dict[int, int]:
 
 
 def split(topology_sites: TopologySites, some: Mapping[int, int]) -> TopologySites:
-    """The same where so many nodes of some sites are sites of their own, beside all others there."""
+    """Sites of which so many nodes each are sites of their own, beside all others there."""
     parts = np.ones(len(topology_sites.price), dtype=np.int64)
     parts[list(some)] += list(some.values())
     order = np.repeat(np.arange(len(parts)), parts)

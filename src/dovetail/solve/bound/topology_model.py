@@ -259,7 +259,7 @@ class _Land:
         }
 
     def of_nodes(self, key: str) -> list[str]:
-        """The same on the existing nodes."""
+        """The value of a label on each existing node; "" where it has none."""
         nodes = self._instance.nodes
         return [nodes.domain(row, key) for row in range(len(nodes.nodes))]
 

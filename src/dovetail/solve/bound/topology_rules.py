@@ -345,7 +345,7 @@ def together(instance: Instance, rows: Rows, index: int) -> None:
 def _on_node(
     rows: Rows, site: int, kinds: tuple[Sequence[int], Sequence[int], Sequence[int]], first: int | None
 ) -> None:
-    """The same on each node of a site: so many nodes as hold one to be near at most."""
+    """Affinity over hosts at one site: pods that want a mate are on as many nodes as hold one at most."""
     topology_sites = rows.topology_sites
     owners, matched, others = kinds
     start = [first] if first is not None else []

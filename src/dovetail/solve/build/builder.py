@@ -11,8 +11,8 @@ one in. Where pods remain there is no such plan. A move is the same with some po
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 import numpy as np
@@ -56,21 +56,56 @@ class Offer:
     dearer: int  # nano-dollars per hour
 
 
-class Insertion:
-    """Invariant: the plan in `plan_state` and `existing` is correct after every pod."""
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """What the next places must not contradict."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)  # that an answer has for the node
+    # (row or site, pod): where pods have just left.
+    rows: frozenset[tuple[int, str]] = frozenset()
+    sites: frozenset[tuple[str, str]] = frozenset()
+
+
+_FREE = Guide()
+
+
+class PlanBuilder:
+    """Puts pods into a plan. Invariant: what `plan_state` and `existing` hold is correct after every pod."""
 
     def __init__(
-        self, plan_state: PlanState, columns: OfferingsTable, existing: Mapping[int, Sequence[Unit]]
+        self,
+        plan_state: PlanState,
+        columns: OfferingsTable,
+        existing: Mapping[int, Sequence[Unit]],
+        *,
+        most: int = ENDLESS,
     ) -> None:
-        self._plan_state = plan_state
-        self._instance = plan_state.instance
-        self._columns = columns
+        """`most`: units of work until it is given up."""
+        self.plan_state = plan_state
+        self.instance = plan_state.instance
         self.existing = {row: list(units) for row, units in existing.items()}
-        self._end = ENDLESS  # units of work that may have been used when it is given up
+        self.guide = _FREE
+        self._columns = columns
+        self._end = self.instance.work.used + most
 
-    def run(self, left: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Place what can be, until none can be any more; the rest."""
-        work = self._instance.work
+    @property
+    def bought(self) -> list[PlannedNode]:
+        """The nodes to buy, as they are now."""
+        return [site.planned for site in self.plan_state.sites]
+
+    @property
+    def over(self) -> bool:
+        """True iff it has taken too long."""
+        work = self.instance.work
+        return work.time_over or work.used > self._end
+
+    def insert(self, left: Sequence[tuple[int, str]], *, bought_first: bool = True) -> list[tuple[int, str]]:
+        """Place what can be, until none can be any more; the rest.
+
+        On a bought node before a new one if `bought_first`; else on whichever becomes the least dearer.
+        """
+        place_at = self._place_at if bought_first else self._place_cheapest
+        work = self.instance.work
         enough = min(self._end, work.used + max(_LEAST, int(_SHARE * work.rest)))
         waiting, before = list(left), len(left) + 1
         while len(waiting) < before:
@@ -78,10 +113,10 @@ class Insertion:
             still: list[tuple[int, str]] = []
             hopeless: set[int] = set()  # pod classes
             for index, pod in waiting:
-                pod_class = self._instance.pod_classes[index]
+                pod_class = self.instance.pod_classes[index]
                 if index in hopeless or work.used > enough or work.time_over:
                     still.append((index, pod))
-                elif not self._place(pod_class, pod):
+                elif not self._place(pod_class, pod, place_at):
                     hopeless.add(index)
                     still.append((index, pod))
             waiting = still
@@ -89,40 +124,51 @@ class Insertion:
 
     def shrink(self, site: Site) -> None:
         """Some of a node's pods were taken back: buy what is enough for the others."""
-        made, limits = site.planned.made, self._plan_state.limits
+        made, limits = site.planned.made, self.plan_state.limits
         limits.give_back(made)
         items, counts = _pattern(site.planned.parts)
         for column in self._columns_of((made.pool,)):
-            smaller = make_candidate(self._instance, self._columns, limits, items, (column, counts))
+            smaller = make_candidate(self.instance, self._columns, limits, items, (column, counts))
             if smaller is not None and smaller.price < site.planned.made.price:
                 site.planned = PlannedNode(smaller, site.planned.parts)
         limits.take(site.planned.made)
-        self._plan_state.settle(site)
+        self.plan_state.settle(site)
 
-    def _place(self, pod_class: PodClass, pod: str) -> bool:
-        for number, level in enumerate(pod_class.levels):
-            for wanted in level.alternatives:
-                attempt = Attempt(pod_class, number, wanted, pod)
-                if self._place_at(attempt):
-                    return True
-        return False
+    def _place(self, pod_class: PodClass, pod: str, place_at: Callable[[Attempt], bool]) -> bool:
+        return any(
+            place_at(Attempt(pod_class, number, wanted, pod))
+            for number, level in enumerate(pod_class.levels)
+            for wanted in level.alternatives
+        )
 
     def _place_at(self, attempt: Attempt) -> bool:
         return self._on_node(attempt) or self._on_site(attempt) or self._on_new(attempt)
 
+    def _place_cheapest(self, attempt: Attempt) -> bool:
+        if self._on_node(attempt):
+            return True
+        grown, new = self._best_site(attempt), self._best_new(attempt)
+        if grown is not None and (new is None or grown[0].dearer <= new.dearer):
+            self.grow(attempt, grown[1], grown[0])
+        elif new is not None:
+            self.buy(attempt, new)
+        return grown is not None or new is not None
+
     def _on_node(self, attempt: Attempt) -> bool:
-        nodes, pod_class = self._instance.nodes, attempt.pod_class
+        nodes, pod_class = self.instance.nodes, attempt.pod_class
         level = pod_class.levels[attempt.number]
         for row in nodes.candidates(attempt.wanted, level.rules, pod_class.vector):
-            if self._put(attempt, row):
+            if self.put(attempt, row):
                 return True
         return False
 
-    def _put(self, attempt: Attempt, row: int) -> bool:
+    def put(self, attempt: Attempt, row: int) -> bool:
         """Put the pod on an existing node that suits it, if there is capacity and no other pod objects."""
-        nodes, checker, pod_class = self._instance.nodes, self._plan_state.checker, attempt.pod_class
-        self._instance.work.spend(1)
-        domain_of = self._plan_state.domain_of(row)
+        nodes, checker, pod_class = self.instance.nodes, self.plan_state.checker, attempt.pod_class
+        if (row, attempt.pod) in self.guide.rows:
+            return False
+        self.instance.work.spend(1)
+        domain_of = self.plan_state.domain_of(row)
         owned = pod_class.levels[attempt.number].owned
         if not nodes.accepts(row, pod_class) or checker.refused(
             pod_class, owned, domain_of, skip_hosts=False
@@ -137,42 +183,44 @@ class Insertion:
         """Put the pod on the bought node that becomes the least dearer by it."""
         best = self._best_site(attempt)
         if best is not None:
-            self._grow(attempt, best[1], best[0])
+            self.grow(attempt, best[1], best[0])
         return best is not None
 
     def _best_site(self, attempt: Attempt) -> tuple[Offer, Site] | None:
         offers = [
             (offer.dearer, position, offer)
-            for position, site in enumerate(self._plan_state.sites)
-            if (offer := self._grown(attempt, site)) is not None
+            for position, site in enumerate(self.plan_state.sites)
+            if (offer := self.grown(attempt, site)) is not None
         ]
         if not offers:
             return None
         _, position, offer = min(offers, key=lambda each: each[:2])
-        return offer, self._plan_state.sites[position]
+        return offer, self.plan_state.sites[position]
 
-    def _grow(self, attempt: Attempt, site: Site, offer: Offer) -> None:
-        limits = self._plan_state.limits
+    def grow(self, attempt: Attempt, site: Site, offer: Offer) -> None:
+        limits = self.plan_state.limits
         limits.give_back(site.planned.made)
         site.planned = PlannedNode(offer.made, (*site.planned.parts, (offer.item, [(attempt.pod,)])))
         self._settle(site, offer)
 
-    def _grown(self, attempt: Attempt, site: Site) -> Offer | None:
+    def grown(self, attempt: Attempt, site: Site) -> Offer | None:
         """The bought node with the pod on it, None if it cannot be there."""
+        if (site.name, attempt.pod) in self.guide.sites:
+            return None
         made, pod_class = site.planned.made, attempt.pod_class
-        self._instance.work.spend(1)
+        self.instance.work.spend(1)
         taken = [port for item, _ in site.planned.parts for port in item.ports]
         if pod_class.ports and ports_conflict(pod_class.ports, tuple(taken)):
             return None
         both = Requirements.of((*site.wanted(), *attempt.wanted))
         rules = pod_class.levels[attempt.number].rules
-        if not self._instance.suits(made.pool, both, rules):
+        if not self.instance.suits(made.pool, both, rules):
             return None
-        if not self._instance.free_of_ports(made.pool, pod_class.ports):
+        if not self.instance.free_of_ports(made.pool, pod_class.ports):
             return None
-        limits = self._plan_state.limits
+        limits = self.plan_state.limits
         limits.give_back(made)
-        found = self._cheapest(attempt, (made.pool,), (both, site))
+        found = self.cheapest(attempt, (made.pool,), (both, site))
         limits.take(made)
         return found
 
@@ -180,31 +228,31 @@ class Insertion:
         """Buy one more node for the pod."""
         offer = self._best_new(attempt)
         if offer is not None:
-            self._buy(attempt, offer)
+            self.buy(attempt, offer)
         return offer is not None
 
     def _best_new(self, attempt: Attempt) -> Offer | None:
         """From the heaviest pools that have one."""
-        for pools in self._plan_state.checker.pools(attempt.pod_class, attempt.number, attempt.wanted):
-            offer = self._cheapest(attempt, pools, (attempt.wanted, None))
+        for pools in self.plan_state.checker.pools(attempt.pod_class, attempt.number, attempt.wanted):
+            offer = self.cheapest(attempt, pools, (attempt.wanted, None))
             if offer is not None:
                 return offer
         return None
 
-    def _buy(self, attempt: Attempt, offer: Offer) -> Site:
+    def buy(self, attempt: Attempt, offer: Offer) -> Site:
         made = PlannedNode(offer.made, ((offer.item, [(attempt.pod,)]),))
-        site = self._plan_state.site(made, offer.pins)
+        site = self.plan_state.site(made, offer.pins)
         self._settle(site, offer)
         return site
 
     def _settle(self, site: Site, offer: Offer) -> None:
-        plan_state, made = self._plan_state, offer.made
+        plan_state, made = self.plan_state, offer.made
         site.pins = offer.pins
         plan_state.limits.take(made)
         plan_state.add(site, offer.item, 1)
         plan_state.settle(site)
 
-    def _cheapest(
+    def cheapest(
         self, attempt: Attempt, pools: tuple[int, ...], where: tuple[Requirements, Site | None]
     ) -> Offer | None:
         """The cheapest node that a site may become with the pod on it, or that may be bought for the pod."""
@@ -212,7 +260,7 @@ class Insertion:
         parts: tuple[Part, ...] = site.planned.parts if site else ()
         price = site.planned.made.price if site else 0
         # To a node that is there for others, pods of heavier pools may come.
-        owned = self._owned(attempt) if site else attempt.pools
+        owned = self.owned(attempt) if site else attempt.pools
         best: Offer | None = None
         for place_pools, pins in self._places(attempt, pools, both, site):
             pod_class = attempt.pod_class
@@ -223,20 +271,20 @@ class Insertion:
             items, counts = _pattern((*parts, (item, item.bundles)))
             for column in self._columns_of(place_pools):
                 made = make_candidate(
-                    self._instance, self._columns, self._plan_state.limits, items, (column, counts)
+                    self.instance, self._columns, self.plan_state.limits, items, (column, counts)
                 )
                 if made is not None and (best is None or made.price - price < best.dearer):
                     mine = replace(item, pools=owned or (made.pool,))
                     best = Offer(made, pins, mine, made.price - price)
         return best
 
-    def _owned(self, attempt: Attempt) -> tuple[int, ...]:
+    def owned(self, attempt: Attempt) -> tuple[int, ...]:
         """Where a node may be bought for the pod: if nothing is promised, from the heaviest that have one."""
-        if attempt.pools or len(self._instance.tiers) == 1:
-            return attempt.pools or self._instance.tiers[0]
-        for pools in self._plan_state.checker.pools(attempt.pod_class, attempt.number, attempt.wanted):
+        if attempt.pools or len(self.instance.tiers) == 1:
+            return attempt.pools or self.instance.tiers[0]
+        for pools in self.plan_state.checker.pools(attempt.pod_class, attempt.number, attempt.wanted):
             if any(
-                self._instance.columns(pool, attempt.wanted, attempt.pod_class.vector).any() for pool in pools
+                self.instance.columns(pool, attempt.wanted, attempt.pod_class.vector).any() for pool in pools
             ):
                 return pools
         return ()
@@ -245,7 +293,7 @@ class Insertion:
         self, attempt: Attempt, pools: tuple[int, ...], both: Requirements, site: Site | None
     ) -> Iterator[tuple[tuple[int, ...], Pins]]:
         """Legal ways to pin the labels that the pod's rules look at, with the pools that allow them."""
-        instance, plan_state, pod_class = self._instance, self._plan_state, attempt.pod_class
+        instance, plan_state, pod_class = self.instance, self.plan_state, attempt.pod_class
         class_rules = plan_state.checker.class_rules(pod_class, attempt.number)
         known = dict(site.pins) if site else {}
         keys = tuple(key for key in class_rules.keys if key not in known and key != HOSTNAME)
@@ -259,11 +307,12 @@ class Insertion:
                 continue
             if site is None and plan_state.opens_too_much(pins, attempt.wanted, place.pools[0]):
                 continue
-            yield place.pools, pins
+            if all(self.guide.labels.get(key, value) == value for key, value in pins):
+                yield place.pools, pins
 
     def _columns_of(self, pools: tuple[int, ...]) -> Iterator[int]:
         """A column per pool, and one per reservation that is left there: a node's type is picked by price."""
-        columns, left = self._columns, self._plan_state.limits.reservations
+        columns, left = self._columns, self.plan_state.limits.reservations
         for pool in pools:
             mine = columns.pool == pool
             yield from np.flatnonzero(mine & ~columns.reserved)[:1].tolist()
@@ -311,64 +360,72 @@ def opened_by(instance: Instance, target_nodes: Sequence[TargetNode]) -> Opened:
     return found
 
 
-class GuidedConstruction(Insertion):
-    """Starts from no plan at all."""
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Nodes with the pods that stay, and (pod class, pod) pairs that look for places, in their order."""
 
-    def __init__(
-        self,
-        plan_state: PlanState,
-        columns: OfferingsTable,
-        target_nodes: Sequence[TargetNode],
-        *,
-        most: int = ENDLESS,
-    ) -> None:
-        """`most`: units of work until it is given up."""
-        super().__init__(plan_state, columns, {})
-        self._end = self._instance.work.used + most
-        self._target_nodes = target_nodes
+    target_nodes: tuple[TargetNode, ...]
+    loose: tuple[tuple[int, str], ...] = ()
+    turns: tuple[int, ...] = ()  # pod classes in the order in which those who stay are seated
+    # (target node, pod) and (row, pod): where pods do not go back to unless there is no other place.
+    left: frozenset[tuple[int, str]] = frozenset()
+    left_rows: frozenset[tuple[int, str]] = frozenset()
+    most: int = ENDLESS  # units of work; one that takes more is given up
+
+
+class Construction:
+    """Follows an answer, or makes one move: pods of target nodes first, each as the answer wants it."""
+
+    def __init__(self, builder: PlanBuilder, move: Move) -> None:
+        self._builder, self._move = builder, move
+        self._instance = builder.instance
         self._pools = {
             pod: pools
-            for target_node in target_nodes
+            for target_node in move.target_nodes
             for (*_, pods), pools in zip(target_node.pods, target_node.owned, strict=False)
             for pod in pods
         }
         self._sites: dict[int, Site] = {}  # per target node, once it is bought
-        self._aim: dict[str, str] | None = None  # labels that the next place must not contradict
         self._patient = True  # nodes are bought for pods of their pool: visitors wait for those
 
-    @property
-    def over(self) -> bool:
-        """True iff it has taken too long."""
-        work = self._instance.work
-        return work.time_over or work.used > self._end
+    def run(self, others: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Put every pod in a place, these last; those without one."""
+        builder, move = self._builder, self._move
+        driven_out = [(index, pod) for _, index, _, pod in self._seated()]
+        if builder.over:
+            return [*move.loose, *driven_out, *others]
+        left = frozenset(
+            (self._sites[number].name, pod) for number, pod in move.left if number in self._sites
+        )
+        builder.guide = Guide(rows=move.left_rows, sites=left)
+        waiting = builder.insert([*move.loose, *driven_out], bought_first=False)
+        builder.guide = _FREE
+        return builder.insert([*waiting, *others], bought_first=False)
 
-    def seated(self, turns: Sequence[int] = ()) -> list[tuple[int, int, int, str]]:
-        """Place all pods of the answer; (target node, pod class, level, pod) of those who have no place as it
-        wants it.
-
-        `turns`: pod classes in the order in which they come, where that is not any.
-        """
+    def _seated(self) -> list[tuple[int, int, int, str]]:
+        """Place all pods of the target nodes; (target node, pod class, level, pod) of those who have no place
+        as the answer wants it."""
+        nodes, builder = self._move.target_nodes, self._builder
         waiting = [
             (number, pod_class, level, pod)
-            for number, target_node in enumerate(self._target_nodes)
+            for number, target_node in enumerate(nodes)
             for pod_class, level, pods in target_node.pods
             for pod in pods
         ]
-        place = {pod_class: index for index, pod_class in enumerate(turns)}
+        place = {pod_class: index for index, pod_class in enumerate(self._move.turns)}
         # Spreads that look at nodes alone must see the new ones before they let more pods onto the others.
-        seen = self._plan_state.seen
-        waiting.sort(key=lambda each: (seen and self._target_nodes[each[0]].row >= 0, place.get(each[1], 0)))
-        while waiting and not self.over:
-            rest = [each for each in waiting if self.over or not self._seat(*each)]
+        seen = builder.plan_state.seen
+        waiting.sort(key=lambda each: (seen and nodes[each[0]].row >= 0, place.get(each[1], 0)))
+        while waiting and not builder.over:
+            rest = [each for each in waiting if builder.over or not self._seat(*each)]
             if len(rest) == len(waiting) and not self._patient:
                 break
             self._patient = self._patient and len(rest) < len(waiting)
             waiting = rest
-        self._aim = None
         return waiting
 
     def _seat(self, number: int, index: int, level: int, pod: str) -> bool:
-        target_node, pod_class = self._target_nodes[number], self._instance.pod_classes[index]
+        target_node, pod_class = self._move.target_nodes[number], self._instance.pod_classes[index]
         for wanted in pod_class.levels[level].alternatives:
             attempt = Attempt(pod_class, level, wanted, pod, self._pools.get(pod, ()))
             if (
@@ -382,45 +439,22 @@ class GuidedConstruction(Insertion):
     def _at_row(self, attempt: Attempt, row: int) -> bool:
         rules = attempt.pod_class.levels[attempt.number].rules
         rows = self._instance.nodes.candidates(attempt.wanted, rules, attempt.pod_class.vector)
-        return row in rows and self._put(attempt, row)
+        return row in rows and self._builder.put(attempt, row)
 
     def _at_site(self, attempt: Attempt, number: int) -> bool:
-        target_node, site = self._target_nodes[number], self._sites.get(number)
-        self._aim = dict(target_node.domains)
+        builder, target_node, site = self._builder, self._move.target_nodes[number], self._sites.get(number)
+        builder.guide = Guide(labels=dict(target_node.domains))
         if site is not None:
-            offer = self._grown(attempt, site)
+            offer = builder.grown(attempt, site)
             if offer is not None:
-                self._grow(attempt, site, offer)
+                builder.grow(attempt, site, offer)
             return offer is not None
-        if self._patient and target_node.pool not in self._owned(attempt):
+        if self._patient and target_node.pool not in builder.owned(attempt):
             return False
-        offer = self._cheapest(attempt, (target_node.pool,), (attempt.wanted, None))
+        offer = builder.cheapest(attempt, (target_node.pool,), (attempt.wanted, None))
         if offer is not None:
-            self._sites[number] = self._buy(attempt, offer)
+            self._sites[number] = builder.buy(attempt, offer)
         return offer is not None
-
-    def _places(
-        self, attempt: Attempt, pools: tuple[int, ...], both: Requirements, site: Site | None
-    ) -> Iterator[tuple[tuple[int, ...], Pins]]:
-        """Only those with the labels that the answer has."""
-        for place_pools, pins in super()._places(attempt, pools, both, site):
-            if self._aim is None or all(self._aim.get(key, value) == value for key, value in pins):
-                yield place_pools, pins
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Nodes with the pods that stay, and (pod class, pod) pairs that look for places, in their order."""
-
-    target_nodes: tuple[TargetNode, ...]
-    loose: tuple[tuple[int, str], ...] = ()
-    turns: tuple[
-        int, ...
-    ] = ()  # pod classes in the order in which those who stay are seated, where it matters
-    # (target node, pod) and (row, pod): where pods do not go back to unless there is no other place.
-    left: frozenset[tuple[int, str]] = frozenset()
-    left_rows: frozenset[tuple[int, str]] = frozenset()
-    most: int = ENDLESS  # units of work; one that takes more is given up
 
 
 def target_nodes_of(
@@ -441,44 +475,3 @@ def _grouped(units: Sequence[Unit]) -> tuple[tuple[int, int, tuple[str, ...]], .
     for unit in units:
         found.setdefault((unit.pod_class, unit.level), []).append(unit.pod)
     return tuple((pod_class, level, tuple(pods)) for (pod_class, level), pods in found.items())
-
-
-class MoveConstruction(GuidedConstruction):
-    """Makes one move; pods that look for places go where they cost least."""
-
-    def __init__(self, plan_state: PlanState, columns: OfferingsTable, move: Move) -> None:
-        super().__init__(plan_state, columns, move.target_nodes, most=move.most)
-        self._move = move
-        self._barred = False
-        self._numbers: dict[str, int] = {}  # site -> target node
-
-    def run_all(self, others: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Put every pod in a place, these last; who found none."""
-        driven_out = [(index, pod) for _, index, _, pod in self.seated(self._move.turns)]
-        if self.over:
-            return [*self._move.loose, *driven_out, *others]
-        self._numbers = {site.name: number for number, site in self._sites.items()}
-        self._barred = True
-        waiting = self.run([*self._move.loose, *driven_out])
-        self._barred = False
-        return self.run([*waiting, *others])
-
-    def _place_at(self, attempt: Attempt) -> bool:
-        """On an existing node, or where a bought or a new one becomes the least dearer."""
-        if self._on_node(attempt):
-            return True
-        grown, new = self._best_site(attempt), self._best_new(attempt)
-        if grown is not None and (new is None or grown[0].dearer <= new.dearer):
-            self._grow(attempt, grown[1], grown[0])
-        elif new is not None:
-            self._buy(attempt, new)
-        return grown is not None or new is not None
-
-    def _put(self, attempt: Attempt, row: int) -> bool:
-        barred = self._barred and (row, attempt.pod) in self._move.left_rows
-        return not barred and super()._put(attempt, row)
-
-    def _grown(self, attempt: Attempt, site: Site) -> Offer | None:
-        number = self._numbers.get(site.name, -1)
-        barred = self._barred and (number, attempt.pod) in self._move.left
-        return None if barred else super()._grown(attempt, site)

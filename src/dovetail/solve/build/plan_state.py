@@ -45,7 +45,7 @@ class PlannedNode:
                     yield item, unit
 
     def placements(self) -> Iterator[Placement]:
-        """The same with pods of one pod class and level that were bought for together."""
+        """Its pods by pod class and level, with the pools that a node could be bought from for them."""
         self_repelling = all(self.made.pool not in item.pools for item, _ in self.parts)
         for item, bundles in self.parts:
             # Where none is left for whom the pool was right, it has to be for all.
@@ -54,7 +54,7 @@ class PlannedNode:
                 yield Placement(pod_class, level, pools, pods)
 
     def without(self, gone: Collection[str], pod_classes: Sequence[PodClass]) -> PlannedNode | None:
-        """The same node without some pods; None if it is empty then."""
+        """The node without some of its pods; None if it is empty then."""
         units = list(self.units())
         leaving = [pod_classes[unit.pod_class].vector for _, unit in units if unit.pod in gone]
         if len(leaving) == len(units):

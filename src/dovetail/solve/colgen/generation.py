@@ -316,7 +316,7 @@ class Master:
 
 
 def _grown(table: Amounts, rows: int) -> Amounts:
-    """The same with rows of zeros at its end; memory is not touched before it is used."""
+    """A copy of so many rows, zeros at its end; memory is not touched before it is used."""
     result = np.zeros((rows, *table.shape[1:]), dtype=table.dtype)
     result[: len(table)] = table
     return result

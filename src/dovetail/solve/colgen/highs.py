@@ -25,7 +25,7 @@ def quiet_solver(**options: bool | float | str) -> _core._Highs:
 
 
 def asking_solver(**options: bool | float | str) -> highspy.Highs:
-    """The same with callbacks, for who wants to stop it."""
+    """A quiet solver with callbacks, so that it can be stopped on its way."""
     solver = highspy.Highs()  # type: ignore[no-untyped-call]  # the library has no annotations
     return _quiet(solver, options)
 

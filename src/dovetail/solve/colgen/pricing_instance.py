@@ -41,7 +41,7 @@ class PricingInstance:
         )
 
     def only(self, columns: Amounts) -> PricingInstance:
-        """The same with some of the columns, in their order."""
+        """Some of the columns, in their order, for sale to the same items."""
         return replace(
             self,
             column=self.column[columns],

@@ -91,20 +91,20 @@ class PoolTable:
             known = self._usable[wanted] = self.own & self.mask(self.base.add(*wanted))
         return known
 
-    def fits(self, vector: Amounts) -> Mask:
-        """Types that hold such requests, shape (T,); what is not asked for always fits."""
+    def fits(self, vector: Amounts, *, remembered: bool = True) -> Mask:
+        """Types that hold such requests, shape (T,); what is not asked for always fits.
+
+        `remembered` is False for requests that hardly come up again.
+        """
         key = vector.tobytes()
         known = self._fits.get(key)
         if known is None:
-            known = self._fits[key] = self.holding(vector)
+            known = np.ones(len(self.types), dtype=np.bool_)
+            for row in np.flatnonzero(vector).tolist():
+                known &= self.capacity[:, row] >= vector[row]
+            if remembered:
+                self._fits[key] = known
         return known
-
-    def holding(self, vector: Amounts) -> Mask:
-        """The same, not remembered: for requests that hardly come up again."""
-        found = np.ones(len(self.types), dtype=np.bool_)
-        for row in np.flatnonzero(vector).tolist():
-            found &= self.capacity[:, row] >= vector[row]
-        return found
 
     def foresee(self, vectors: Amounts) -> None:
         """Work out for all these requests (N, R) at once what fits."""

@@ -81,9 +81,9 @@ def make_candidate(
     if ground is None:
         ground = columns.grounds[key] = _ground(columns, (table, column, reservation), wanted)
     vector = sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector))
-    fits = table.holding(vector)
+    fits = table.fits(vector, remembered=False)
     if table.index in limits.remaining:
-        fits &= limits.types(table.index)
+        fits = fits & limits.types(table.index)
     instance.work.spend(1 + len(fits) // _TYPES_PER_UNIT)
     ordered = ground.columns[fits[table.column_type[ground.columns]]]
     requirements = ground.requirements
@@ -120,7 +120,7 @@ def _ground(
 
 
 def narrowed(instance: Instance, made: NodeCandidate, extra: Requirement) -> NodeCandidate | None:
-    """The same node with one demand more on its labels; None when it cannot be met."""
+    """The node with one more demand on its labels; None when it cannot be met."""
     table = instance.tables[made.pool]
     requirements = made.requirements.add(extra)
     options = [
