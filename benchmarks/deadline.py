@@ -27,7 +27,7 @@ from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.solve.budget import Deadline, SolveBudget
-from dovetail.solve.context import SolveContext
+from dovetail.solve.search_state import SolveContext
 from dovetail.solve.solver import solve
 from dovetail.testing.crowds import crowd
 from dovetail.verify import verify

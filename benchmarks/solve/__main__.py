@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from benchmarks.machine import facts
-from benchmarks.solve import memory, mix, rules, scaling, traces, vectors
+from benchmarks.solve import memory, mix, rules, scaling, small, traces, vectors
 from benchmarks.solve.case import Case, Row, Settings
 from benchmarks.solve.table import HEADER, line, record
 from dovetail.base.collector import collect_seldom
@@ -97,6 +97,7 @@ def _cases(paths: Sequence[Path], regions: Sequence[str]) -> list[Case]:
         *rules.cases(),
         *traces.cases(paths, regions),
         *scaling.cases(),
+        *small.cases(),
         *memory.cases(),
         *vectors.cases(),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dovetail.api.codec import decode
@@ -87,7 +88,7 @@ def problem(
     pool = decode({"metadata": {"name": "default"}, "spec": {"template": template}}, NodePool)
     held = objects or ClusterObjects()
     return build(
-        ClusterObjects(pools=(pool,), nodes=held.nodes, claims=held.claims, pods=held.pods),
+        replace(held, pools=(pool,)),
         tuple(item if isinstance(item, Pod) else decode(item, Pod) for item in pods),
         lambda _: types,
         Options(respect_preferences=respect_preferences, well_known=_known(types)),

@@ -10,8 +10,8 @@ from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.assign.strategies import Strategy
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.context import SolveContext
 from dovetail.solve.search import Search
+from dovetail.solve.search_state import SolveContext
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import to_problem
 from dovetail.verify import verify

@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.context import SolveContext
+from dovetail.solve.search_state import SolveContext
 from dovetail.solve.solver import solve
 from dovetail.testing.problems import instance_types, node, pod, pool, rules, scenario
 from dovetail.testing.scenarios import to_problem

@@ -12,8 +12,7 @@ from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirements
 from dovetail.model.resources import add
-from dovetail.solve.instance.limits import NODES
-from dovetail.solve.instance.pool_table import STAMPED
+from dovetail.solve.instance.pool_table import NODES, STAMPED
 
 
 def aftermath(problem: Problem, plan: Plan, pending: tuple[Pod, ...]) -> Problem:

@@ -17,11 +17,10 @@ from dovetail.model.label_values import Requirement
 from dovetail.model.problem import Pool
 from dovetail.model.requirement import Requirements
 from dovetail.model.taints import HARD_EFFECTS, taint_text, tolerates
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
-from dovetail.solve.instance.limits import ENDLESS, NODES
 from dovetail.solve.instance.pod_classes import PodClass
-from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
+from dovetail.solve.instance.pool_table import NODES, Daemon, PoolTable, reserve
 
 _TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs
 # A pool's own requirements are what its owner meant: the nearest miss is looked for within them first.

@@ -22,7 +22,7 @@ from dovetail.model.resources import CPU, MEMORY, pod_requests, subtract, total
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance
-from dovetail.solve.instance.limits import NODES
+from dovetail.solve.instance.pool_table import NODES
 
 _CHEAPER = 5  # types that would be cheaper, but do not do
 

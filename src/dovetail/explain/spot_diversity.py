@@ -11,9 +11,9 @@ from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.bound.relaxation import relax
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.context import SolveContext
 from dovetail.solve.instance.limits import diverse_room
 from dovetail.solve.instance.offerings import undominated
+from dovetail.solve.search_state import SolveContext
 
 
 def diversity_cost(problem: Problem, plan: Plan) -> int:

@@ -9,8 +9,8 @@ colgen      pricing, restricted master, column generation, integer programs over
 pack        which nodes to buy: aggregation, greedy, local search
 bound       what it must cost: relaxation, provers, the bound that knows rules between pods
 build       a plan as it grows: insertion, guided construction, opened domains, reasons, writing
-context     the encoded problem that all phases share
-search_state, search, neighbourhood   answers with their proofs, one pass, moves between answers
+search_state   the encoded problem that all phases share, answers with their proofs
+search, neighbourhood   one pass, moves between answers
 solver      the door, and the phases in their order
 dual_values what pods are worth, for those who look for cheaper nodes
 """

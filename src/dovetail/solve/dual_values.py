@@ -10,8 +10,8 @@ import numpy as np
 from dovetail.model.left_out import left_out
 from dovetail.model.problem import Problem
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.context import SolveContext
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.search_state import SolveContext
 
 _NEVER = np.iinfo(np.int64).max
 

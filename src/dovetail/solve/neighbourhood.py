@@ -15,9 +15,8 @@ from dovetail.solve.assign.strategies import Strategy
 from dovetail.solve.assign.topology_rules import Opened, matters
 from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.build.builder import Move, opened_by, turns_of
-from dovetail.solve.context import SolveContext
 from dovetail.solve.search import PER_UNIT, Search
-from dovetail.solve.search_state import Answer
+from dovetail.solve.search_state import Answer, SolveContext
 
 _SHARE = 0.5  # of the work left
 _LEAST = 20_000  # units that are spent in any case for pods that are left over

@@ -21,13 +21,12 @@ from dovetail.solve.build.opened_domains import OpenedDomains, merged
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState
 from dovetail.solve.build.write import Reasons, claims_of, written
 from dovetail.solve.colgen.generation import Told
-from dovetail.solve.context import SolveContext
 from dovetail.solve.instance.instance import lookup
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.choose import choose
 from dovetail.solve.pack.destroy_repair import MANY_NODES
 from dovetail.solve.pack.greedy import Packing
-from dovetail.solve.search_state import Answer, Case
+from dovetail.solve.search_state import Answer, Case, SolveContext
 
 _ROUNDS = 8  # further chances for pods that limits left over
 _FEW = 64  # items; with more, a search for a proof in whole numbers has no chance

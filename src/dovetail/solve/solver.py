@@ -13,11 +13,10 @@ from dovetail.solve.assign.strategies import Strategy, fuller, others
 from dovetail.solve.budget import SolveBudget, Stop, never
 from dovetail.solve.build.opened_domains import merged
 from dovetail.solve.build.write import by_pod
-from dovetail.solve.context import SolveContext
 from dovetail.solve.instance.shared_quotas import overdrawn
 from dovetail.solve.neighbourhood import followed, rearranged
 from dovetail.solve.search import Search
-from dovetail.solve.search_state import Answer
+from dovetail.solve.search_state import Answer, SolveContext
 
 _NEAR = 0.001  # gap that is not worth another way to pick domains
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried

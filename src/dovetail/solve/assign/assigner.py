@@ -20,8 +20,8 @@ from dovetail.solve.assign.strategies import Strategy
 from dovetail.solve.assign.topology_rules import UNLIMITED, ClassRules, RuleChecker
 from dovetail.solve.instance.arrays import Amounts, Floats
 from dovetail.solve.instance.instance import Instance, lookup
-from dovetail.solve.instance.limits import NODES
 from dovetail.solve.instance.pod_classes import PodClass
+from dovetail.solve.instance.pool_table import NODES
 from dovetail.solve.instance.topology import AFFINITY, DomainOf, Pins
 
 _Waiting = tuple[PodClass, list[str]]

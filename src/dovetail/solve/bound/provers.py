@@ -30,11 +30,11 @@ from dovetail.solve.colgen.generation import Generator, PlannedNode, Told
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import Loads, Pattern, whole
 from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 
 # (partial patterns that are followed, times the price), until it is told what a node holds at most.
 # What is a little too much is easier to rule out than what is just too much.
-_WIDEST, _ENDLESS = 20_000, 1 << 62
+_WIDEST = 20_000
 _SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), (_WIDEST, 1.003))
 _SLACK = 1e-9  # share by which dual values are lowered for rounding in floating point
 _NEAR = 0.97  # the same where column generation has been tried in another way
@@ -59,7 +59,7 @@ class Proofs:
         self._work = work
         # Of a plan for less, if one was come upon: by columns of the scope, and what it costs.
         self.better: tuple[Pattern, ...] = ()
-        self.price = _ENDLESS
+        self.price = ENDLESS
         self._bought: list[PlannedNode] = []  # by a column generation of its own
         self.slice_over = early is not None and scope.feasible.size > _LARGE and work.time_over
         known = early.duals(scope) if early and (self.slice_over or early.same(scope)) else None

@@ -23,7 +23,7 @@ from dovetail.solve.bound.topology_model import (
 from dovetail.solve.bound.topology_rules import Spreads, add_ways, apart, together
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.highs import minimum
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
@@ -45,7 +45,6 @@ _SHARE = 0.7  # of the work left, for solving one
 _SHARE_AGAIN = 0.5  # the same where some sites have been split into single nodes
 _SHARE_FEW = 0.5  # the same where not all patterns can be chosen from
 _SMALL = 6_000  # factors: nodes per site come before patterns where there are no more
-_ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Ruled:
     bound: int = 0
     targets: Mapping[int, tuple[Target, ...]] = field(default_factory=dict)  # per pod class
     answers: tuple[tuple[TargetNode, ...], ...] = ()  # the nodes of that answer, then those of another one
-    cost: int = _ENDLESS  # of that answer, if each of its nodes holds its pods
+    cost: int = ENDLESS  # of that answer, if each of its nodes holds its pods
     settled: bool = False  # True iff it was chosen from all patterns
 
 
@@ -180,7 +179,7 @@ class TopologyBound:
         target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
         whole = sum(sum(pattern) for _, pattern in nodes) == rows.topology_sites.demand.sum()
         ruled = Ruled(
-            bound, _targets(rows, values), (target_nodes,), _cost(rows, values) if whole else _ENDLESS
+            bound, _targets(rows, values), (target_nodes,), _cost(rows, values) if whole else ENDLESS
         )
         return ruled, _Next(rows.topology_sites, singles) if singles else None
 

@@ -16,8 +16,7 @@ import numpy as np
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.requirement import Requirement, Requirements
-from dovetail.solve.bound.node_rules import node_rules, owned_by
-from dovetail.solve.bound.scope import Kinds, State, asked_by, reach_of, sites_of
+from dovetail.solve.bound.scope import Kinds, State, asked_by, node_rules, owned_by, reach_of, sites_of
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.pricing_instance import cliques
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask

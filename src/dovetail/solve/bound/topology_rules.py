@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.model.labels import HOSTNAME
-from dovetail.solve.bound.node_rules import alike, endless
+from dovetail.solve.bound.scope import alike, endless
 from dovetail.solve.bound.topology_model import Rows, Terms
 from dovetail.solve.colgen.pricing_instance import cliques
 from dovetail.solve.instance.arrays import Amounts

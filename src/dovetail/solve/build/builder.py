@@ -23,6 +23,7 @@ from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState, Site
+from dovetail.solve.instance.arrays import ENDLESS
 from dovetail.solve.instance.instance import Instance, lookup
 from dovetail.solve.instance.matching import ports_conflict
 from dovetail.solve.instance.offerings import OfferingsTable
@@ -32,7 +33,6 @@ from dovetail.solve.pack.node_candidate import NodeCandidate, make_candidate
 
 _SHARE = 0.3  # of the work that is left
 _LEAST = 10_000  # units that are spent in any case, unless the time is over: none is left out to save money
-ENDLESS = 1 << 62  # units of work
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from dovetail.model.resources import quantities
 from dovetail.model.taints import taint_text
 from dovetail.solve.instance.arrays import Mask
 from dovetail.solve.instance.instance import Instance, lookup
-from dovetail.solve.instance.limits import NODES, Limits
+from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.matching import untolerated
 from dovetail.solve.instance.pod_classes import PodClass
+from dovetail.solve.instance.pool_table import NODES
 from dovetail.solve.instance.topology import SPREAD, Group
 
 _TYPO_FROM = 1_000_000_000  # milli-CPU: a million CPUs

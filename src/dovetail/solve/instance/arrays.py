@@ -13,6 +13,8 @@ Mask = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+ENDLESS = 1 << 62  # more than any amount, price or work
+
 
 class Axis:
     """The resources that anyone asks for, in a fixed order: the rows of every amount vector.

@@ -15,8 +15,9 @@ from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.arrays import Amounts, Axis, Mask
 from dovetail.solve.instance.existing_nodes import Nodes, Present, repelling
+from dovetail.solve.instance.interning import Interner
 from dovetail.solve.instance.matching import ports_conflict, untolerated
-from dovetail.solve.instance.pod_classes import Interner, PodClass
+from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import Rules
 from dovetail.solve.instance.pool_table import Daemon, PoolTable, reserve
 from dovetail.solve.instance.shared_quotas import SharedQuotas

@@ -10,13 +10,10 @@ import numpy as np
 
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
-from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
-from dovetail.solve.instance.pool_table import PoolTable
-
-NODES = "nodes"
-ENDLESS = 2**62  # as good as no limit
+from dovetail.solve.instance.pool_table import NODES, PoolTable
 
 
 class Bought(Protocol):

@@ -25,6 +25,9 @@ STAMPED = (
 )
 
 
+NODES = "nodes"  # of a NodePool's limits, the one on their number
+
+
 class PoolTable:
     """One pool's types and offerings. C columns, T types: those that the pool's requirements let in.
 

@@ -1,0 +1,288 @@
+"""Pods interned by everything that matters, so that work grows with pod classes and not with pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from dovetail.api.core import Pod, PodSpec
+from dovetail.model.ports import HostPort, host_ports
+from dovetail.model.problem import Options
+from dovetail.model.requirement import Requirements, pod_requirements
+from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
+from dovetail.model.volumes import VolumeIndex, csi_volumes, volume_alternatives
+from dovetail.solve.instance.arrays import Axis
+from dovetail.solve.instance.pod_classes import Level, PodClass
+from dovetail.solve.instance.pod_rules import OTHER_TERM, levels, rules_of
+from dovetail.solve.instance.topology import Topology
+from dovetail.units.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """All that a spec and its namespace say; equal specs share one object."""
+
+    fingerprint: bytes  # equal iff nothing that matters to scheduling differs; labels are not part of it
+    rules: bytes  # equal iff the rules about nodes and other pods do not differ
+    requests: Resources
+    ports: tuple[HostPort, ...]
+    has_claims: bool  # volumes of its own: such pods are never alike
+    relations: int  # spreads and terms about other pods
+    label_keys: tuple[str, ...]  # the pod's own labels that its rules copy into their selectors
+
+
+class Reader:
+    """Reads specs. Copies of a pod cost one encoding of the spec each, which is a fraction of reading it."""
+
+    def __init__(self) -> None:
+        self._raw: dict[tuple[str, bytes], Ask] = {}
+        self._asks: dict[bytes, Ask] = {}
+
+    def read(self, pod: Pod) -> Ask:
+        """What the pod asks for."""
+        spec = _without_names(pod.spec)
+        key = (pod.metadata.namespace, _ENCODER.encode(spec))
+        known = self._raw.get(key)
+        if known is None:
+            fresh = _ask(pod, spec)
+            known = self._raw[key] = self._asks.setdefault(fresh.fingerprint, fresh)
+        return known
+
+    def different(self) -> Iterable[Ask]:
+        """Everything read so far, once each, in the order it came up."""
+        return self._asks.values()
+
+
+def _without_names(spec: PodSpec) -> PodSpec:
+    """The spec without volumes that are no claims, which no rule is about.
+
+    The API server gives every pod a volume with its credentials, under a name that no other pod's has.
+    """
+    claims = tuple(item for item in spec.volumes if item.persistent_volume_claim or item.ephemeral)
+    return spec if len(claims) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=claims)
+
+
+def _ask(pod: Pod, spec: PodSpec) -> Ask:
+    requests, ports = pod_requests(pod), host_ports(pod)
+    rules = _ENCODER.encode(
+        [
+            pod.metadata.namespace,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+        ]
+    )
+    return Ask(
+        fingerprint=_ENCODER.encode([rules, requests, ports, spec.volumes]),
+        rules=rules,
+        requests=requests,
+        ports=ports,
+        has_claims=bool(spec.volumes),
+        relations=_relations(spec),
+        label_keys=_label_keys(pod),
+    )
+
+
+def _relations(spec: PodSpec) -> int:
+    affinity = spec.affinity
+    parts = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    terms = sum(len(part.required) + len(part.preferred) for part in parts if part)
+    return len(spec.topology_spread_constraints) + terms
+
+
+def _label_keys(pod: Pod) -> tuple[str, ...]:
+    spec = pod.spec
+    keys = [key for item in spec.topology_spread_constraints for key in item.match_label_keys]
+    affinity = spec.affinity
+    for part in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+        terms = [*part.required, *(item.pod_affinity_term for item in part.preferred)] if part else []
+        keys += [key for term in terms for key in (*term.match_label_keys, *term.mismatch_label_keys)]
+    return tuple(sorted(set(keys)))
+
+
+_LARGE = 1 << 63  # the encoding knows no larger integers
+
+
+def _nanos(value: object) -> object:
+    if isinstance(value, Quantity):
+        return value.nanos if abs(value.nanos) < _LARGE else str(value.nanos)
+    raise TypeError(f"cannot encode {type(value).__name__}")
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_nanos)
+
+
+# To read a pod's rules takes about a microsecond for each of so many bytes, and as much as so many more bytes
+# for each different pod: with so many in all, there may be no time to plan for all within a second.
+_EACH = 60
+_CROWD = 150_000
+# Spreads and terms about other pods of one pod: with more, it takes over a quarter of a second by itself, so
+# it is not planned together with simpler ones. Of resources, so many are told apart in a crowd.
+_RELATIONS = 500
+_NAMES = 64
+# Groups that any pod may belong to (their selectors name no value), times different pods: each pair takes
+# about 5 microseconds from reading to counting, so that in a crowd so many take a third of a second.
+_PAIRS = 60_000
+_FIRST = 64  # different pods whose turn comes first, before as many, twice as many and so on
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ladder:
+    """What pods of the same rules have in common; different ones have different numbers."""
+
+    number: int
+    levels: tuple[Level, ...]
+    required: tuple[Requirements, ...]
+
+
+class Interner:
+    """Turns pods into pod classes; topology groups are registered on the way."""
+
+    def __init__(
+        self,
+        options: Options,
+        topology: Topology,
+        volumes: VolumeIndex,
+        *,
+        soft_taints_exist: bool,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`enough`: whether what was read so far is all that there is time for."""
+        self.reader = Reader()
+        self._options = options
+        self._topology = topology
+        self._volumes = volumes
+        self._soft = soft_taints_exist
+        self._enough = enough
+        self._turns: dict[int, int] = {}  # by the identity of what is asked; where all have the same, none
+        self.left_out: list[str] = []  # pods that there is no time for
+        self._levels: dict[tuple[bytes, tuple[str | None, ...], str], _Ladder] = {}
+        self._entries: list[tuple[Pod, Ask, _Ladder]] = []
+
+    def read(self, pods: Iterable[Pod]) -> frozenset[str]:
+        """Read the pods, which registers their groups; the resources that they ask for.
+
+        Where they are too many and too different to be sure that there is time for all, the simple ones come
+        first, and what asks for too much waits for a plan of its own: see `left_out`.
+        """
+        asked = [(pod, self.reader.read(pod)) for pod in sorted(pods, key=_age_order)]
+        names: set[str] = set()
+        if not self._crowded():
+            for pod, ask in asked:
+                self._entries.append((pod, ask, self._levels_of(pod, ask)))
+            return frozenset(name for ask in self.reader.different() for name in ask.requests)
+        for number, (ask, some) in enumerate(_in_turn(asked)):
+            demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > _NAMES
+            pairs = (len(self._turns) + 1) * self._topology.wide
+            if self._entries and (demanding or pairs > _PAIRS or self._enough()):
+                self.left_out += [pod.key for pod in some]
+                continue
+            names |= ask.requests.keys()
+            self._turns[id(ask)] = (number // _FIRST).bit_length()
+            self._entries += [(pod, ask, self._levels_of(pod, ask)) for pod in some]
+        return frozenset(names)
+
+    def _crowded(self) -> bool:
+        """True iff reading all that was asked for may take much of a second."""
+        size = sum([len(rules) for rules in {ask.rules for ask in self.reader.different()}])
+        relations = max([ask.relations for ask in self.reader.different()], default=0)
+        different = sum(1 for _ in self.reader.different())
+        return size + _EACH * different > _CROWD or relations > _RELATIONS
+
+    def pod_classes(self, axis: Axis) -> list[PodClass]:
+        """The pod classes of the pods that were read, the largest requests of CPU, then memory, first."""
+        # Groups must all be known before pods can be told apart by the groups that count them.
+        found: dict[tuple[bytes, int, tuple[int, ...]], PodClass] = {}
+        for pod, ask, ladder in self._entries:
+            meta = pod.metadata
+            matching = self._topology.matching(meta.namespace or "default", meta.labels)
+            key = (ask.fingerprint, ladder.number, matching)
+            pod_class = found.get(key)
+            if pod_class is None:
+                found[key] = self._pod_class(pod, ask, axis, ladder, matching)
+            else:
+                pod_class.pods.append(pod.key)
+        ordered = sorted(found.values(), key=lambda pod_class: _size_order(pod_class, axis))
+        for index, pod_class in enumerate(ordered):
+            pod_class.index = index
+        return ordered
+
+    def _levels_of(self, pod: Pod, ask: Ask) -> _Ladder:
+        labels = pod.metadata.labels
+        copied = tuple([labels.get(name) for name in ask.label_keys])
+        key = (ask.rules, copied, pod.key if ask.has_claims else "")
+        known = self._levels.get(key)
+        if known is None:
+            known = self._levels[key] = _Ladder(len(self._levels), *self._ladder(pod))
+        return known
+
+    def _ladder(self, pod: Pod) -> tuple[tuple[Level, ...], tuple[Requirements, ...]]:
+        first = rules_of(pod, respect_preferences=self._options.respect_preferences)
+        ways = volume_alternatives(pod, self._volumes) or (Requirements(),)
+        required = tuple(item.add(*way) for item in pod_requirements(pod) for way in ways)
+        if first.hopeless:
+            return (), required
+        strict = first.required()
+        owners = self._topology.owners(pod, strict)
+        steps: list[Level] = []
+        words: list[str] = []
+        lost = 0
+        for rules, fresh in levels(first, soft_taints_exist=self._soft):
+            words += fresh
+            lost += sum([text != OTHER_TERM for text in fresh])
+            if not rules.contradictory:
+                alternatives = tuple([rules.wanted().add(*way) for way in ways])
+                steps.append(Level(rules, words, len(words), lost, owners.owned(rules), alternatives))
+        return tuple(steps), required
+
+    def _pod_class(
+        self, pod: Pod, ask: Ask, axis: Axis, ladder: _Ladder, matching: tuple[int, ...]
+    ) -> PodClass:
+        return PodClass(
+            index=0,
+            sample=pod,
+            pods=[pod.key],
+            vector=axis.vector(ask.requests),
+            ports=ask.ports,
+            ladder=ladder.number,
+            levels=ladder.levels,
+            required=ladder.required,
+            matching=matching,
+            volumes=csi_volumes(pod, self._volumes),
+            turn=self._turns.get(id(ask), 0),
+        )
+
+
+def _size_order(pod_class: PodClass, axis: Axis) -> tuple[int, int, str]:
+    amounts = dict(zip(axis.names, pod_class.vector.tolist(), strict=True))
+    return (-amounts.get(CPU, 0), -amounts.get(MEMORY, 0), pod_class.pods[0])
+
+
+def _in_turn(asked: Iterable[tuple[Pod, Ask]]) -> list[tuple[Ask, list[Pod]]]:
+    """What is asked for, with the pods: namespaces take turns, in each what is least to read comes first.
+
+    What asks for too much by itself comes last of all: the first one is read whatever it asks for.
+    """
+    pods: dict[int, list[Pod]] = {}
+    asks: dict[int, Ask] = {}
+    for pod, ask in asked:
+        asks.setdefault(id(ask), ask)
+        pods.setdefault(id(ask), []).append(pod)
+    simple = sorted(asks, key=lambda one: (asks[one].relations, len(asks[one].rules), -len(pods[one])))
+    ranks: dict[str, int] = {}
+    ordered: list[tuple[bool, int, int]] = []
+    for one in simple:
+        namespace = pods[one][0].metadata.namespace
+        ranks[namespace] = ranks.get(namespace, -1) + 1
+        demanding = asks[one].relations > _RELATIONS or len(asks[one].requests) > _NAMES
+        ordered.append((demanding, ranks[namespace], one))
+    ordered.sort(key=lambda item: item[:2])
+    return [(asks[one], pods[one]) for _, _, one in ordered]
+
+
+def _age_order(pod: Pod) -> tuple[str, str, str]:
+    meta = pod.metadata
+    return (meta.creation_timestamp, meta.uid, pod.key)
