@@ -40,7 +40,7 @@ from scripts.estimate_prices import Estimator, errors
 from scripts.price_lists import PriceList, lists
 
 TARGET = Path(__file__).parent.parent / "src/dovetail/cloud/catalog/data/ec2.json.gz"
-FORMAT = 3
+FORMAT = 4
 # Bare metal with dedicated tenancy, as a multiple of what counts.
 SURCHARGED = ((1.05, 1.075), (1.095, 1.105))
 MODERN = 6  # the generation from which errors are told, since newer families are what is estimated

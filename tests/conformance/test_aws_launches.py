@@ -112,7 +112,7 @@ def _reservations(case: Case) -> list[Reservation]:
 
 def _launch(case: Case, node_class: EC2NodeClass, capacity_type: str) -> Launch:
     selector = case["nodeClassSpec"].get("placementGroupSelector", {})
-    tags = cluster_tags(case["clusterName"], "default", "default", {})
+    tags = cluster_tags(case["clusterName"], "default", "default", node_class.spec.tags)
     assert tags == case["tags"]
     return Launch(
         claim=decode(case["nodeClaim"], NodeClaim),

@@ -13,6 +13,7 @@ from dovetail.base.errors import InputError
 from dovetail.cloud import catalog
 from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.offerings import discount
+from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.model import labels
 
 
@@ -165,3 +166,125 @@ def test_kubelet_values_that_cannot_be_read(kubelet: dict[str, object], path: st
     with pytest.raises(InputError) as caught:
         catalog.instance_types("us-west-1", node_class)
     assert caught.value.path == path
+
+
+IPV4, EFA = "vpc.amazonaws.com/PrivateIPv4Address", "vpc.amazonaws.com/efa"
+LISTED = [
+    {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+    {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
+    {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
+]
+
+
+def of_class(**spec: object) -> NodeSettings:
+    return NodeSettings.of(decode({"spec": {"amiFamily": "AL2", **spec}}, EC2NodeClass))
+
+
+@pytest.mark.parametrize(
+    ("spec", "fits", "fails"),
+    [
+        ({"networkInterfaces": LISTED[:1]}, ["m5.large", "p5.48xlarge"], ["m3.large", "t2.micro"]),  # no ENA
+        (
+            {"networkInterfaces": LISTED[:2]},
+            ["p5.48xlarge", "c6in.32xlarge"],
+            ["m5.large", "hpc6id.32xlarge"],
+        ),
+        (
+            {"networkInterfaces": LISTED},
+            ["p4d.24xlarge", "c6in.32xlarge"],
+            ["c5n.18xlarge"],
+        ),  # it has one card
+        (
+            {"networkInterfaces": [{**LISTED[0], "deviceIndex": 3}]},
+            ["m5.xlarge"],
+            ["m5.large"],
+        ),  # 4 and 3 of them
+        ({"cpuOptions": {"nestedVirtualization": "enabled"}}, ["m8i.large"], ["m5.large", "m7g.large"]),
+        ({"cpuOptions": {"nestedVirtualization": "disabled"}}, ["m8i.large", "m5.large"], []),
+        ({"connectionTracking": {"udpTimeout": 30}}, ["m5.large", "m7g.large"], ["m4.large", "m5.metal"]),
+        (
+            {"cpuOptions": {"nestedVirtualization": "enabled"}, "connectionTracking": {"udpTimeout": 30}},
+            ["m8i.large"],
+            ["m5.large", "m4.large"],
+        ),
+        ({"amiFamily": "AL2023"}, ["m6g.large"], ["a1.large"]),
+    ],
+)
+def test_types_that_are_what_a_class_asks_for(
+    spec: dict[str, object], fits: list[str], fails: list[str]
+) -> None:
+    known = {record.name: record for record in store.load().types}
+    found = {name: catalog.runs(known[name], of_class(**spec)) for name in (*fits, *fails)}
+    assert found == {**dict.fromkeys(fits, True), **dict.fromkeys(fails, False)}
+
+
+def test_a_placement_group_takes_the_types_that_know_its_strategy() -> None:
+    known = {record.name: record for record in store.load().types}
+    found = [
+        catalog.runs(known["t3.large"], NodeSettings(placement=one)) for one in ("", "spread", "cluster")
+    ]
+    assert found == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "addresses", "os"),
+    [
+        ("m5.large", 9, "windows"),
+        ("t8i.nano", 0, "windows"),
+        ("hpc7a.96xlarge", 0, "windows"),
+        ("m7g.large", None, ""),
+    ],
+)
+def test_windows_nodes(name: str, addresses: int | None, os: str) -> None:
+    record = next(one for one in store.load().types if one.name == name)
+    for family, build in (("Windows2019", "10.0.17763"), ("Windows2025", "10.0.26100")):
+        settings = of_class(amiFamily=family)
+        made = catalog.make(record, settings, region="us-east-1", zones=(("us-east-1a", "x"),), on_demand=1)
+        assert made.capacity.get(IPV4) == addresses
+        assert (made.capacity["pods"], made.overhead.kube_reserved["memory"]) == (110, (110 * 11 + 255) << 20)
+        asked = made.requirements.by_key
+        assert asked["kubernetes.io/os"].values == frozenset({os} - {""})
+        assert asked["node.kubernetes.io/windows-build"].values == {build}
+        assert (
+            IPV4
+            not in catalog.make(
+                record, of_class(), region="us-east-1", zones=(("us-east-1a", "x"),), on_demand=1
+            ).capacity
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "interfaces", "per_core", "pods", "efa", "reserved_pods"),
+    [
+        ("p5.48xlarge", [], None, 100, 32, 100),
+        (
+            "p5.48xlarge",
+            LISTED[:2],
+            None,
+            51,
+            1,
+            51,
+        ),  # the interface for EFA takes the place of one with addresses
+        ("p5.48xlarge", LISTED, 10, 51, 2, 51),
+        ("m5.large", LISTED[:2], 10, 20, 1, 20),  # reserved for what gets an address, not for what may run
+        ("m5.large", LISTED[:1], 4, 8, 0, 29),
+    ],
+)
+def test_listed_interfaces(
+    name: str, interfaces: list[object], per_core: int | None, pods: int, efa: int, reserved_pods: int
+) -> None:
+    record = next(one for one in store.load().types if one.name == name)
+    kubelet = {"podsPerCore": per_core} if per_core else {}
+    settings = of_class(networkInterfaces=interfaces, kubelet=kubelet)
+    made = catalog.make(record, settings, region="us-east-1", zones=(("us-east-1a", "x"),), on_demand=1)
+    assert (made.capacity["pods"], made.capacity[EFA]) == (pods, efa)
+    assert made.overhead.kube_reserved["memory"] == (255 + 11 * reserved_pods) << 20
+
+
+@pytest.mark.parametrize(("threshold", "kept"), [("100%", 0), ("5%", None), ("1Gi", 1 << 30), ("0%", 0)])
+def test_an_eviction_threshold_of_all_is_none(threshold: str, kept: int | None) -> None:
+    record = next(one for one in store.load().types if one.name == "m5.large")
+    settings = of_class(kubelet={"evictionHard": {"memory.available": threshold, "nodefs.available": "100%"}})
+    made = catalog.make(record, settings, region="us-east-1", zones=(("us-east-1a", "x"),), on_demand=1)
+    expected = -(-made.capacity["memory"] * 5 // 100) if kept is None else kept
+    assert made.overhead.eviction_threshold == {"memory": expected, "ephemeral-storage": 0}

@@ -156,7 +156,7 @@ def spoilt(tmp_path: Path, content: bytes) -> Path:
         (packed(b'{"format":1}')[:-4], "is no catalogue"),
         (
             packed(b'{"format": 9, "region": "x", "asked": "", "zones": [], "rows": []}'),
-            "of format 9, this version reads 2",
+            "of format 9, this version reads 3",
         ),
     ],
     ids=["empty", "text", "no fields", "no end", "cut off", "newer"],

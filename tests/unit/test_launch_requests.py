@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirement, Requirements
 
 AMD64 = Requirements.of((Requirement.new(labels.ARCH, "In", ("amd64",)),))
+OVERLAY, TENANCY = "karpenter.sh/price-overlay-applied", "karpenter.k8s.aws/instance-tenancy"
 SUBNETS = {f"us-east-1{zone}": f"subnet-{zone}" for zone in "abcdef"}
 RECORDS = {record.name: record for record in store.load().types}
 
@@ -37,11 +40,18 @@ def node_class(**spec: Any) -> EC2NodeClass:
     return decode({"metadata": {"name": "default"}, "spec": document}, EC2NodeClass)
 
 
-def launch(*, capacity_type: str = "on-demand", **spec: Any) -> Launch:
-    """Of a claim that demands nothing but the capacity type."""
-    terms = [{"key": labels.CAPACITY_TYPE, "operator": "In", "values": [capacity_type]}]
+def launch(
+    *,
+    capacity_type: str = "on-demand",
+    annotations: dict[str, str] | None = None,
+    terms: Sequence[object] = (),
+    **spec: Any,
+) -> Launch:
+    """Of a claim that demands the capacity type, and `terms`."""
+    asked = [*terms, {"key": labels.CAPACITY_TYPE, "operator": "In", "values": [capacity_type]}]
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    claim = {"metadata": {"name": "c"}, "spec": {"nodeClassRef": reference, "requirements": terms}}
+    meta = {"name": "c", "annotations": annotations or {}}
+    claim = {"metadata": meta, "spec": {"nodeClassRef": reference, "requirements": asked}}
     return Launch(
         claim=decode(claim, NodeClaim),
         node_class=node_class(**spec),
@@ -154,3 +164,76 @@ def test_nobody_changes_the_tags_of_the_cluster() -> None:
         "karpenter.k8s.aws/ec2nodeclass": "default",
         "eks:eks-cluster-name": "demo",
     }
+
+
+@pytest.mark.parametrize(
+    ("capacity_type", "annotations", "options"),
+    [
+        ("spot", {}, {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}),
+        (
+            "spot",
+            {OVERLAY: "true"},
+            {"SpotOptions": {"AllocationStrategy": "capacity-optimized-prioritized"}},
+        ),
+        ("on-demand", {}, {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}),
+        ("on-demand", {OVERLAY: "true"}, {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}),
+    ],
+)
+def test_prices_of_an_overlay_make_the_fleet_follow_priorities(
+    capacity_type: str, annotations: dict[str, str], options: dict[str, object]
+) -> None:
+    wanted = launch(capacity_type=capacity_type, annotations=annotations)
+    choice, templates_made = made(types("m5.large"), wanted)
+    request = fleet_request(wanted, choice, templates_made, SUBNETS, {})
+    assert {name: value for name, value in request.items() if name.endswith("Options")} == options
+
+
+def test_tags_of_the_class_reach_instances_volumes_and_the_fleet() -> None:
+    own = {"Name": "mine", "team": "a"}
+    wanted = replace(launch(), tags=cluster_tags("demo", "web", "default", own))
+    choice, templates_made = made(types("m5.large"), wanted)
+    request = fleet_request(wanted, choice, templates_made, SUBNETS, {})
+    found = {item["ResourceType"]: item["Tags"] for item in request["TagSpecifications"]}
+    assert list(found) == ["instance", "volume", "fleet"]
+    for written in found.values():
+        assert {one["Key"]: one["Value"] for one in written}.items() >= own.items()
+        assert [one["Key"] for one in written] == sorted(one["Key"] for one in written)
+
+
+def test_a_dedicated_launch() -> None:
+    """EC2 has the offerings of a type under either tenancy; which one it is stands in the template."""
+    wanted = launch(terms=[{"key": TENANCY, "operator": "In", "values": ["dedicated"]}])
+    _, (template,) = made(types("m5.large"), wanted)
+    assert template.data["Placement"] == {"Tenancy": "dedicated"}
+
+
+def test_a_class_that_changed_since_the_choice_leaves_types_out() -> None:
+    spec = {
+        "cpuOptions": {"nestedVirtualization": "enabled"},
+        "connectionTracking": {"tcpEstablishedTimeout": 350, "udpTimeout": 45},
+    }
+    wanted = launch(**spec)
+    _, (template,) = made(types("m5.large", "m8i.large"), wanted)
+    assert [item.name for item in template.types] == ["m8i.large"]
+    assert template.data["CpuOptions"] == {"NestedVirtualization": "enabled"}
+    assert template.data["NetworkInterfaces"] == [
+        {
+            "DeviceIndex": 0,
+            "Groups": ["sg-1"],
+            "ConnectionTrackingSpecification": {"TcpEstablishedTimeout": 350, "UdpTimeout": 45},
+        }
+    ]
+    with pytest.raises(CreateFailed, match="no image of the node class boots"):
+        made(types("m5.large"), wanted)
+
+
+def test_every_interface_with_addresses_has_its_own_in_ipv6() -> None:
+    listed = [
+        {"networkCardIndex": 0, "deviceIndex": device, "interfaceType": kind}
+        for device, kind in enumerate(("interface", "interface", "efa-only"))
+    ]
+    wanted = launch(networkInterfaces=listed)
+    wanted = replace(wanted, cluster=replace(wanted.cluster, dns_ip="fd00::a"))
+    _, (template,) = made(types("c6in.32xlarge"), wanted)
+    own = [one.get("PrimaryIpv6") for one in template.data["NetworkInterfaces"]]
+    assert own == [True, True, None]

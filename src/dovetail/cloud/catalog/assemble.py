@@ -14,7 +14,7 @@ from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.capacity import capacity, overhead, pods
 from dovetail.cloud.catalog.labels import requirements
 from dovetail.cloud.catalog.offerings import offerings, with_given_spot_prices, with_spot_prices
-from dovetail.cloud.catalog.settings import NodeSettings
+from dovetail.cloud.catalog.settings import Interface, NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
@@ -76,7 +76,7 @@ def _assembled(asked: _Asked, spot: Mapping[tuple[str, str], int] | None) -> tup
     estimates, given = store.estimates(region), store.given_spot(region)
     for record, sold_in, price in store.sold(region):
         where = tuple((name, place[name]) for name in sold_in if name in place)
-        if where and runs(record, settings):
+        if where and runs(record, settings) and settings.os_on(record.arch):
             known = record.name not in estimates
             item = make(record, settings, region=region, zones=where, on_demand=price, listed=known)
             item = item if spot is None else with_spot_prices(item, spot)
@@ -110,10 +110,26 @@ def make(
 
 
 def runs(record: TypeRecord, settings: NodeSettings) -> bool:
-    """True iff the AMI family has an image for the type: AL2023 has none for a1, Windows none for arm64."""
-    if settings.family == "AL2023":
-        return record.family != "a1"
-    return not (settings.windows and record.arch == "arm64")
+    """True iff the type takes what the class asks of its instances, and the AMI family boots on it.
+
+    For arm64 with a Windows class it is True all the same: such a type has no operating system, so no pod
+    and no image asks for it.
+    """
+    if settings.family == "AL2023" and record.family == "a1":
+        return False
+    if settings.nested_virtualization and not record.nested_virtualization:
+        return False
+    if settings.connection_tracking and record.hypervisor != "nitro":
+        return False
+    if settings.placement and settings.placement not in record.placements:
+        return False
+    return not settings.interfaces or _takes(record, settings.interfaces)
+
+
+def _takes(record: TypeRecord, interfaces: tuple[Interface, ...]) -> bool:
+    """True iff the type's network cards have a place for each of the interfaces."""
+    placed = all(one.card < len(record.cards) and one.device < record.cards[one.card] for one in interfaces)
+    return record.ena and placed and sum(one.efa_only for one in interfaces) <= record.efa_interfaces
 
 
 def zones(region: str) -> dict[str, str]:

@@ -31,6 +31,16 @@ _TRUNK = ((1, 6), (2, 12), (4, 22), (8, 42), (63, 62), (1 << 31, 122))
 _TRUNK_NEWER = ((1, 6), (2, 12), (4, 22), (8, 42), (31, 62), (47, 92), (1 << 31, 122))  # amd64, 6th and later
 _NEWER_GENERATION = 6
 _WINDOWS_PODS = 110
+# Types that EC2 describes and AWS's VPC resource controller does not list (pkg/aws/vpc/limits.go): it hands
+# out no addresses to pods on them.
+_UNLISTED = frozenset(
+    {
+        *("hpc6a.48xlarge", "hpc6id.32xlarge", "hpc8a.96xlarge"),
+        *("hpc7a.12xlarge", "hpc7a.24xlarge", "hpc7a.48xlarge", "hpc7a.96xlarge"),
+        *("t8i.nano", "t8i.micro", "t8i.small", "t8i.medium"),
+        *("trn2.3xlarge", "trn2.48xlarge", "trn2u.48xlarge"),
+    }
+)
 
 
 def capacity(record: TypeRecord, settings: NodeSettings) -> dict[str, int]:
@@ -41,15 +51,15 @@ def capacity(record: TypeRecord, settings: NodeSettings) -> dict[str, int]:
         EPHEMERAL_STORAGE: _ephemeral_storage(record, settings),
         PODS: pods(record, settings),
         POD_ENI: branch_interfaces(record),
-        EFA: record.efa_interfaces,
+        EFA: _efa(record, settings),
         NVIDIA_GPU: sum(gpu.count for gpu in record.gpus if gpu.manufacturer == "NVIDIA"),
         AMD_GPU: sum(gpu.count for gpu in record.gpus if gpu.manufacturer == "AMD"),
         GAUDI: sum(gpu.count for gpu in record.gpus if gpu.manufacturer == "Habana"),
         NEURON: sum(item.devices for item in record.neurons),
         NEURON_CORE: sum(item.devices * item.cores for item in record.neurons),
     }
-    if settings.windows:
-        room[PRIVATE_IPV4] = max(0, record.ipv4_per_interface - 1)
+    if settings.os_on(record.arch) == "windows":
+        room[PRIVATE_IPV4] = 0 if record.name in _UNLISTED else max(0, record.ipv4_per_interface - 1)
     return room
 
 
@@ -103,6 +113,13 @@ def branch_interfaces(record: TypeRecord) -> int:
     return max(0, shared - record.interfaces)
 
 
+def _efa(record: TypeRecord, settings: NodeSettings) -> int:
+    """Where a class lists interfaces, a node has those for EFA among them; else as many as the type takes."""
+    if settings.interfaces:
+        return sum(one.efa_only for one in settings.interfaces)
+    return record.efa_interfaces
+
+
 def _memory(record: TypeRecord, overhead_percent: float) -> int:
     total = record.memory - (_ARM64_MEMORY_HELD if record.arch == "arm64" else 0)
     # Floating point on purpose: the same rounding as the controller whose numbers users know.
@@ -118,7 +135,7 @@ def _ephemeral_storage(record: TypeRecord, settings: NodeSettings) -> int:
 def _kube_reserved(record: TypeRecord, settings: NodeSettings, most_pods: int) -> dict[str, int]:
     # Bottlerocket and Windows reserve for the pods that may run, the others for as many as get an address.
     actual = settings.family == "Bottlerocket" or settings.windows
-    counted = most_pods if actual else interface_pods(record)
+    counted = most_pods if actual else interface_pods(record, settings.efa_only)
     kept = {
         CPU: _cpu_kept(record.vcpus * 1000),
         MEMORY: (11 * counted + 255) * MIB,

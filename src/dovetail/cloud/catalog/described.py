@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.cloud.catalog.store import Accelerator, Gpu, Neuron, TypeRecord
@@ -50,7 +50,16 @@ def record(described: Described) -> TypeRecord:
         accelerators=_accelerators(described),
         neurons=_neurons(described),
         spot="spot" in described.get("SupportedUsageClasses", ()),
+        ena=network.get("EnaSupport", "unsupported") != "unsupported",
+        cards=_cards(cards),
+        nested_virtualization="nested-virtualization" in processor.get("SupportedFeatures", ()),
+        placements=tuple(sorted(described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ()))),
     )
+
+
+def _cards(cards: Sequence[Described]) -> tuple[int, ...]:
+    most = {card["NetworkCardIndex"]: card.get("MaximumNetworkInterfaces", 0) for card in cards}
+    return tuple(most.get(index, 0) for index in range(max(most, default=-1) + 1))
 
 
 def _architectures(described: Described) -> list[str]:

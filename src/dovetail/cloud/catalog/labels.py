@@ -42,6 +42,11 @@ def requirements(
     return Requirements.of(_one_of(key, values.get(key, ())) for key in _KEYS)
 
 
+def tenancy(wanted: Requirements) -> str:
+    """That of a launch for such a claim: dedicated only where the default one is ruled out."""
+    return "default" if wanted.get(TENANCY).has("default") else "dedicated"
+
+
 def network_bandwidth(record: TypeRecord) -> int | None:
     """Mbps that are always there; None where EC2 gives words only ("Moderate").
 
@@ -81,7 +86,7 @@ def _values(record: TypeRecord, settings: NodeSettings) -> dict[str, tuple[str, 
     found[NITRO_SANDBOX] = (_flag(record.nitro_enclaves),)
     found[labels.INSTANCE_TYPE] = (record.name,)
     found[labels.ARCH] = (record.arch,)
-    found[labels.OS] = (settings.os,)
+    found[labels.OS] = tuple(filter(None, (settings.os_on(record.arch),)))
     found[labels.WINDOWS_BUILD] = (settings.windows_build,) if settings.windows_build else ()
     return found
 

@@ -64,6 +64,10 @@ class TypeRecord(msgspec.Struct, array_like=True, frozen=True):
     accelerators: tuple[Accelerator, ...]
     neurons: tuple[Neuron, ...]
     spot: bool  # True iff sold as spot anywhere
+    ena: bool  # True iff its network interfaces are EC2's elastic ones
+    cards: tuple[int, ...]  # most interfaces of each network card, by its index
+    nested_virtualization: bool  # True iff virtual machines may run on it
+    placements: tuple[str, ...]  # strategies of placement groups that take it
 
     @property
     def family(self) -> str:
@@ -89,7 +93,7 @@ class TypeRecord(msgspec.Struct, array_like=True, frozen=True):
         return match.groups()
 
 
-FORMAT = 2
+FORMAT = 3
 _REMEDY = "make it with: dovetail catalog refresh --region REGION"
 
 
@@ -123,6 +127,10 @@ class LiveRegion(msgspec.Struct, frozen=True):
         }
 
 
+class _Versioned(msgspec.Struct):
+    format: int
+
+
 def write(found: LiveRegion, path: Path) -> None:
     """Whole or not at all. Raises InputError."""
     packed = gzip.compress(msgspec.json.encode(found), compresslevel=9, mtime=0)
@@ -137,14 +145,16 @@ def write(found: LiveRegion, path: Path) -> None:
 def read(path: Path) -> LiveRegion:
     """Raises InputError for what is no such file."""
     try:
-        found = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=LiveRegion)
+        text = gzip.decompress(path.read_bytes())
+        version = msgspec.json.decode(text, type=_Versioned).format
+        found = msgspec.json.decode(text, type=LiveRegion) if version == FORMAT else None
     except OSError as error:
         reason = error.strerror or "it is not compressed"
         raise InputError(f"cannot be read: {reason}", source=str(path), remedy=_REMEDY) from None
     except (EOFError, msgspec.MsgspecError) as error:
         raise InputError(f"is no catalogue: {error}", source=str(path), remedy=_REMEDY) from None
-    if found.format != FORMAT:
-        message = f"is a catalogue of format {found.format}, this version reads {FORMAT}"
+    if found is None:
+        message = f"is a catalogue of format {version}, this version reads {FORMAT}"
         raise InputError(message, source=str(path), remedy=_REMEDY)
     return found
 

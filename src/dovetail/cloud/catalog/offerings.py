@@ -113,7 +113,6 @@ def _requirements(zone: str, zone_id: str, capacity_type: str) -> Requirements:
             Requirement.new(labels.ZONE, "In", (zone,)),
             Requirement.new(labels.ZONE_ID, "In", (zone_id,)),
             Requirement.new(labels.CAPACITY_TYPE, "In", (capacity_type,)),
-            Requirement.new(labels.AWS + "instance-tenancy", "In", ("default",)),
             *(Requirement.new(key, "DoesNotExist") for key in _UNRESERVED),
         )
     )

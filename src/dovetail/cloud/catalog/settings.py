@@ -18,6 +18,15 @@ _WINDOWS_BUILDS = {"Windows2019": "10.0.17763", "Windows2022": "10.0.20348", "Wi
 
 
 @dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface that a class lists; one that is for EFA only carries no addresses."""
+
+    card: int
+    device: int
+    efa_only: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSettings:
     """How a node class shapes the room on a node. The defaults are those of AL2023."""
 
@@ -31,17 +40,27 @@ class NodeSettings:
     raid0: bool = False  # True iff local disks, where there are some, hold pods' files
     vm_memory_overhead_percent: float = 0.075
     reserved_enis: int = 0
-    efa_only: int = 0  # interfaces of the default card that carry no addresses
+    interfaces: tuple[Interface, ...] = ()  # that the class lists; without any, EC2's one
+    nested_virtualization: bool = False  # True iff virtual machines shall run on the nodes
+    connection_tracking: bool = False  # True iff the class sets timeouts of idle connections
+    placement: str = ""  # the strategy of the class's placement group
     # The class's own words where they depend on the type (see `on`); the fields above lack those values.
     expressions: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def efa_only(self) -> int:
+        """Listed interfaces of the first card that carry no addresses."""
+        return sum(one.efa_only and not one.card for one in self.interfaces)
 
     @property
     def windows(self) -> bool:
         return self.family.startswith("Windows")
 
-    @property
-    def os(self) -> str:
-        return "windows" if self.windows else "linux"
+    def os_on(self, arch: str) -> str:
+        """The operating system on machines of the architecture; "" where there is none."""
+        if not self.windows:
+            return "linux"
+        return "windows" if arch == "amd64" else ""
 
     @property
     def windows_build(self) -> str:
@@ -49,9 +68,16 @@ class NodeSettings:
 
     @staticmethod
     def of(
-        node_class: EC2NodeClass | None, *, vm_memory_overhead_percent: float = 0.075, reserved_enis: int = 0
+        node_class: EC2NodeClass | None,
+        *,
+        vm_memory_overhead_percent: float = 0.075,
+        reserved_enis: int = 0,
+        placement: str = "",
     ) -> NodeSettings:
-        """Read a node class; None gives the defaults. Raises InputError for ill-formed kubelet values."""
+        """Read a node class; None gives the defaults. Raises InputError for ill-formed kubelet values.
+
+        `placement` is the strategy of the group that the class's selector finds, if one is found.
+        """
         if node_class is None:
             return NodeSettings(
                 vm_memory_overhead_percent=vm_memory_overhead_percent, reserved_enis=reserved_enis
@@ -71,7 +97,10 @@ class NodeSettings:
             raid0=spec.instance_store_policy == "RAID0",
             vm_memory_overhead_percent=vm_memory_overhead_percent,
             reserved_enis=reserved_enis,
-            efa_only=sum(_efa_only(item) for item in spec.network_interfaces),
+            interfaces=tuple(map(_interface, spec.network_interfaces)),
+            nested_virtualization=spec.cpu_options.get("nestedVirtualization") == "enabled",
+            connection_tracking=bool(spec.connection_tracking),
+            placement=placement,
             expressions=spec.kubelet if depends else {},
         )
 
@@ -137,8 +166,12 @@ def parse_size(text: str | int, path: str) -> int:
     return _quantity(text, path).value()
 
 
-def _efa_only(interface: Mapping[str, object]) -> bool:
-    return interface.get("interfaceType") == "efa-only" and not interface.get("networkCardIndex")
+def _interface(written: Mapping[str, Any]) -> Interface:
+    return Interface(
+        written.get("networkCardIndex", 0),
+        written.get("deviceIndex", 0),
+        written.get("interfaceType") == "efa-only",
+    )
 
 
 def _count(settings: Mapping[str, object], key: str) -> int | None:

@@ -20,7 +20,7 @@ from dovetail.cloud.catalog.pricefile import PriceFile
 
 __all__ = ["Accelerator", "Gpu", "Neuron", "TypeRecord"]
 
-FORMAT = 3
+FORMAT = 4
 
 
 class RegionRecord(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from dovetail.base.streams import stream
 from dovetail.cloud import catalog, eventbridge
 from dovetail.cloud.aws.nodeclass.drift import Made, class_stamp, drift
 from dovetail.cloud.aws.nodeclass.validation import Validator
+from dovetail.cloud.catalog.labels import TENANCY, tenancy
 from dovetail.cloud.choice import Candidate, Pool, Request, choose
 from dovetail.cloud.inert import Inert
 from dovetail.cloud.inmemory import Delay, Limit, MemoryQueue, Uniform
@@ -502,6 +503,7 @@ class SimulatedCloud(Inert):
                 **single_values(kind.requirements),
                 **single_values(offering.requirements),
                 labels.REGION: self._region,
+                TENANCY: tenancy(Requirements.read(claim.spec.requirements)),
             },
             capacity=kind.capacity,
             allocatable=kind.allocatable(),

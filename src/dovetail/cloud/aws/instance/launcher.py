@@ -23,6 +23,7 @@ from dovetail.cloud.aws.launchtemplate.store import KeptTemplates
 from dovetail.cloud.aws.launchtemplate.template import Launch, Stage, Template, launch_from, templates
 from dovetail.cloud.aws.metrics import Figures
 from dovetail.cloud.aws.subnet import SubnetBook
+from dovetail.cloud.catalog.labels import TENANCY
 from dovetail.cloud.choice import Choice, Pool, Request, choose, too_few
 from dovetail.cloud.provider import NodeClassResolution
 from dovetail.cloud.unavailable import UnavailableOfferings, single_values
@@ -188,7 +189,7 @@ class Launcher:
 
 
 def bought_labels(kind: InstanceType, offering: Offering) -> dict[str, str]:
-    """What a launch decides of a node's labels, but for the region."""
+    """What a launch decides of a node's labels, but for region and tenancy."""
     return {**single_values(kind.requirements), **single_values(offering.requirements)}
 
 
@@ -208,7 +209,9 @@ def _as_before(claim: NodeClaim, types: tuple[InstanceType, ...]) -> Iterator[No
     for kind in types:
         bought = bought_labels(kind, kind.offerings[0])
         kept = {
-            key: value for key, value in claim.metadata.labels.items() if key not in (*bought, labels.REGION)
+            key: value
+            for key, value in claim.metadata.labels.items()
+            if key not in (*bought, labels.REGION, TENANCY)
         }
         yield msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, labels=kept))
 

@@ -12,9 +12,11 @@ from dovetail.cloud.aws import api
 from dovetail.cloud.aws.instance.instances import CLAIM, ENDING, NODECLASS, provider_id
 from dovetail.cloud.aws.instance.launcher import Launched, bought_labels
 from dovetail.cloud.aws.nodeclass.drift import class_stamp
+from dovetail.cloud.catalog.labels import TENANCY, tenancy
 from dovetail.cloud.provider import Instance
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
+from dovetail.model.requirement import Requirements
 
 
 def made(
@@ -34,7 +36,8 @@ def made(
         reservation_id=offering.reservation_id,
         annotations=_remembered(node_class, launched.profile),
     )
-    return _as_sold(base, kind, offering, region, volumes)
+    sold = _as_sold(base, kind, offering, region, volumes)
+    return _held_as(sold, tenancy(Requirements.read(claim.spec.requirements)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,9 @@ class Reader:
             return own if own.terminating == ending else replace(own, terminating=ending)
         how = labels.SPOT if found.spot else labels.RESERVED if found.reservation else labels.ON_DEMAND
         name, profile = found.tags.get(NODECLASS, ""), found.profile.rpartition("/")[2]
+        sold = self._sold(name, found.instance_type, (found.zone, how, found.reservation))
         return replace(
-            self._sold(name, found.instance_type, (found.zone, how, found.reservation)),
+            _held_as(sold, found.tenancy),
             provider_id=provider_id(found.zone, found.id),
             image_id=found.image,
             created=found.launched,
@@ -105,6 +109,10 @@ def _remembered(node_class: EC2NodeClass | None, profile: str) -> dict[str, str]
     """What the claim keeps in mind: the class as it was, and the profile that has to stay while it runs."""
     stamp = class_stamp(node_class) if node_class is not None else {}
     return {**stamp, labels.INSTANCE_PROFILE: profile} if profile else stamp
+
+
+def _held_as(sold: Instance, tenancy: str) -> Instance:
+    return replace(sold, labels={**sold.labels, TENANCY: tenancy})
 
 
 def _as_sold(base: Instance, kind: InstanceType, offering: Offering, region: str, volumes: int) -> Instance:

@@ -14,6 +14,8 @@ from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering
 
 # A reserved instance is paid for already: its price only keeps the order of the types.
 RESERVED_SHARE = 10_000_000
+# On a claim whose prices are not EC2's own: only priorities make a fleet follow them.
+PRICE_OVERLAY = "karpenter.sh/price-overlay-applied"
 
 
 def fleet_request(
@@ -41,20 +43,22 @@ def fleet_request(
     request: Document = {
         "Type": "instant",
         "LaunchTemplateConfigs": configs,
-        **_target(choice),
+        **_target(choice, prioritized=PRICE_OVERLAY in launch.claim.metadata.annotations),
         "TagSpecifications": tagged(("instance", "volume", "fleet"), launch.tags),
     }
     context = launch.node_class.spec.context
     return {**request, "Context": context} if context else request
 
 
-def _target(choice: Choice) -> Document:
-    """What is counted, and how offerings are chosen from."""
+def _target(choice: Choice, *, prioritized: bool) -> Document:
+    """What is counted, and how offerings are chosen from: by EC2's prices, or by the priorities here."""
     target = labels.ON_DEMAND
-    options: Document = {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
+    strategy = "prioritized" if prioritized else "lowest-price"
+    options: Document = {"OnDemandOptions": {"AllocationStrategy": strategy}}
     if choice.capacity_type == labels.SPOT:
         target = labels.SPOT
-        options = {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
+        strategy = "capacity-optimized-prioritized" if prioritized else "price-capacity-optimized"
+        options = {"SpotOptions": {"AllocationStrategy": strategy}}
     elif choice.capacity_type == labels.RESERVED:
         kind = reservation_kind(choice.candidates()[0].offering)
         if kind == CAPACITY_BLOCK:

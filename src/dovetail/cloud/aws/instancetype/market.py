@@ -59,6 +59,7 @@ class Wanted:
     reservations: tuple[Reservation, ...] = ()
     images: tuple[ResolvedImage, ...] = ()  # newest first
     addresses: tuple[Addresses, ...] = ()  # that a node takes, per zone
+    placement: str = ""  # the strategy of its placement group
 
 
 @dataclass(slots=True)
@@ -144,11 +145,12 @@ class Market:
                 wanted.node_class,
                 vm_memory_overhead_percent=options.vm_memory_overhead_percent,
                 reserved_enis=options.reserved_enis,
+                placement=wanted.placement,
             )
             made = []
             for name, record in sorted(sold.records.items()):
                 where = tuple(place for place in places if place[0] in sold.zones.get(name, ()))
-                if where and catalog.runs(record, settings):
+                if where and catalog.runs(record, settings) and settings.os_on(record.arch):
                     price = sold.on_demand.get(name, 0)
                     listed = name not in sold.estimates
                     item = catalog.make(
@@ -225,7 +227,8 @@ def wanted(
     if found is None:
         return Wanted(node_class, _as_found_before(node_class))
     zones = tuple(sorted({(item.zone, item.zone_id) for item in found.subnets}))
-    return Wanted(node_class, zones, _reserved(found, zone_ids), found.images, drawn)
+    placement = found.placement_group.strategy if found.placement_group else ""
+    return Wanted(node_class, zones, _reserved(found, zone_ids), found.images, drawn, placement)
 
 
 def _as_found_before(node_class: EC2NodeClass) -> Zones:

@@ -18,9 +18,10 @@ from dovetail.api.karpenter.ec2nodeclass import (
 from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.base.errors import CreateFailed
 from dovetail.cloud.aws.amifamily.userdata import Cluster, Machine, bootstrap, render
+from dovetail.cloud.catalog.assemble import runs
 from dovetail.cloud.catalog.capacity import EFA
-from dovetail.cloud.catalog.labels import TENANCY
-from dovetail.cloud.catalog.settings import GIB, ami_family, devices, parse_size
+from dovetail.cloud.catalog.labels import tenancy
+from dovetail.cloud.catalog.settings import GIB, NodeSettings, ami_family, devices, parse_size
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.cloud.choice import CAPACITY_BLOCK, Choice, reservation_kind
 from dovetail.cloud.provider import NodeClassResolution, ResolvedImage
@@ -133,17 +134,17 @@ def _places(spec: EC2NodeClassSpec, efa: int, ipv6: bool) -> Iterator[tuple[Docu
         card, device, kind = item["networkCardIndex"], item["deviceIndex"], item["interfaceType"]
         place = {"NetworkCardIndex": card, "DeviceIndex": device, "InterfaceType": kind}
         # An interface that is for EFA alone has no addresses.
-        yield place, {} if kind == "efa-only" else _addresses(spec, ipv6, primary=(card, device) == (0, 0))
+        yield place, {} if kind == "efa-only" else _addresses(spec, ipv6)
     if spec.network_interfaces:
         return
     for card in range(efa):
         place = {"NetworkCardIndex": card, "DeviceIndex": min(card, 1), "InterfaceType": "efa"}
-        yield place, _addresses(spec, ipv6, primary=card == 0)
+        yield place, _addresses(spec, ipv6)
     if not efa:
-        yield {"DeviceIndex": 0}, _addresses(spec, ipv6, primary=True)
+        yield {"DeviceIndex": 0}, _addresses(spec, ipv6)
 
 
-def _addresses(spec: EC2NodeClassSpec, ipv6: bool, *, primary: bool) -> Document:
+def _addresses(spec: EC2NodeClassSpec, ipv6: bool) -> Document:
     found: Document = {}
     if spec.associate_public_ip_address is not None:
         found["AssociatePublicIpAddress"] = spec.associate_public_ip_address
@@ -153,7 +154,7 @@ def _addresses(spec: EC2NodeClassSpec, ipv6: bool, *, primary: bool) -> Document
         }
     if spec.ip_prefix_count is not None:
         found["Ipv6PrefixCount" if ipv6 else "Ipv4PrefixCount"] = spec.ip_prefix_count
-    if ipv6 and primary:
+    if ipv6:
         found |= {"Ipv6AddressCount": 1, "PrimaryIpv6": True}
     return found
 
@@ -211,13 +212,15 @@ class _Group:
 def templates(launch: Launch, choice: Choice, records: Mapping[str, TypeRecord]) -> tuple[Template, ...]:
     """The templates for the types of a choice, in the order of their first types.
 
-    Types that no image of the class boots on are left out; CreateFailed when that is all of them. Raises
-    InputError for user data or kubelet settings that cannot be read.
+    Types that no image of the class boots on are left out, and those that cannot be what the class asks for
+    (it may have changed since they were chosen); CreateFailed when that is all of them. Raises InputError
+    for user data or kubelet settings that cannot be read.
     """
     groups: dict[_Group, list[InstanceType]] = {}
+    settings = NodeSettings.of(launch.node_class)
     for item in choice.types:
         image = image_on(item, launch.images)
-        if image is None:
+        if image is None or not runs(records[item.name], settings):
             continue
         for group in _groups(launch, item, image, records[item.name]):
             groups.setdefault(group, []).append(item)
@@ -352,8 +355,7 @@ def _metadata(options: MetadataOptions | None, region: str, *, ipv6: bool) -> Do
 
 
 def _placement(launch: Launch) -> Document:
-    wanted = launch.requirements.get(TENANCY)
-    placement: Document = {"Tenancy": "default" if wanted.has("default") else "dedicated"}
+    placement: Document = {"Tenancy": tenancy(launch.requirements)}
     if launch.placement_group:
         placement["GroupId"] = launch.placement_group
         partitions = launch.requirements.by_key.get(_PARTITION)

@@ -50,7 +50,10 @@ def rehearsed(node_class: EC2NodeClass, found: NodeClassResolution, stage: Stage
 
     Raises CreateFailed when no type of the region does.
     """
-    settings = NodeSettings.of(node_class, reserved_enis=stage.reserved_enis)
+    group = found.placement_group
+    settings = NodeSettings.of(
+        node_class, reserved_enis=stage.reserved_enis, placement=group.strategy if group else ""
+    )
     zones = tuple({(subnet.zone, subnet.zone_id): None for subnet in found.subnets})
     for record in sorted(stage.records.values(), key=lambda item: (item.vcpus, item.memory, item.name)):
         if record.bare_metal or not catalog.runs(record, settings):
