@@ -53,6 +53,15 @@ def user_data(alias: str, text: str = "", **kubelet: Any) -> str:
         ("[settings.kubernetes]\nseccomp-default = 1", "seccomp-default must be true or false, not 1"),
         ("[settings]\nbootstrap-commands = []", "settings.bootstrap-commands must be a table, not []"),
         ("[settings.bootstrap-commands]\na = 1", "settings.bootstrap-commands.a must be a table, not 1"),
+        ("[settings.bootstrap-commands.a]\ncommands = ['x']", "a.commands[0] must be a list, not 'x'"),
+        ("[settings.bootstrap-commands.a]\nmode = 5", "bootstrap-commands.a.mode must be text, not 5"),
+        ("[settings.kubernetes.node-labels]\na = 1", "settings.kubernetes.node-labels.a must be text, not 1"),
+        ("[settings.kubernetes.node-taints]\na = 'x'", "kubernetes.node-taints.a must be a list, not 'x'"),
+        ("[settings.kubernetes.kube-reserved]\ncpu = 100", "kube-reserved.cpu must be text, not 100"),
+        ("[settings.kubernetes]\nallowed-unsafe-sysctls = ['a', 5]", "sysctls[1] must be text, not 5"),
+        ("[settings.kubernetes.static-pods]\na = 'x'", "static-pods.a must be a table, not 'x'"),
+        ("[settings.kubernetes]\nlog-level = -1", "log-level must be at least 0, not -1"),
+        ("[settings.a]\nx = 9223372036854775808", "9223372036854775808 is too large a number"),
     ],
 )
 def test_broken_settings_of_bottlerocket(text: str, complaint: str) -> None:
@@ -93,6 +102,114 @@ def test_text_that_looks_like_something_else_is_quoted() -> None:
 
 
 # ------------------------------------------------------------------ every part of it, line by line
+
+
+@pytest.mark.parametrize(
+    ("own", "written"),
+    [
+        # Arrays of tables, with tables below them; values of a table come before the tables.
+        (
+            "[[settings.a]]\nx = 1\n[[settings.a]]\nx = 2\n[settings.a.sub]\nz = 1",
+            "[[settings.a]]\nx = 1\n\n[[settings.a]]\nx = 2\n\n[settings.a.sub]\nz = 1\n",
+        ),
+        (
+            "settings.a = [{b = [{c = 1}]}, {d = {e = 1}}]",
+            "[[settings.a]]\n[[settings.a.b]]\nc = 1\n\n[[settings.a]]\n[settings.a.d]\ne = 1\n",
+        ),
+        ("[settings.a]\nx = [1, 'a', {c = 1, b = 2}]", "[settings.a]\nx = [1, 'a', {b = 2, c = 1}]\n"),
+        ("[settings.a]\n[settings.b.c]\n", "[settings.a]\n[settings.b]\n[settings.b.c]\n"),
+        (
+            "[settings.a]\nz = []\ny = {q = 1}\nb = [{}]",
+            "[settings.a]\nz = []\n\n[[settings.a.b]]\n[settings.a.y]\nq = 1\n",
+        ),
+        # Numbers with all their digits, and as the language of the original writes times.
+        (
+            "[settings.a]\nx = 1e-7\ny = 1e21\nz = 1.0",
+            "[settings.a]\nx = 0.0000001\ny = 1000000000000000000000.0\nz = 1.0\n",
+        ),
+        ("[settings.a]\nx = 0xff\ny = 1_000\nz = -inf", "[settings.a]\nx = 255\ny = 1000\nz = -inf\n"),
+        ("[settings.a]\nx = 1979-05-27T07:32:00+00:00", "[settings.a]\nx = 1979-05-27T07:32:00Z\n"),
+        ("[settings.a]\nx = 1979-05-27 00:32:00.10+05:30", "[settings.a]\nx = 1979-05-27T00:32:00.1+05:30\n"),
+        ("[settings.a]\nx = [1979-05-27, 07:32:00.5]", "[settings.a]\nx = [1979-05-27, 07:32:00.5]\n"),
+        # Keys in order; text in single quotes where it can be.
+        ("[settings.a]\nb = '5%'\n'k%' = '%s'\n'' = 1", "[settings.a]\n'' = 1\nb = '5%'\n'k%' = '%s'\n"),
+        (
+            '[settings.a]\nx = "a\\tb"\ny = "\\u007f\\u001b"\nz = "it\'s"',
+            '[settings.a]\nx = "a\\tb"\ny = "\\u007F\\u001B"\nz = "it\'s"\n',
+        ),
+    ],
+)
+def test_how_settings_are_written(own: str, written: str) -> None:
+    text = user_data("bottlerocket", own)
+    assert text.startswith(f"[settings]\n{written}")
+    assert tomllib.loads(text)["settings"]["kubernetes"]["cluster-name"] == "demo"
+
+
+@pytest.mark.parametrize(
+    ("own", "kept"),
+    [
+        ("Max-Pods = 7\nlog-level = 3", {"log-level": 3}),  # max-pods is the node's own
+        ("Registry-QPS = 7", {"registry-qps": 7}),  # capitals do not count
+        ("allowed-unsafe-sysctls = []\nfoo = 1", {}),
+        (
+            "[settings.kubernetes.credential-providers.e]\nenabled = true\nother = 1",
+            {"credential-providers": {"e": {"enabled": True, "image-patterns": []}}},
+        ),
+        (
+            "[settings.kubernetes.static-pods.p]\nmanifest = 'm'\nother = 1",
+            {"static-pods": {"p": {"manifest": "m"}}},
+        ),
+        (
+            "[settings.kubernetes.memory-manager-reserved-memory.0]\nmemory = '1Gi'",
+            {"memory-manager-reserved-memory": {"0": {"enabled": False, "memory": "1Gi"}}},
+        ),
+    ],
+)
+def test_settings_that_the_image_knows_are_kept(own: str, kept: dict[str, Any]) -> None:
+    plain = tomllib.loads(user_data("bottlerocket"))["settings"]["kubernetes"]
+    found = tomllib.loads(user_data("bottlerocket", f"[settings.kubernetes]\n{own}"))["settings"][
+        "kubernetes"
+    ]
+    assert found == {**plain, **kept}
+
+
+@pytest.mark.parametrize(
+    ("bundle", "byte"), [("not base64!", 3), ("abc", 0), ("abcdef=", 7), ("ab=c", 2), ("ab==a", 4), ("é", 0)]
+)
+def test_an_authority_that_is_not_base64_is_refused(bundle: str, byte: int) -> None:
+    words = f"generating NodeConfig, decoding CABundle, illegal base64 data at input byte {byte}"
+    with pytest.raises(InputError, match=words):
+        told("al2023@latest", ca_bundle=bundle)
+    assert bundle in told("bottlerocket@latest", ca_bundle=bundle)  # the image looks at it itself
+
+
+@pytest.mark.parametrize("bundle", [None, ""])
+def test_no_authority(bundle: str | None) -> None:
+    assert "certificateAuthority" not in told("al2023@latest", ca_bundle=bundle)
+    flag = " --b64-cluster-ca ''" if bundle == "" else " "
+    assert f"--apiserver-endpoint 'https://demo'{flag} \\\n--dns" in told("al2@latest", ca_bundle=bundle)
+    settings = tomllib.loads(told("bottlerocket@latest", ca_bundle=bundle))["settings"]["kubernetes"]
+    assert settings.get("cluster-certificate") == bundle
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("MIME-Version: 1.0\nContent-Type: text/plain\n\n", "archive is not in multipart format, %!w(<nil>)"),
+        (
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\n\n x \n\n",
+            "parsing content,  x \n, unexpected EOF",
+        ),
+        (
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n--B\nx\n\n",
+            'parsing content, malformed MIME header: missing colon: "x"',
+        ),
+    ],
+)
+def test_archives_that_al2023_refuses(text: str, words: str) -> None:
+    with pytest.raises(InputError) as raised:
+        told("al2023@latest", text)
+    assert raised.value.message == f"parsing custom UserData, {words}"
 
 
 def told(alias: str, text: str = "", *, spec: Any = None, image: str = "", **more: Any) -> str:
@@ -286,7 +403,7 @@ def test_old_images_of_bottlerocket_are_told_what_to_mount(alias: str, image: st
     assert mount == {"mode": "always", "essential": True}
 
 
-def test_commands_of_ones_own_stand_in_order_with_all_that_they_say() -> None:
+def test_commands_of_ones_own_stand_in_order_with_what_the_image_knows() -> None:
     own = (
         "[settings.bootstrap-commands.z]\nzeal = 1\nalso = 2\nessential = false\n"
         'mode = "once"\ncommands = [["a"]]\n'
@@ -295,7 +412,8 @@ def test_commands_of_ones_own_stand_in_order_with_all_that_they_say() -> None:
     text = told("bottlerocket@latest", own, ca_bundle=None, dns_ip=None)
     commands = tomllib.loads(text)["settings"]["bootstrap-commands"]
     assert list(commands) == ["b", "z"]
-    assert list(commands["z"]) == ["commands", "mode", "essential", "also", "zeal"]
+    assert list(commands["z"].items()) == [("commands", [["a"]]), ("mode", "once"), ("essential", False)]
+    assert commands["b"] == {"commands": [], "mode": "off", "essential": False}
     kubernetes = tomllib.loads(text)["settings"]["kubernetes"]
     assert kubernetes["node-labels"]["mine"] == "x"
     assert not {"cluster-certificate", "cluster-dns-ip", "eviction-hard"} & set(kubernetes)
@@ -329,6 +447,14 @@ def parts_of(text: str) -> str:
             "--//\nContent-Transfer-Encoding: base64\nContent-Type: a/b\n\neA==\n",
         ),
         (f"{HEAD}\nnothing\n", ""),
+        # What ends before the headers of a part do is no part; one that ends within its text is an error.
+        (f"{HEAD}\n--B\n\nx\n--B\n", "--//\n\nx\n"),
+        (f"{HEAD}\n--B\n\nx\n--B\nContent-Type: a/b\n", "--//\n\nx\n"),
+        (f"{HEAD}\n--B\n\necho 5% %s\n--B--", "--//\n\necho 5% %s\n"),
+        (
+            f"{HEAD}\n--B\nContent-Type: a/b;\n  charset=c\n\nx\n--B--\n",
+            "--//\nContent-Type: a/b; charset=c\n\nx\n",
+        ),
     ],
 )
 def test_which_parts_an_archive_has(archive: str, parts: str | None) -> None:
@@ -356,8 +482,16 @@ def test_which_parts_an_archive_has(archive: str, parts: str | None) -> None:
         (
             'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=""\n\n',
             None,
-            "invalid media parameter",
+            "multipart: boundary is empty",
         ),
+        (f"{TYPE}multipart/mixed; boundary=//\n\n", None, "mime: invalid media parameter"),
+        (f'{TYPE}multipart/mixed; boundary="B\n\n', None, "mime: invalid media parameter"),
+        (f"{TYPE}multipart/mixed; a=1; a=2\n\n", None, "mime: duplicate parameter name"),
+        (f"{TYPE}a/b/c\n\n", None, "mime: unexpected content after media subtype"),
+        (f"{TYPE}nonsense\n\n", None, "user data is not in multipart MIME format"),
+        (" MIME-Version: 1.0\n\n", 1, "unreadable user data malformed initial line:  MIME-Version: 1.0"),
+        (f'{HEAD}\n--B\nno "header"\n\n--B--', 5, r'malformed MIME header: missing colon: "no \"header\""'),
+        (f"{HEAD}\n--B\n--B--\n", 5, 'malformed MIME header: missing colon: "--B--"'),
         ("MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n", None, "multipart: boundary is empty"),
         (f"{HEAD}\n--B\nContent-Type: a/b\n\nx\n", 7, "unexpected EOF"),
     ],

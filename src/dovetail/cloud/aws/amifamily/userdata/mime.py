@@ -1,17 +1,17 @@
 """MIME archives as cloud-init reads them: several scripts and documents in one text.
 
-Headers are read by the standard library; bodies are cut out by hand, because its parser takes a part that is
-an archive itself apart, and what belongs to a part must come out as it went in.
+What is taken and what is refused, and in which words, is as Go's standard library has it (net/mail, mime and
+mime/multipart), which reads these archives for Karpenter; the standard library of Python is more lenient.
+What belongs to a part comes out as it went in.
 """
 
 from __future__ import annotations
 
+import json
 import quopri
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from email import message_from_string
-from email.errors import MissingHeaderBodySeparatorDefect
-from email.message import Message
 
 from dovetail.base.errors import InputError
 
@@ -20,13 +20,18 @@ _SHELL = 'text/x-shellscript; charset="us-ascii"'
 _OPENINGS = ("MIME-Version:", "Content-Type:")
 _PATH = "spec.userData"
 _REMEDY = "see https://cloudinit.readthedocs.io/en/latest/explanation/format.html for the format"
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`{|}~0-9A-Za-z]*")
+_QUOTED = re.compile(r'"((?:[^"\\\r\n]|\\.)*)"')
+_BLANK = " \t"
+_SPECIAL = re.compile(r'\\([()<>@,;:\\"/\[\]?=])')
+Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """Headers by name, and the text, which ends without the line break before the boundary."""
 
-    headers: tuple[tuple[str, str], ...]
+    headers: Headers
     body: str
 
     @staticmethod
@@ -47,8 +52,10 @@ class Faults:
     """How a family words what is wrong; the texts are those of Karpenter's conditions."""
 
     no_type: str
-    not_multipart: str = ""  # "" where any type goes
+    not_multipart: str
+    header: str = ""  # what goes before a fault of the header
     content: str = ""  # what goes before a fault of the body
+    shows_rest: bool = False  # True iff a part without an end is told
 
 
 def is_archive(text: str) -> bool:
@@ -58,21 +65,26 @@ def is_archive(text: str) -> bool:
 
 def read(text: str, doing: str, faults: Faults) -> list[Part]:
     """The parts of an archive. Raises InputError, its message beginning with `doing`."""
-    text = text.replace("\r\n", "\n")
-    outer = message_from_string(text)
-    headers, _, body = text.partition("\n\n")
-    if any(isinstance(defect, MissingHeaderBodySeparatorDefect) for defect in outer.defects):
-        number, line = next(
-            (number, line)
-            for number, line in enumerate(headers.split("\n"), 1)
-            if ":" not in line and not line.startswith((" ", "\t"))
-        )
-        raise _broken(f"{doing} malformed header line: {line}", number)
-    boundary = _boundary(outer, doing, faults)
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     try:
-        return [_part(section) for section in _sections(body, boundary)]
+        headers, start = _outer(lines)
+    except _Malformed as fault:
+        raise _broken(f"{doing} {faults.header}{fault}", fault.line) from None
+    written = next((value for name, value in headers if name == "Content-Type"), "")
+    try:
+        kind, boundary = _media_type(written)
+    except _Malformed as fault:
+        raise _broken(f"{doing} {faults.no_type} {fault}") from None
+    if not kind.startswith("multipart/"):
+        raise _broken(f"{doing} {faults.not_multipart}")
+    if not boundary:
+        raise _broken(f"{doing} {faults.content}multipart: boundary is empty")
+    try:
+        return _parts(lines, start, boundary)
+    except _Malformed as fault:
+        raise _broken(f"{doing} {faults.content}{fault}", fault.line) from None
     except _Unfinished as unfinished:
-        rest = f"{unfinished}, " if faults.content else ""
+        rest = f"{unfinished}, " if faults.shows_rest else ""
         raise _broken(f"{doing} {faults.content}{rest}unexpected EOF", len(text.splitlines())) from None
 
 
@@ -82,56 +94,149 @@ def write(parts: Iterable[Part]) -> str:
     for part in parts:
         headers = "".join(f"{name}: {value}\n" for name, value in part.headers)
         text += f"--{_BOUNDARY}\n{headers}\n{part.body}\n"
-    return f"{text}--{_BOUNDARY}--\n".replace("\r\n", "\n")
+    return f"{text}--{_BOUNDARY}--\n".replace("\r", "")
+
+
+class _Malformed(Exception):
+    """What is wrong, in Go's words, and in which line."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 class _Unfinished(Exception):
     """The archive ends within a part; the argument is what there is of it."""
 
 
-def _boundary(outer: Message, doing: str, faults: Faults) -> str:
-    written = outer.get("Content-Type")
-    if written is None:
-        raise _broken(f"{doing} {faults.no_type} mime: no media type")
-    boundary = outer.get_boundary()
-    if boundary == "":
-        raise _broken(f"{doing} {faults.no_type} mime: invalid media parameter")
-    if faults.not_multipart and outer.get_content_maintype() != "multipart":
-        raise _broken(f"{doing} {faults.not_multipart}")
-    if boundary is None:
-        raise _broken(f"{doing} {faults.content}multipart: boundary is empty")
-    return boundary
+def _outer(lines: list[str]) -> tuple[Headers, int]:
+    """The headers of the archive, and the index of the line after them."""
+    if lines[0].startswith((" ", "\t")):
+        raise _Malformed(f"malformed initial line: {lines[0]}", 1)
+    found, end, _ = _headers(lines, 0, "malformed header line: {}")
+    return found, end
 
 
-def _sections(body: str, boundary: str) -> list[str]:
-    """What stands between the boundaries; before the first and after the last is nobody's."""
-    sections: list[list[str]] = []
-    for line in body.split("\n"):
-        mark = line.rstrip(" \t")
-        if mark == f"--{boundary}--":
-            return ["\n".join(lines) for lines in sections]
-        if mark == f"--{boundary}":
-            sections.append([])
-        elif sections:
-            sections[-1].append(line)
-    if sections:
-        unfinished = _part("\n".join(sections[-1]))
-        raise _Unfinished(unfinished.body.strip())
-    return []
+def _headers(lines: list[str], start: int, malformed: str) -> tuple[Headers, int, bool]:
+    """Headers up to an empty line, the index of the line after it, and True iff there is such a line."""
+    found: list[tuple[str, str]] = []
+    index = start
+    # The last line is what stands after the last line break: nothing, where the text ends with one.
+    while index < len(lines):
+        number, line = index + 1, lines[index].strip(_BLANK)
+        index += 1
+        if not line:
+            return tuple(found), index, index < len(lines)
+        while index < len(lines) and lines[index].startswith((" ", "\t")):
+            line = " ".join(filter(None, (line, lines[index].strip(_BLANK))))
+            index += 1
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise _Malformed(malformed.format(line), number)
+        if name:
+            found.append((_canonical(name), value.lstrip(" \t")))
+    return tuple(found), index, False
 
 
-def _part(section: str) -> Part:
-    headers, _, body = ("", "", section[1:]) if section.startswith("\n") else section.partition("\n\n")
-    parsed = message_from_string(headers + "\n\n")
-    encoding = str(parsed.get("Content-Transfer-Encoding", "")).lower()
-    if encoding == "quoted-printable":
-        del parsed["Content-Transfer-Encoding"]
+def _media_type(text: str) -> tuple[str, str]:
+    """The type in small letters, and the parameter `boundary`, "" where there is none."""
+    base, semicolon, _ = text.partition(";")
+    kind = base.lower().strip()
+    _check_type(kind)
+    found: dict[str, str] = {}
+    rest = (text[len(base) :] if semicolon else "").strip()
+    while rest and rest != ";":
+        name, value, rest = _parameter(rest)
+        if found.setdefault(name, value) != value:
+            raise _Malformed("mime: duplicate parameter name")
+        rest = rest.lstrip()
+    return kind, found.get("boundary", "")
+
+
+def _check_type(kind: str) -> None:
+    first, rest = _token(kind)
+    if not first:
+        raise _Malformed("mime: no media type")
+    if rest and not rest.startswith("/"):
+        raise _Malformed("mime: expected slash after first token")
+    second, after = _token(rest[1:])
+    if rest and not second:
+        raise _Malformed("mime: expected token after slash")
+    if after:
+        raise _Malformed("mime: unexpected content after media subtype")
+
+
+def _parameter(text: str) -> tuple[str, str, str]:
+    """Name, value and what follows, of a text that begins with ";"."""
+    invalid = _Malformed("mime: invalid media parameter")
+    if not text.startswith(";"):
+        raise invalid
+    name, rest = _token(text[1:].lstrip())
+    rest = rest.lstrip()
+    if not name or not rest.startswith("="):
+        raise invalid
+    rest = rest[1:].lstrip()
+    quoted = _QUOTED.match(rest)
+    if quoted:
+        return name.lower(), _SPECIAL.sub(r"\1", quoted[1]), rest[quoted.end() :]
+    value, after = _token(rest)
+    if not value:
+        raise invalid
+    return name.lower(), value, after
+
+
+def _token(text: str) -> tuple[str, str]:
+    found = _TOKEN.match(text)
+    end = found.end() if found else 0
+    return text[:end], text[end:]
+
+
+def _parts(lines: list[str], start: int, boundary: str) -> list[Part]:
+    """What stands between the boundaries; before the first and after the last is nobody's.
+
+    A part whose headers are not whole when the text ends is left out without a word.
+    """
+    opening, closing = f"--{boundary}", f"--{boundary}--"
+    parts: list[Part] = []
+    index = start
+    while index < len(lines):
+        mark = lines[index].rstrip(" \t")
+        index += 1
+        if mark == closing:
+            break
+        if mark != opening:
+            continue
+        if index < len(lines) and lines[index].startswith((" ", "\t")):
+            raise _Malformed(f"malformed MIME header initial line: {lines[index]}", index + 1)
+        try:
+            headers, index, whole = _headers(lines, index, "malformed MIME header: missing colon: {}")
+        except _Malformed as fault:
+            words, _, line = str(fault).rpartition(": ")
+            raise _Malformed(f"{words}: {json.dumps(line, ensure_ascii=False)}", fault.line) from None
+        if not whole:
+            break
+        end = next((at for at in range(index, len(lines)) if _ends_part(lines[at], opening)), None)
+        if end is None:
+            raise _Unfinished("\n".join(lines[index:]).removesuffix("\n"))
+        parts.append(_part(headers, "\n".join(lines[index:end])))
+        index = end
+    return parts
+
+
+def _ends_part(line: str, opening: str) -> bool:
+    return line.rstrip(" \t") in (opening, f"{opening}--")
+
+
+def _part(headers: Headers, body: str) -> Part:
+    encoding = next((value for name, value in headers if name == "Content-Transfer-Encoding"), "")
+    if encoding.lower() == "quoted-printable":
+        headers = tuple(item for item in headers if item[0] != "Content-Transfer-Encoding")
         body = quopri.decodestring(body.encode()).decode(errors="replace")
-    return Part(tuple(sorted((_canonical(name), str(value)) for name, value in parsed.items())), body)
+    return Part(tuple(sorted(headers, key=lambda item: item[0])), body)
 
 
 def _canonical(name: str) -> str:
-    return "-".join(word.capitalize() for word in name.split("-"))
+    return "-".join(word.capitalize() for word in name.strip().split("-"))
 
 
 def _broken(message: str, line: int | None = None) -> InputError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from string import ascii_letters, digits
 from typing import Any
 
 import yaml
@@ -13,9 +15,17 @@ from dovetail.cloud.aws.amifamily.userdata.bootstrap import Bootstrap
 from dovetail.cloud.aws.amifamily.userdata.nodeconfig import GENERATED
 from dovetail.cloud.aws.amifamily.userdata.scripts import node_labels
 
+# Characters of base64, and how many of four there must be before padding fills the rest.
+_BASE64 = frozenset(ascii_letters + digits + "+/")
+_FEWEST_BEFORE_PADDING = 2
 _TEXT = "tag:yaml.org,2002:str"
 NODE_CONFIG = "application/node.eks.aws"
-_FAULTS = mime.Faults(no_type="archive doesn't have Content-Type header,", content="parsing content, ")
+_FAULTS = mime.Faults(
+    no_type="archive doesn't have Content-Type header,",
+    not_multipart="archive is not in multipart format, %!w(<nil>)",  # Go's mark of an error that is none
+    content="parsing content, ",
+    shows_rest=True,
+)
 
 
 class _Writer(yaml.SafeDumper):
@@ -72,7 +82,7 @@ def _node_config(node: Bootstrap) -> dict[str, Any]:
         raise InputError("generating NodeConfig, NodeClassRef not ready, resolving cluster CIDR")
     described = {"apiServerEndpoint": cluster.endpoint, "cidr": cluster.cidr, "name": cluster.name}
     if cluster.ca_bundle:
-        described["certificateAuthority"] = cluster.ca_bundle
+        described["certificateAuthority"] = _authority(cluster.ca_bundle)
     kubelet = {**node.kubelet, "registerWithTaints": [_taint(taint) for taint in node.taints]}
     return {
         "apiVersion": "node.eks.aws/v1alpha1",
@@ -85,6 +95,39 @@ def _node_config(node: Bootstrap) -> dict[str, Any]:
             "kubelet": {"config": kubelet, "flags": [node_labels(node.labels)] if node.labels else []},
         },
     }
+
+
+def _authority(bundle: str) -> str:
+    """The bundle, without line breaks. Raises InputError where it is not base64, and says at which byte."""
+    if (wrong := _no_base64(bundle)) is not None:
+        raise InputError(
+            f"generating NodeConfig, decoding CABundle, illegal base64 data at input byte {wrong}",
+            remedy="cluster-ca-bundle takes the base64 text of the cluster's CA certificate",
+        )
+    return b64encode(b64decode(bundle)).decode()
+
+
+def _no_base64(text: str) -> int | None:
+    """Index of the first byte that cannot be, None if there is none; it is where Go's decoder stops."""
+    data, held, end = text.encode(), 0, None
+    for index, byte in enumerate(data):
+        if byte in b"\r\n":
+            continue
+        if end == "whole":
+            return index
+        if byte == ord("="):
+            if held < _FEWEST_BEFORE_PADDING:
+                return index
+            end = "padding" if held == _FEWEST_BEFORE_PADDING and end is None else "whole"
+        elif end == "padding":
+            return index - 1
+        elif chr(byte) not in _BASE64:
+            return index
+        else:
+            held = (held + 1) % 4
+    if end == "padding":
+        return len(data)
+    return len(data) - held if held and end is None else None
 
 
 def _taint(taint: Taint) -> dict[str, str]:

@@ -93,9 +93,10 @@ def _bootstrap_script(node: Bootstrap) -> Iterator[str]:
     cluster = node.cluster
     yield "#!/bin/bash -xe"
     yield "exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1"
-    call = f"/etc/eks/bootstrap.sh '{cluster.name}' --apiserver-endpoint '{cluster.endpoint}'"
+    # The space before an authority is there without one too.
+    call = f"/etc/eks/bootstrap.sh '{cluster.name}' --apiserver-endpoint '{cluster.endpoint}' "
     if cluster.ca_bundle is not None:
-        call += f" --b64-cluster-ca '{cluster.ca_bundle}'"
+        call += f"--b64-cluster-ca '{cluster.ca_bundle}'"
     flags = ["--ip-family ipv6"] if node.ipv6 else []
     flags += [f"--dns-cluster-ip '{node.dns_ips[0]}'"] if node.dns_ips else []
     flags += ["--use-max-pods false", f"--kubelet-extra-args '{kubelet_flags(node)}'"]
@@ -106,4 +107,5 @@ def _bootstrap_script(node: Bootstrap) -> Iterator[str]:
 _AL2_FAULTS = mime.Faults(
     no_type="user data does not define a content-type header",
     not_multipart="user data is not in multipart MIME format",
+    header="unreadable user data ",
 )
