@@ -19,6 +19,7 @@ from dovetail.simulate.faults.plan import load as load_faults
 from dovetail.simulate.run import Result
 from dovetail.simulate.run import simulate as run_simulation
 from dovetail.simulate.scenario.scenario import Scenario, load
+from dovetail.simulate.scenario.schema import Policy
 from dovetail.units.duration import parse_duration
 from dovetail.views.report.write import write_report
 
@@ -28,7 +29,7 @@ def simulate(
     *,
     seed: int | None = None,
     until: str | None = None,
-    policy: Literal["dovetail", "cluster-autoscaler"] | None = None,
+    policy: Policy | None = None,
     trace: Path | None = None,
     faults: Path | None = None,
     prices: Path | None = None,
@@ -49,7 +50,7 @@ def simulate(
 
     - `dovetail simulate examples/evening-rush --report evening.html`
     - `dovetail simulate examples/evening-rush --until 1h --seed 7 -o json`
-    - `dovetail simulate examples/evening-rush --policy cluster-autoscaler`
+    - `dovetail simulate examples/evening-rush --policy cluster-autoscaler` (or `karpenter`)
     - `dovetail simulate examples/faults --faults examples/faults/faults.yaml --seed 3`
     - `dovetail simulate examples/pod-trace --trace pods.csv.gz --events log.jsonl`
     - `dovetail simulate examples/evening-rush --live`
@@ -64,7 +65,8 @@ def simulate(
     until
         Stop after this much virtual time, such as 90m. The scenario's own duration by default.
     policy
-        Which is in charge of nodes: Dovetail, or Cluster Autoscaler over the node groups that have a max.
+        Which is in charge of nodes: Dovetail, the same with Karpenter's packing and consolidation, or Cluster
+        Autoscaler over the node groups that have a max.
     trace
         The CSV file of pods for a scenario that plays a trace.
     faults

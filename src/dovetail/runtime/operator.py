@@ -180,7 +180,8 @@ class Operator:
                 StaticCapacity(context, ProvisioningMetrics(context.metrics, context.waits)).queue.run,
             )
         methods += [drift(context, what_if), expiry(context, what_if), consolidation]
-        yield "disruption.efficiency", Efficiency(context, self._planner, intake).run
+        if not self._settings.plain_plans:
+            yield "disruption.efficiency", Efficiency(context, self._planner, intake).run
         yield "disruption.queue", execution.run
         yield "disruption", Disruption(context, execution, tuple(methods)).run
 

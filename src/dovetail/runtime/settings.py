@@ -9,7 +9,7 @@ from dovetail.api.core import TopologySpreadConstraint
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.controllers.brakes.brakes import BrakeOptions
-from dovetail.controllers.disruption.consolidation import ConsolidationOptions
+from dovetail.controllers.disruption.consolidation import ConsolidationOptions, Strategy
 from dovetail.controllers.provisioning.provision import ProvisioningOptions
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.model import labels
@@ -44,6 +44,8 @@ class Settings:
     node_surcharge: int = 0  # nano-dollars per hour that a node costs besides its instance and volumes
     minimum_saving: str = ""  # by replacing a node, as "2%,$0.005"; what is left out is as by default
     pod_moves_per_day: int = 1  # by consolidation, per pod within 24 h
+    strategy: Strategy = field(default_factory=Strategy)  # of consolidation
+    plain_plans: bool = False  # a rival's: carried out as they come, and without a bound to measure by
     gates: FeatureGates = FeatureGates()
     brakes: BrakeOptions = field(default_factory=BrakeOptions)
     # Label keys that pods may ask for although no pool defines them.
@@ -97,6 +99,7 @@ class Settings:
             self.gates.spot_to_spot_consolidation,
             self.provisioning().deadline,
             self.pod_moves_per_day,
+            self.strategy,
         )
 
     def provisioning(self) -> ProvisioningOptions:
@@ -112,6 +115,7 @@ class Settings:
             ),
             deadline=self.batch_idle_duration if self.solve_deadline is None else self.solve_deadline,
             on_plan=self.on_plan,
+            plain=self.plain_plans,
         )
 
 

@@ -12,6 +12,7 @@ from dovetail.base.clock import MINUTE, Clock
 from dovetail.base.eventlog import EventLog
 from dovetail.cloud import catalog
 from dovetail.cloud.provider import Instance
+from dovetail.controllers.planner import Planner
 from dovetail.kube.memory.server import MemoryServer
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
@@ -28,6 +29,7 @@ from dovetail.simulate.environment.volumes import Volumes
 from dovetail.simulate.faults.dice import Dice
 from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.faults.trouble import Trouble, joins, limits
+from dovetail.simulate.karpenter.planner import KarpenterPlanner, rival_settings
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
 from dovetail.simulate.kubelet.node import NodeOptions
@@ -60,7 +62,9 @@ class Cluster:
         self.server = MemoryServer(clock, admit=admit, seed=seed)
         self.server.observe(Observer(log).changed)
         self._watchdog = Watchdog(clock.now, quiet_from=faults.over if faults is not None else 0)
-        if file.settings.policy == "dovetail":  # the promises are Dovetail's: a rival made others
+        # The promises are Dovetail's: a rival made others.
+        self._ours = file.settings.policy == "dovetail"
+        if self._ours:
             self.server.observe(lambda change: self._report(self._watchdog.change(change)))
         taints = {taint.key: parse_duration(taint.after) for taint in file.startup_taints}
         self._kubelets = Kubelets(
@@ -102,7 +106,7 @@ class Cluster:
 
     def finish(self) -> None:
         """The end of the simulation: what only shows now, such as pods that were forgotten."""
-        if self._rival is not None:
+        if not self._ours:
             return
         known = len(self._watchdog.found)
         self._report(self._watchdog.finish()[known:])
@@ -133,7 +137,10 @@ class Cluster:
         file = self._scenario.file
         settings = operator_settings(file.settings, self._check_plan)
         client = AuditedClient(self.server, "karpenter", self._watchdog, self._report)
-        planner = InlinePlanner(self._clock, file.settings.work_per_second)
+        planner: Planner = InlinePlanner(self._clock, file.settings.work_per_second)
+        if file.settings.policy == "karpenter":
+            planner = KarpenterPlanner(self._clock, file.settings.work_per_second)
+            settings = rival_settings(settings)
         queue = self.cloud.queue if file.settings.interruption_queue else None
         log = AuditedLog(self._log, self._report)
         provider, metrics = self.cloud.provider, MemoryMetrics()
@@ -157,10 +164,14 @@ class Cluster:
 
     def _check_plan(self, problem: Problem, plan: Plan) -> None:
         """Every plan is held against the rules by a checker that knows nothing of the solver."""
+        if not self._ours:
+            return
         self._watchdog.planned((pod.key for pod in problem.pods), plan.left)
         self._report(verify(problem, plan))
 
     def _report(self, violations: Iterable[Violation]) -> None:
+        if not self._ours:
+            return
         for found in violations:
             self._log.record("violation", rule=found.rule, subject=found.subject, message=found.message)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dovetail.api.karpenter.nodepool import NodePool
@@ -36,6 +36,14 @@ _Sight = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Strategy:
+    """How moves are searched for, and what makes a plan one: Dovetail's own, or a rival's in a simulation."""
+
+    search: Callable[[Question, Memory, SolveBudget, int], Asking] = search
+    judge: Callable[[Question, Sequence[Mover], Problem, Plan], Move] = judged
+
+
+@dataclass(frozen=True, slots=True)
 class ConsolidationOptions:
     """`surcharge` is what a node costs by the settings beside its own price, in nano-dollars per hour.
 
@@ -47,6 +55,7 @@ class ConsolidationOptions:
     spot_to_spot: bool = False
     deadline: int = SECOND
     moves_per_pod: int = 1  # within 24 h
+    strategy: Strategy = field(default_factory=Strategy)
 
 
 class Consolidation:
@@ -83,7 +92,9 @@ class Consolidation:
             return Decision(None, notes)
         question, blocked = self._question(views, found)
         notes += blocked
-        finding = await self._driven(question, search(question, self._memory, SolveBudget(_TURN), now))
+        finding = await self._driven(
+            question, self._options.strategy.search(question, self._memory, SolveBudget(_TURN), now)
+        )
         if finding.cut:
             count_timeout(self._context.metrics, finding.cut)
         self._idle = (sight, now) if finding.complete and finding.move is None else None
@@ -113,7 +124,7 @@ class Consolidation:
         problem = question.without(leaving)
         plan = await self._plan(question, problem, self._options.deadline)
         try:
-            move = judged(question, leaving, problem, plan)
+            move = self._options.strategy.judge(question, leaving, problem, plan)
         except Refused:
             await self._rejected(command, "scheduling")
             return None

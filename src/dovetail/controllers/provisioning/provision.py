@@ -140,6 +140,7 @@ class ProvisioningOptions:
     solver: Options = field(default_factory=Options)
     deadline: int = SECOND
     on_plan: Callable[[Problem, Plan], None] | None = None
+    plain: bool = False  # carry plans out as they come: a rival asks no second question
 
 
 class Provisioner:
@@ -298,7 +299,7 @@ class Provisioner:
         coming. On plan's problem the pods that have a place stand still.
         """
         placed = tuple(pod for pod in self._context.state.pods_on("") if pod.key in places)
-        if not placed:
+        if not placed or self._options.plain:
             return problem, plan
         whole = self._intake.problem((*pods, *placed), {})
         try:
@@ -311,7 +312,7 @@ class Provisioner:
 
     async def _sturdier(self, problem: Problem, plan: Plan) -> Plan:
         """The plan, or one on larger nodes of which more comes true."""
-        question = second_question(problem, plan)
+        question = second_question(problem, plan) if not self._options.plain else None
         if question is None:
             return plan
         try:

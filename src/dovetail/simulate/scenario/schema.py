@@ -17,7 +17,7 @@ from dovetail.simulate.scenario.traffic import Section, ServiceTraffic
 API_VERSION = "simulation.dovetail.dev/v1alpha1"
 KIND = "Scenario"
 
-Policy = Literal["dovetail", "cluster-autoscaler"]
+Policy = Literal["dovetail", "karpenter", "cluster-autoscaler"]
 
 
 class Subnet(Section, frozen=True, kw_only=True):
