@@ -1,4 +1,4 @@
-"""`dovetail check`: what is missing in an account, and what is wrong with user data, before it matters."""
+"""`dovetail check`: what is wrong with manifests, an account or user data, before it matters."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rich.table import Table
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
+from dovetail.cli.check_manifests import manifests
 from dovetail.cli.check_userdata import userdata
-from dovetail.cli.question import read_manifests
 from dovetail.cloud.aws.preflight.finding import FAILED, Finding, Verdict, failed
 
 if TYPE_CHECKING:
@@ -31,10 +31,9 @@ _LONGEST = 300
 _BAD = 2  # the exit code of something that the user has to change
 
 
-check = App(
-    name="check",
-    help="Find out what is missing in an AWS account, or whether user data is valid.",
-)
+check = App(name="check", help="Find the mistakes in manifests; in an AWS account; in user data.")
+check.default(manifests)
+check.command(manifests)
 check.command(userdata)
 
 
@@ -113,8 +112,11 @@ def aws(
 def _classes(paths: tuple[str, ...], recursive: bool, strict: bool) -> tuple[EC2NodeClass, ...]:
     if not paths:
         return ()
-    manifests = read_manifests(paths, recursive=recursive, strict=strict).manifests
-    found = tuple(item.object for item in manifests if isinstance(item.object, EC2NodeClass))
+    # What plans need takes a second to import, which the other checks have no use for.
+    from dovetail.cli.question import read_manifests
+
+    given = read_manifests(paths, recursive=recursive, strict=strict).manifests
+    found = tuple(item.object for item in given if isinstance(item.object, EC2NodeClass))
     if not found:
         raise InputError(
             "the manifests hold no EC2NodeClass",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -99,6 +99,27 @@ def convert_texts(
         tuple(troubles),
         sum(1 for part in parts for result in part.results if result.made or result.changes()),
     )
+
+
+def mended(
+    name: str, text: str, mends: Mapping[tuple[int, int], Sequence[Callable[[Editor], None]]]
+) -> tuple[str, int]:
+    """The text with its documents changed, by the line and column that each begins at; how many took hold.
+
+    Comments and order are kept as in a conversion. Documents that the changes leave as they are stay as they
+    are, to the letter.
+    """
+    pieces = list(_pieces(name, text))
+    count = 0
+    for _, _, parts in pieces:
+        for part in parts:
+            result = Upgraded(0, Editor(part.value))
+            for mend in mends.get((part.located.line, part.located.column), ()):
+                before = len(result.changes())
+                mend(result.editor)
+                count += len(result.changes()) > before
+            part.results = [result]
+    return _file(name, text, pieces, comments=True).text, count
 
 
 def plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """The `dovetail` command: finds the subcommand, turns every error into words and an exit code.
 
-Exit codes: 0 done; 1 a fault of Dovetail's own; 2 something the user gave is wrong; 3 what --fail-on names
-holds; 130 interrupted.
+Exit codes: 0 done; 1 a fault of Dovetail's own, or what `check` found; 2 something the user gave is wrong;
+3 what --fail-on names holds; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMMANDS = {
     "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
     "run": "Run the controller on a real cluster.",
     "convert": "Write manifests of older generations of the API in today's.",
-    "check": "Find out what is missing in an AWS account, or whether user data is valid.",
+    "check": "Find the mistakes in manifests, in an AWS account, in user data.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
     "snapshot": "Write what plans need of a cluster to a file, without secrets.",
 }

@@ -188,6 +188,12 @@ def pool_labels(pool: NodePool) -> dict[str, str]:
     }
 
 
+def pool_requirements(pool: NodePool) -> Requirements:
+    """What must hold of a node of the pool: its requirements, and the labels that it carries for certain."""
+    wanted = Requirements.read(pool.spec.template.spec.requirements)
+    return wanted.add(*Requirements.from_labels(pool_labels(pool)))
+
+
 def _runs(daemonset: DaemonSet) -> bool:
     """False for one whose pods ask for more than any node has: nothing is kept for what runs nowhere."""
     return not excess(Pod(spec=daemonset.spec.template.spec))
@@ -216,7 +222,7 @@ def _pool(pool: NodePool, types: tuple[InstanceType, ...], usage: Mapping[str, i
     return Pool(
         name=pool.metadata.name,
         node_class_ref=template.spec.node_class_ref,
-        requirements=Requirements.read(template.spec.requirements).add(*Requirements.from_labels(stamped)),
+        requirements=pool_requirements(pool),
         labels=stamped,
         instance_types=types,
         annotations=template.metadata.annotations,

@@ -116,7 +116,7 @@ class Budgets:
 
     def block_fully(self, pod: Pod) -> bool:
         """True iff one of them can never allow the pod's eviction, whatever the pods do."""
-        return any(_never(budget) for budget in self.of(pod))
+        return any(never_allows(budget) for budget in self.of(pod))
 
 
 def budget_allows(budget: PodDisruptionBudget, pod: Pod) -> bool:
@@ -134,7 +134,8 @@ def budgets_among(pdbs: tuple[PodDisruptionBudget, ...]) -> Budgets:
     return Budgets(pdbs)
 
 
-def _never(budget: PodDisruptionBudget) -> bool:
+def never_allows(budget: PodDisruptionBudget) -> bool:
+    """True iff the budget allows no eviction, however many pods there are and however well they are."""
     return budget.spec.max_unavailable in (0, "0", "0%") or budget.spec.min_available == "100%"
 
 

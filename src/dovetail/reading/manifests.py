@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from dovetail.reading.documents import documents
 from dovetail.reading.generations import today
 from dovetail.reading.kinds import group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
+from dovetail.reading.paths import at, steps
 from dovetail.reading.refusals import UNCHECKED, broken, refusal, subject, unknown_field
 from dovetail.reading.workloads import as_workloads
 
@@ -106,6 +108,18 @@ def read_objects(objects: Iterable[Located], *, strict: bool = False) -> Reading
     return reader.reading()
 
 
+def read_leniently(
+    objects: Iterable[Located], *, note: Callable[[str], None], fault: Callable[[InputError], None]
+) -> Reading:
+    """All that can be made of objects, whatever an API server thinks of them: what it would refuse goes to
+    `fault`, and the object is read all the same as far as its types allow.
+    """
+    reader = _Lenient(strict=False, tell=fault)
+    for located in today(objects, note=note, fault=fault):
+        reader.take(located)
+    return reader.reading()
+
+
 @dataclass(slots=True)
 class _Told:
     """One remark about many objects: how many, and the first."""
@@ -141,6 +155,18 @@ class _Reader:
     def fault(self, error: InputError) -> None:
         self.faults.append(error)
 
+    def refuse(self, error: InputError) -> None:
+        """What an API server would not take."""
+        raise error
+
+    def mended(
+        self,
+        document: dict[str, Any],
+        causes: Sequence[Cause],  # noqa: ARG002 - the lenient reader looks at them
+    ) -> dict[str, Any]:
+        """What is read instead of a document that its server took, or that was told of."""
+        return document
+
     def reading(self) -> Reading:
         if self.faults:
             raise InputErrors.of(tuple(self.faults))
@@ -168,7 +194,7 @@ class _Reader:
         from_server = is_from_server(document) and not self.strict
         unknown = list(unknown_fields(schema, document))
         if unknown and not from_server:
-            raise InputErrors.of(tuple(unknown_field(schema, path, located) for path in unknown))
+            self.refuse(InputErrors.of(tuple(unknown_field(schema, path, located) for path in unknown)))
         for path in unknown:
             self._remark(located, path, f"unknown field {_INDEX.sub('[]', path)} left out")
         known = without_unknown(schema, document) if unknown else document
@@ -179,11 +205,12 @@ class _Reader:
             document = _with_namespace(admit(known))
         except Invalid as invalid:
             if not from_server:
-                raise broken(invalid.causes, located) from None
+                self.refuse(broken(invalid.causes, located))
             # The server took it, whatever Dovetail thinks of it.
-            for cause in invalid.causes:
+            for cause in invalid.causes if from_server else ():
                 if not cause.message.startswith(UNCHECKED):
                     self._remark(located, cause.field, f"{_INDEX.sub('[]', cause.field)}: {cause.message}")
+            known = self.mended(known, invalid.causes)
             document = _with_namespace(with_defaults(schema, known))
         kind = BY_GVK.get((document["apiVersion"], document["kind"]))
         if kind is None:
@@ -258,6 +285,40 @@ class _Reader:
             name = subject(told.first.value)["name"]
             others = f" and {told.count - 1} more" if told.count > 1 else ""
             yield f"{place}: {kind} {name}{others}: {text}"
+
+
+@dataclass
+class _Lenient(_Reader):
+    """Tells what is wrong, and goes on."""
+
+    tell: Callable[[InputError], None] = lambda _: None
+    refused: bool = False  # of the document at hand, something was told
+
+    def take(self, located: Located) -> None:
+        self.refused = False
+        super().take(located)
+
+    def refuse(self, error: InputError) -> None:
+        self.refused = True
+        self.tell(error)
+
+    def mended(self, document: dict[str, Any], causes: Sequence[Cause]) -> dict[str, Any]:
+        """Numbers and truth values where text is wanted are what they would be in quotes."""
+        made: dict[str, Any] = document
+        for cause in causes:
+            value, path = at(document, cause.field), steps(document, cause.field)
+            if "must be of type string" in cause.message and isinstance(value, int | float) and path:
+                made = copy.deepcopy(document) if made is document else made
+                inner: Any = made
+                for step in path[:-1]:
+                    inner = inner[step]
+                inner[path[-1]] = str(value).lower() if isinstance(value, bool) else str(value)
+        return made
+
+    def fault(self, error: InputError) -> None:
+        # What has the wrong type cannot be made an object of, which was told where the type was.
+        if not self.refused:
+            self.tell(error)
 
 
 def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:

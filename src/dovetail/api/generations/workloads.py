@@ -35,14 +35,14 @@ def modernise(edit: Editor) -> None:
             if isinstance(taint, dict) and taint.get("key") == OLD_TAINT:
                 _taint(edit, ("spec", "taints", index))
         return
-    for meta, spec in _pods(edit.document):
+    for meta, spec in pods(edit.document):
         _annotations(edit, (*meta, "annotations"))
         _pod_spec(edit, spec)
 
 
 def forgotten(document: Document) -> Iterator[Path]:
     """Where an object asks for a label that no node has any more and that nothing replaces."""
-    for _, spec in _pods(document):
+    for _, spec in pods(document):
         pod = Editor(document).get(*spec)
         if isinstance(pod, dict) and Editor(pod).has("nodeSelector", PODS_LABEL):
             yield (*spec, "nodeSelector", PODS_LABEL)
@@ -51,7 +51,7 @@ def forgotten(document: Document) -> Iterator[Path]:
                 yield (*path, "key")
 
 
-def _pods(document: Document) -> Iterator[tuple[Path, Path]]:
+def pods(document: Document) -> Iterator[tuple[Path, Path]]:
     """(metadata, spec) of the pods inside an object: of a Pod, of a workload's template."""
     spec = document.get("spec")
     if not isinstance(spec, dict):

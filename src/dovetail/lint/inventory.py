@@ -1,0 +1,259 @@
+"""What rules look at: everything that was read, put together the way rules ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from dovetail.api.core import Node, Pod, PodSpec
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.api.karpenter.nodeclaim import NodeClaim
+from dovetail.api.karpenter.nodepool import NodePool
+from dovetail.api.keda import ScaledJob, ScaledObject
+from dovetail.api.meta import Object
+from dovetail.api.workloads import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    HorizontalPodAutoscaler,
+    Job,
+    ReplicaSet,
+    StatefulSet,
+)
+from dovetail.base.errors import InputError
+from dovetail.cluster.problem import pool_requirements
+from dovetail.lint import shelf
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirements
+from dovetail.reading import Located, Manifest
+from dovetail.reading.kinds import is_from_server
+from dovetail.reading.paths import at
+
+Kind = TypeVar("Kind", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What an API server would refuse, and the document that it is about; None for what is no document."""
+
+    error: InputError
+    located: Located | None
+
+    @property
+    def value(self) -> Any:
+        """What is written at the error's path; None where nothing is."""
+        if self.located is None or not self.error.path:
+            return None
+        return at(self.located.value, self.error.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The pods that an object makes. `path` leads to their spec, `meta` to their metadata."""
+
+    manifest: Manifest
+    path: str
+    meta: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: PodSpec
+    replicas: int | None  # None for one on each node, or as many as there is work
+    endless: bool  # they run until they are told to stop
+
+    @property
+    def namespace(self) -> str:
+        return self.manifest.object.metadata.namespace
+
+    @property
+    def name(self) -> str:
+        return f"{self.manifest.object.KIND} {self.manifest.object.metadata.name}"
+
+    @property
+    def system(self) -> bool:
+        """Such as what a cluster brings: its owner is somebody else."""
+        return self.namespace in ("kube-system", "kube-node-lease", "kube-public")
+
+
+@dataclass(frozen=True)
+class PoolView:
+    """A pool with what it may buy. `types` are those of `region`, which nothing named if not `known`."""
+
+    manifest: Manifest
+    pool: NodePool
+    node_class: EC2NodeClass | None
+    requirements: Requirements
+    region: str
+    known: bool
+    types: tuple[InstanceType, ...]
+
+    @property
+    def name(self) -> str:
+        return self.pool.metadata.name
+
+    @property
+    def capacity_types(self) -> frozenset[str]:
+        """Those that it may buy, of spot and on-demand."""
+        wanted = self.requirements.get(labels.CAPACITY_TYPE)
+        return frozenset(kind for kind in (labels.SPOT, labels.ON_DEMAND) if wanted.has(kind))
+
+    @cached_property
+    def devices(self) -> frozenset[frozenset[str]]:
+        """What its types have of what pods ask for by name, each combination once."""
+        by_type = shelf.devices(self.region)
+        return frozenset(by_type[kind.name] for kind in self.types)
+
+    def path_of(self, key: str) -> str:
+        """The path of the requirement on a label, or of its list."""
+        for index, item in enumerate(self.pool.spec.template.spec.requirements):
+            if labels.ALIASES.get(item.key, item.key) == key:
+                return f"spec.template.spec.requirements[{index}]"
+        return "spec.template.spec.requirements"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """`written` holds every document as it stands in its file, `manifests` what they are today.
+
+    `values` are values of the chart, `terraform` documents by the type of their resource. `region` is what
+    a flag, nodes or the environment say; "" where nothing does.
+    """
+
+    manifests: tuple[Manifest, ...] = ()
+    written: tuple[Located, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    values: tuple[Located, ...] = ()
+    terraform: tuple[tuple[str, Located], ...] = ()
+    region: str = ""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def of(self, kind: type[Kind]) -> Iterator[tuple[Manifest, Kind]]:
+        """All objects of a kind, with their manifests."""
+        for item in self._by_kind.get(kind, ()):
+            assert isinstance(item.object, kind)
+            yield item, item.object
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Object], list[Manifest]]:
+        found: dict[type[Object], list[Manifest]] = {}
+        for item in self.manifests:
+            found.setdefault(type(item.object), []).append(item)
+        return found
+
+    @cached_property
+    def snapshot(self) -> bool:
+        """True iff what a cluster runs is among the objects."""
+        return any(True for _ in self.of(Node)) or any(
+            is_from_server(item.located.value) for item in self.manifests
+        )
+
+    @cached_property
+    def classes(self) -> dict[str, tuple[Manifest, EC2NodeClass]]:
+        """By name."""
+        return {item.metadata.name: (manifest, item) for manifest, item in self.of(EC2NodeClass)}
+
+    @cached_property
+    def pools(self) -> tuple[PoolView, ...]:
+        return tuple(view for manifest, pool in self.of(NodePool) if (view := self._view(manifest, pool)))
+
+    def _view(self, manifest: Manifest, pool: NodePool) -> PoolView | None:
+        try:
+            wanted = pool_requirements(pool)
+        except ValueError:  # an operator that does not exist, which is told where it is refused
+            return None
+        reference = pool.spec.template.spec.node_class_ref
+        found = self.classes.get(reference.name) if reference.kind == EC2NodeClass.KIND else None
+        region = self._region(wanted)
+        known = region in shelf.known_regions()
+        of_aws = reference.kind == EC2NodeClass.KIND
+        place = region if known else shelf.FALLBACK
+        kinds = shelf.left(_anywhere(wanted) if not known else wanted, place) if of_aws else ()
+        return PoolView(manifest, pool, found[1] if found else None, wanted, place, known, kinds)
+
+    def _region(self, wanted: Requirements) -> str:
+        """What the pool itself says, or else what is said of all."""
+        named = wanted.get(labels.REGION)
+        if not named.complement and len(named.values) == 1:
+            return next(iter(named.values))
+        of_zones = {shelf.region_of_zone(zone) for zone in _values(wanted, labels.ZONE)} - {""}
+        return of_zones.pop() if len(of_zones) == 1 else self.region
+
+    @cached_property
+    def templates(self) -> tuple[Template, ...]:
+        """What makes pods; not what is made by something that is here too."""
+        return tuple(found for item in self.manifests for found in _templates(item))
+
+    def scalers(self) -> Iterator[tuple[Manifest, ScaledObject | HorizontalPodAutoscaler]]:
+        """What decides about replicas."""
+        yield from self.of(ScaledObject)
+        yield from self.of(HorizontalPodAutoscaler)
+
+    @cached_property
+    def nodes_by_pool(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
+        for _, node in self.of(Node):
+            pool = node.metadata.labels.get(labels.NODEPOOL, "")
+            if pool:
+                found.setdefault(pool, []).append(node)
+        return found
+
+    @cached_property
+    def claims_by_pool(self) -> dict[str, list[NodeClaim]]:
+        found: dict[str, list[NodeClaim]] = {}
+        for _, claim in self.of(NodeClaim):
+            found.setdefault(claim.metadata.labels.get(labels.NODEPOOL, ""), []).append(claim)
+        return found
+
+
+def _values(wanted: Requirements, key: str) -> frozenset[str]:
+    item = wanted.get(key)
+    return frozenset() if item.complement else item.values
+
+
+def _anywhere(wanted: Requirements) -> Requirements:
+    """Without zones, which belong to a region that is not known."""
+    return Requirements.of(item for item in wanted if item.key not in (labels.ZONE, labels.ZONE_ID))
+
+
+def _templates(item: Manifest) -> Iterator[Template]:
+    thing = item.object
+    owner = thing.metadata.controller()
+    if owner is not None and isinstance(thing, Pod | ReplicaSet | Job):
+        return
+    if isinstance(thing, Pod):
+        meta = thing.metadata
+        yield Template(
+            item,
+            "spec",
+            "metadata",
+            meta.labels,
+            meta.annotations,
+            thing.spec,
+            1,
+            thing.spec.restart_policy == "Always",
+        )
+        return
+    at_path, template, replicas, endless = "spec", None, None, True
+    if isinstance(thing, Deployment | ReplicaSet | StatefulSet):
+        template, replicas = thing.spec.template, thing.spec.replicas
+    elif isinstance(thing, DaemonSet):
+        template = thing.spec.template
+    elif isinstance(thing, Job):
+        template, endless = thing.spec.template, False
+    elif isinstance(thing, CronJob):
+        template, endless, at_path = thing.spec.job_template.spec.template, False, "spec.jobTemplate.spec"
+    elif isinstance(thing, ScaledJob):
+        template, endless, at_path = thing.spec.job_target_ref.template, False, "spec.jobTargetRef"
+    if template is not None:
+        yield Template(
+            item,
+            f"{at_path}.template.spec",
+            f"{at_path}.template.metadata",
+            template.metadata.labels,
+            template.metadata.annotations,
+            template.spec,
+            replicas,
+            endless,
+        )

@@ -1,0 +1,635 @@
+"""NP: what pools ask for, how long their nodes live, and when they may be disrupted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from dovetail.api.karpenter import wellknown
+from dovetail.api.karpenter.nodepool import Budget
+from dovetail.base.clock import SECOND
+from dovetail.base.guess import nearest
+from dovetail.disrupt import budgets as rule_of_budgets
+from dovetail.disrupt.budgets import UNLIMITED
+from dovetail.lint import shelf
+from dovetail.lint.finding import Remark, Severity, rule
+from dovetail.lint.inventory import Inventory, PoolView
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirements
+from dovetail.model.resources import amounts, total
+from dovetail.model.taints import HARD_EFFECTS
+from dovetail.units.cron import NEVER, Cron
+from dovetail.units.duration import format_duration, parse_duration
+
+_ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+_HOUR = 3600 * SECOND
+_DAY = 24 * _HOUR
+_DEFAULT_LIFE = 720 * _HOUR  # of nodes whose pool says nothing
+_CPU_LABEL = "karpenter.k8s.aws/instance-cpu"
+_CATEGORY = "karpenter.k8s.aws/instance-category"
+_REASONS = ("Empty", "Drifted", "Underutilized")
+_TEMPLATE = "spec.template.spec"
+_GPU = "karpenter.k8s.aws/instance-gpu-manufacturer"
+_NOW = 1_767_225_600 * SECOND  # 2026-01-01: schedules are looked at over the year that begins there
+# Where the hours of a region's users are: the time zone that most of them have.
+_ZONES = {
+    "af-south-1": "Africa/Johannesburg",
+    "ap-east-1": "Asia/Hong_Kong",
+    "ap-northeast-1": "Asia/Tokyo",
+    "ap-northeast-2": "Asia/Seoul",
+    "ap-northeast-3": "Asia/Tokyo",
+    "ap-south-1": "Asia/Kolkata",
+    "ap-south-2": "Asia/Kolkata",
+    "ap-southeast-1": "Asia/Singapore",
+    "ap-southeast-2": "Australia/Sydney",
+    "ap-southeast-3": "Asia/Jakarta",
+    "ap-southeast-4": "Australia/Melbourne",
+    "ap-southeast-5": "Asia/Kuala_Lumpur",
+    "ap-southeast-7": "Asia/Bangkok",
+    "ca-central-1": "America/Toronto",
+    "ca-west-1": "America/Edmonton",
+    "il-central-1": "Asia/Jerusalem",
+    "me-central-1": "Asia/Dubai",
+    "me-south-1": "Asia/Bahrain",
+    "mx-central-1": "America/Mexico_City",
+    "sa-east-1": "America/Sao_Paulo",
+    "us-east-1": "America/New_York",
+    "us-east-2": "America/New_York",
+    "us-west-1": "America/Los_Angeles",
+    "us-west-2": "America/Los_Angeles",
+}
+
+
+@rule("NP001", "no-type-fits", _ERROR, "Requirements that no instance type meets")
+def no_type_fits(inventory: Inventory) -> Iterator[Remark]:
+    for view in _aws(inventory):
+        if view.types:
+            continue
+        for index, item in enumerate(view.pool.spec.template.spec.requirements):
+            if item.key == _CPU_LABEL and item.values and all(re.fullmatch("[a-z]+", v) for v in item.values):
+                letters = ", ".join(item.values)
+                yield Remark(
+                    view.manifest.located,
+                    f"{_TEMPLATE}.requirements[{index}].key",
+                    f"{_CPU_LABEL} In [{letters}] is met by no instance type",
+                    f"the label is a number of cores, and {letters} are categories; the pool buys nothing",
+                    f"did you mean {_CATEGORY}?",
+                )
+                break
+        else:
+            yield _none_left(view)
+
+
+def _none_left(view: PoolView) -> Remark:
+    """The requirement without which there would be types, if there is one."""
+    alone = [
+        item
+        for item in view.requirements
+        if item.key in shelf.KEYS | {labels.ZONE, labels.CAPACITY_TYPE}
+        and shelf.left(
+            Requirements.of(other for other in view.requirements if other.key != item.key),
+            view.region,
+        )
+    ]
+    blamed = alone[0] if alone else None
+    where = f" in {view.region}" if view.known else ""
+    return Remark(
+        view.manifest.located,
+        view.path_of(blamed.key) if blamed else f"{_TEMPLATE}.requirements",
+        f"no instance type{where} meets the requirements of NodePool {view.name}",
+        f"none is left by {blamed}" if blamed else "no single one of them alone leaves none",
+        "dovetail catalog shows the types with their labels",
+    )
+
+
+@rule("NP003", "unknown-type", _ERROR, "An instance type, a zone or another value that does not exist")
+def unknown_type(inventory: Inventory) -> Iterator[Remark]:
+    for view in _aws(inventory):
+        for index, item in enumerate(view.pool.spec.template.spec.requirements):
+            key = labels.ALIASES.get(item.key, item.key)
+            if item.operator not in ("In", "NotIn"):
+                continue
+            for place, value in enumerate(item.values):
+                found = _unknown_value(view, key, value)
+                if found:
+                    what, why, fix = found
+                    yield Remark(
+                        view.manifest.located,
+                        f"{_TEMPLATE}.requirements[{index}].values[{place}]",
+                        what,
+                        why,
+                        fix,
+                        severity=_ERROR if len(item.values) == 1 and item.operator == "In" else _WARNING,
+                    )
+
+
+def _unknown_value(view: PoolView, key: str, value: str) -> tuple[str, str, str] | None:
+    if "<" in value or "$" in value:
+        return None
+    if key == labels.INSTANCE_TYPE:
+        if value not in shelf.every_name():
+            near = nearest(value, shelf.every_name())
+            why = "EC2 sells no type of that name"
+            return f"there is no instance type {value}", why, f"did you mean {near[0]}?" if near else ""
+        if view.known and value not in shelf.types(view.region):
+            return f"{value} is not sold in {view.region}", "nodes of that type never come", "leave it out"
+    elif key == labels.ZONE and view.known and value not in shelf.zones(view.region):
+        known = sorted(shelf.zones(view.region))
+        return (
+            f"{view.region} has no zone {value}",
+            "no node comes there",
+            f"its zones are {', '.join(known)}",
+        )
+    elif key in shelf.KEYS and key.startswith(labels.AWS) and key not in wellknown.AWS_PLACEMENT:
+        known_values = shelf.known_values(view.region, key)
+        if known_values and len(known_values) < 200 and value not in known_values and not value.isdigit():
+            if key == _CPU_LABEL and value.isalpha():
+                return None  # told as what it was meant to be
+            near = nearest(value, known_values)
+            why = f"no type{f' in {view.region}' if view.known else ''} has it"
+            return f"{key} is never {value}", why, f"did you mean {near[0]}?" if near else ""
+    return None
+
+
+@rule("NP004", "label-one-letter-off", _WARNING, "A label that is like a well-known one, and is none")
+def label_one_letter_off(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        for index, item in enumerate(view.pool.spec.template.spec.requirements):
+            path = f"{_TEMPLATE}.requirements[{index}].key"
+            if item.key in labels.ALIASES:
+                now = labels.ALIASES[item.key]
+                if item.key.startswith(("beta.", "failure-domain.beta.")):
+                    yield Remark(
+                        view.manifest.located,
+                        path,
+                        f"{item.key} is an old name",
+                        f"it is read as {now}; nodes carry the new one",
+                        f"write {now}",
+                        lambda edit, index=index, now=now: edit.set(  # type: ignore[misc]
+                            ("spec", "template", "spec", "requirements", index, "key"), now, ""
+                        ),
+                    )
+            elif (now := near_label(item.key)) and item.key not in view.pool.spec.template.metadata.labels:
+                yield Remark(
+                    view.manifest.located,
+                    path,
+                    f"{item.key} is no label that nodes have by themselves",
+                    "it is taken for a label of your own, which the pool then lets pods choose",
+                    f"did you mean {now}?",
+                )
+
+
+def near_label(key: str) -> str:
+    """The well-known label that a key of another name was meant to be; "" for one that is far from all."""
+    known = labels.AWS_WELL_KNOWN | {labels.HOSTNAME}
+    if key in known or key in labels.ALIASES:
+        return ""
+    near = nearest(key, sorted(known), alike=0.93)
+    return near[0] if near else ""
+
+
+@rule("NP005", "pools-overlap", _WARNING, "Pools that suit the same pods, with the same weight")
+def pools_overlap(inventory: Inventory) -> Iterator[Remark]:
+    views = [view for view in _aws(inventory) if view.pool.spec.replicas is None and view.types]
+    names = {id(view): frozenset(kind.name for kind in view.types) for view in views}
+    taints = {
+        id(view): frozenset(
+            (taint.key, taint.value, taint.effect)
+            for taint in view.pool.spec.template.spec.taints
+            if taint.effect in HARD_EFFECTS
+        )
+        for view in views
+    }
+    groups: dict[tuple[object, ...], list[PoolView]] = {}
+    for view in views:
+        own = frozenset(view.pool.spec.template.metadata.labels.items())
+        groups.setdefault((view.pool.spec.weight, taints[id(view)], own), []).append(view)
+    for members in groups.values():
+        for place, view in enumerate(members):
+            other = next(
+                (
+                    one
+                    for one in members[:place]
+                    if one.name != view.name
+                    and one.requirements.overlaps(_without_pool(view))
+                    and names[id(one)] & names[id(view)]
+                    and one.capacity_types & view.capacity_types
+                    and _own_keys(one) == _own_keys(view)
+                ),
+                None,
+            )
+            if other is not None:
+                first = max(view.name, other.name)
+                yield Remark(
+                    view.manifest.located,
+                    "metadata.name",
+                    f"NodePools {other.name} and {view.name} suit the same pods at the same weight "
+                    f"({view.pool.spec.weight})",
+                    f"neither labels, taints nor types tell them apart, so the name decides: {first} is "
+                    "asked first",
+                    "give one a weight, or a taint or label that pods ask for",
+                )
+
+
+def _without_pool(view: PoolView) -> Requirements:
+    kept = (
+        item
+        for item in view.requirements
+        if item.key not in (labels.NODEPOOL,) and not item.key.endswith("/ec2nodeclass")
+    )
+    return Requirements.of(kept)
+
+
+def _own_keys(view: PoolView) -> frozenset[str]:
+    """Labels of its own that pods may choose it by."""
+    return frozenset(
+        item.key
+        for item in view.requirements
+        if item.key not in labels.AWS_WELL_KNOWN and not item.key.endswith("/ec2nodeclass")
+    )
+
+
+@rule("NP007", "expires-too-soon", _WARNING, "Nodes that are replaced all the time, or at once")
+def expires_too_soon(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        life = _duration(view.pool.spec.template.spec.expire_after)
+        if life is None or life >= _DAY:
+            continue
+        path = f"{_TEMPLATE}.expireAfter"
+        if life <= 0:
+            yield Remark(
+                view.manifest.located,
+                path,
+                "expireAfter is 0s",
+                "every node is past its time when it comes, and is drained at once",
+                "write Never for nodes that do not expire, or 720h",
+                severity=_ERROR,
+            )
+            continue
+        nodes = len(inventory.nodes_by_pool.get(view.name, ())) or view.pool.status.nodes
+        counted = f"the {nodes} nodes that run" if nodes else ""
+        if not nodes:
+            nodes = _most_nodes(view)
+            counted = f"the {nodes} nodes that its limits allow" if nodes else ""
+        a_day = _DAY / life
+        launches = (
+            f"{a_day * nodes:,.0f} launches a day for {counted}"
+            if nodes
+            else f"{a_day:.0f} launches a day for each node"
+        )
+        yield Remark(
+            view.manifest.located,
+            path,
+            f"nodes expire after {view.pool.spec.template.spec.expire_after}",
+            f"{launches}; expiry drains a node at once, outside of budgets and before another one is there",
+            "720h is the default; write Never if only drift shall renew nodes",
+        )
+
+
+def _most_nodes(view: PoolView) -> int:
+    """How many nodes of the cheapest suitable size the limits allow; 0 without limits."""
+    limits = amounts(view.pool.spec.limits)
+    if "nodes" in limits:
+        return limits["nodes"]
+    sizes = sorted(view.types, key=lambda kind: kind.capacity.get("cpu", 0))
+    if not sizes or not limits:
+        return 0
+    middle = sizes[len(sizes) // 2].capacity
+    fits = [limits[name] // middle[name] for name in limits if middle.get(name)]
+    return min(fits, default=0)
+
+
+@rule("NP008", "expiry-with-pinned-image", _INFO, "Nodes that are renewed with the same image")
+def expiry_with_pinned_image(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        written = view.manifest.located.value
+        spec = (
+            (((written.get("spec") or {}).get("template") or {}).get("spec") or {})
+            if isinstance(written, dict)
+            else {}
+        )
+        if not isinstance(spec, dict) or "expireAfter" not in spec or view.node_class is None:
+            continue
+        life = _duration(view.pool.spec.template.spec.expire_after)
+        if life is None or life >= _DEFAULT_LIFE:
+            continue
+        terms = view.node_class.spec.ami_selector_terms
+        pinned = [term for term in terms if term.id or (term.alias and not term.alias.endswith("@latest"))]
+        if terms and len(pinned) == len(terms):
+            yield Remark(
+                view.manifest.located,
+                f"{_TEMPLATE}.expireAfter",
+                f"nodes expire, and {pinned[0].alias or pinned[0].id} is what they come back with",
+                "a pinned image has no newer patches, however often nodes are renewed",
+                "let drift renew nodes when the pin moves, or leave expireAfter to its default",
+            )
+
+
+@rule("NP009", "budget-never-opens", _WARNING, "Budgets that never let a node go")
+def budget_never_opens(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        budgets = view.pool.spec.disruption.budgets
+        shut = {
+            reason: index
+            for reason in _REASONS
+            for index, budget in enumerate(budgets)
+            if (budget.reasons is None or reason in budget.reasons) and _always_zero(budget)
+        }
+        if len(shut) < len(_REASONS):
+            continue
+        index = next(iter(shut.values()))
+        budget = budgets[index]
+        when = (
+            f"{budget.schedule} for {budget.duration} never ends" if budget.schedule else "it has no schedule"
+        )
+        yield Remark(
+            view.manifest.located,
+            f"spec.disruption.budgets[{index}].nodes",
+            f"a budget of {budget.nodes} nodes holds for ever: {when}",
+            "empty nodes stay, drift is not rolled out, nothing is consolidated; expiry goes on all the same",
+            "give it a schedule and a duration, or name the reasons it is for",
+        )
+
+
+def _always_zero(budget: Budget) -> bool:
+    if rule_of_budgets.fault(budget):
+        return False
+    if rule_of_budgets.budget_limit(budget, (budget.reasons or _REASONS)[0], 1, _NOW) not in (0, UNLIMITED):
+        return False
+    try:
+        if int(budget.nodes.rstrip("%")) != 0:
+            return False
+        if not budget.schedule:
+            return True
+        return _gap(Cron.parse(budget.schedule)) <= parse_duration(budget.duration or "0s")
+    except ValueError:
+        return False
+
+
+def _gap(cron: Cron) -> int:
+    """The longest time between two hits within a year or so, in ns."""
+    hit, longest = cron.next_after(_NOW), 0
+    for _ in range(400):
+        following = cron.next_after(hit)
+        if following == NEVER:
+            return NEVER
+        longest, hit = max(longest, following - hit), following
+        if hit > _NOW + 366 * _DAY:
+            break
+    return longest
+
+
+@rule("NP011", "budget-schedule", _WARNING, "A budget whose schedule never comes, or is meant in local time")
+def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        for index, budget in enumerate(view.pool.spec.disruption.budgets):
+            if budget.schedule is None or budget.duration is None:
+                continue
+            path = f"spec.disruption.budgets[{index}].schedule"
+            try:
+                cron, span = Cron.parse(budget.schedule), parse_duration(budget.duration)
+            except ValueError as error:
+                zone = "TZ=" in budget.schedule
+                yield Remark(
+                    view.manifest.located,
+                    path,
+                    "schedules take no time zone" if zone else str(error),
+                    "until it can be read the budget allows nothing",
+                    "count in UTC" if zone else "",
+                    severity=_ERROR,
+                )
+                continue
+            if cron.next_after(_NOW) == NEVER:
+                yield Remark(
+                    view.manifest.located,
+                    path,
+                    f"{budget.schedule} never comes",
+                    "there is no such date",
+                    "mend the date",
+                )
+            elif told := _meant_local(view, cron, budget.schedule, span):
+                yield Remark(view.manifest.located, path, *told)
+
+
+def _meant_local(view: PoolView, cron: Cron, text: str, span: int) -> tuple[str, str, str] | None:
+    """Of hours that look like a working day, and are the night where the pool's nodes are."""
+    fields = text.split()
+    name = _ZONES.get(view.region) if view.known else None
+    if name is None or len(fields) != 5 or not re.fullmatch(r"\d{1,2}", fields[1]):
+        return None
+    if not (6 <= int(fields[1]) <= 10 and 6 * _HOUR <= span <= 14 * _HOUR):
+        return None
+    hit = datetime.fromtimestamp(cron.next_after(_NOW) // SECOND, UTC)
+    here = hit.astimezone(ZoneInfo(name))
+    offset = (here.utcoffset().total_seconds() if here.utcoffset() else 0) / 3600  # type: ignore[union-attr]
+    if abs(offset) < 3:
+        return None
+    end = datetime.fromtimestamp(hit.timestamp() + span / SECOND, UTC).astimezone(ZoneInfo(name))
+    fixed = f"{fields[0]} {int(int(fields[1]) - offset) % 24} {' '.join(fields[2:])}"
+    return (
+        f"{text} for {format_duration(span)} counts in UTC",
+        f"in {name} that is {here:%H:%M} to {end:%H:%M}, though the hours look like a working day",
+        f"if local time is meant, write {fixed!r} (mind the days)",
+    )
+
+
+@rule("NP013", "consolidation-contradicts", _WARNING, "Consolidation that is asked for and can never come")
+def consolidation_contradicts(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        disruption = view.pool.spec.disruption
+        after = _duration(disruption.consolidate_after)
+        life = _duration(view.pool.spec.template.spec.expire_after)
+        if disruption.consolidate_after == "Never" and disruption.consolidation_policy != "WhenEmpty":
+            yield Remark(
+                view.manifest.located,
+                "spec.disruption.consolidateAfter",
+                f"{disruption.consolidation_policy} with consolidateAfter: Never",
+                "the policy asks for consolidation, and Never forbids all of it, empty nodes too",
+                "write how long pods must have been still, such as 5m, or the policy WhenEmpty",
+            )
+        elif after is not None and life is not None and after >= life > 0:
+            yield Remark(
+                view.manifest.located,
+                "spec.disruption.consolidateAfter",
+                f"nodes expire after {view.pool.spec.template.spec.expire_after}, before "
+                "consolidateAfter is over",
+                "no node lives long enough to be consolidated",
+                "make it shorter than expireAfter",
+            )
+
+
+@rule("NP014", "spot-with-one-type", _WARNING, "Spot nodes of one instance type only")
+def spot_with_one_type(inventory: Inventory) -> Iterator[Remark]:
+    for view in _aws(inventory):
+        if labels.SPOT in view.capacity_types and len(view.types) == 1:
+            only = labels.ON_DEMAND not in view.capacity_types
+            yield Remark(
+                view.manifest.located,
+                view.path_of(labels.INSTANCE_TYPE),
+                f"spot with one instance type, {view.types[0].name}",
+                "when its pool is taken back, all nodes go at once"
+                + (", and no other type can follow" if only else ""),
+                "name at least five types of like size, or a range of generations and sizes",
+            )
+
+
+@rule("NP015", "limits-below-use", _WARNING, "Limits below what runs, or below one node")
+def limits_below_use(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        limits = amounts(view.pool.spec.limits)
+        nodes = inventory.nodes_by_pool.get(view.name, ())
+        used = total(amounts(node.status.capacity) for node in nodes)
+        for name, limit in sorted(limits.items()):
+            path = f"spec.limits.{name}"
+            written = view.pool.spec.limits[name]
+            if nodes and used.get(name, 0) > limit:
+                yield Remark(
+                    view.manifest.located,
+                    path,
+                    f"the {len(nodes)} nodes of NodePool {view.name} have more {name} than its limit of "
+                    f"{written}",
+                    "nothing more is bought, and what goes is not replaced",
+                    "raise the limit, or let nodes go first",
+                )
+            elif view.types and name in ("cpu", "memory"):
+                least = min(kind.capacity.get(name, 0) for kind in view.types)
+                if limit < least:
+                    yield Remark(
+                        view.manifest.located,
+                        path,
+                        f"a limit of {written} {name} is less than the smallest node has",
+                        "the pool can never buy one",
+                        "raise the limit, or allow smaller types",
+                        severity=_ERROR,
+                    )
+
+
+@rule("NP016", "min-values-cannot-hold", _ERROR, "minValues that more values are asked for than there are")
+def min_values_cannot_hold(inventory: Inventory) -> Iterator[Remark]:
+    for view in _aws(inventory):
+        for index, item in enumerate(view.pool.spec.template.spec.requirements):
+            if not item.min_values or not view.types:
+                continue
+            key = labels.ALIASES.get(item.key, item.key)
+            found = shelf.values(view.types, key)
+            if key in labels.AWS_WELL_KNOWN and len(found) < item.min_values:
+                where = f" in {view.region}" if view.known else ""
+                yield Remark(
+                    view.manifest.located,
+                    f"{_TEMPLATE}.requirements[{index}].minValues",
+                    f"minValues {item.min_values} of {item.key} cannot hold",
+                    f"the types that meet all requirements{where} have {len(found)} "
+                    f"({', '.join(sorted(found)[:5])}{', …' if len(found) > 5 else ''})",
+                    "lower it, or loosen the requirements",
+                )
+
+
+@rule("NP017", "gpu-pool-without-taint", _WARNING, "A pool of GPU nodes that any pod may fill")
+def gpu_pool_without_taint(inventory: Inventory) -> Iterator[Remark]:
+    for view in _aws(inventory):
+        if not view.types or not all(_device(kind, view) for kind in view.types):
+            continue
+        if not any(taint.effect in HARD_EFFECTS for taint in view.pool.spec.template.spec.taints):
+            name = _device(view.types[-1], view)
+            yield Remark(
+                view.manifest.located,
+                f"{_TEMPLATE}.requirements",
+                f"every node of NodePool {view.name} has {name}, and none has a taint",
+                "pods that need no such device fill nodes that cost the most",
+                f"add a taint, such as {name}:NoSchedule, which the device's pods tolerate",
+            )
+
+
+def _device(kind: InstanceType, view: PoolView) -> str:
+    """The device that nodes of a type are bought for; "" for an ordinary one. A part of a GPU is one too."""
+    found = shelf.devices(view.region).get(kind.name)
+    if found:
+        return min(found)
+    return "nvidia.com/gpu" if kind.requirements.get(_GPU).values else ""
+
+
+@rule("NP018", "pool-never-disrupted", _WARNING, "A pool all of whose nodes say do-not-disrupt")
+def pool_never_disrupted(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        if view.pool.spec.template.metadata.annotations.get(labels.DO_NOT_DISRUPT) == "true":
+            yield Remark(
+                view.manifest.located,
+                f"spec.template.metadata.annotations.{labels.DO_NOT_DISRUPT}",
+                f"every node of NodePool {view.name} gets {labels.DO_NOT_DISRUPT}",
+                "none is consolidated or replaced after drift; expiry, spot and deletion take them all "
+                "the same",
+                "annotate the pods that must not move, with a duration where they end",
+            )
+
+
+@rule(
+    "NP019",
+    "architecture-left-open",
+    _INFO,
+    "A pool that may buy arm64 nodes for pods whose images are not known to run there",
+    default=False,
+)
+def architecture_left_open(inventory: Inventory) -> Iterator[Remark]:
+    for view in _aws(inventory):
+        found = shelf.values(view.types, labels.ARCH)
+        if {"amd64", "arm64"} <= found:
+            named = view.requirements.has(labels.ARCH)
+            yield Remark(
+                view.manifest.located,
+                view.path_of(labels.ARCH),
+                f"NodePool {view.name} may buy arm64 nodes",
+                "the cheapest node decides, and an image without arm64 fails there with exec format error"
+                + ("" if named else "; v1 has no default of amd64, v1alpha5 had"),
+                "ask for kubernetes.io/arch amd64 until all images are known to have both",
+            )
+
+
+@rule("NP020", "no-limits", _INFO, "A pool that may buy without end", default=False)
+def no_limits(inventory: Inventory) -> Iterator[Remark]:
+    for view in inventory.pools:
+        if not view.pool.spec.limits:
+            yield Remark(
+                view.manifest.located,
+                "spec",
+                f"NodePool {view.name} has no limits",
+                "a workload that scales without end buys without end",
+                "write spec.limits.cpu and memory",
+            )
+
+
+def _duration(text: str) -> int | None:
+    """Nanoseconds; None for Never and for what cannot be read, which is told elsewhere."""
+    try:
+        return None if text == "Never" else parse_duration(text)
+    except ValueError:
+        return None
+
+
+def _aws(inventory: Inventory) -> Iterator[PoolView]:
+    """Pools of EC2, of whose types the catalogue knows."""
+    return (
+        view for view in inventory.pools if view.pool.spec.template.spec.node_class_ref.kind == "EC2NodeClass"
+    )
+
+
+RULES = (
+    no_type_fits,
+    unknown_type,
+    label_one_letter_off,
+    pools_overlap,
+    expires_too_soon,
+    expiry_with_pinned_image,
+    budget_never_opens,
+    budget_schedule,
+    consolidation_contradicts,
+    spot_with_one_type,
+    limits_below_use,
+    min_values_cannot_hold,
+    gpu_pool_without_taint,
+    pool_never_disrupted,
+    architecture_left_open,
+    no_limits,
+)

@@ -1,0 +1,340 @@
+"""KE: KEDA's triggers and what scales what. HV: values of the chart. TF: Terraform."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dovetail.api.generations import helm_values
+from dovetail.api.generations.editing import Editor, Path, shown
+from dovetail.api.keda import ScaledJob, ScaledObject
+from dovetail.api.workloads import Deployment, StatefulSet
+from dovetail.base.guess import nearest
+from dovetail.lint.finding import Remark, Severity, rule
+from dovetail.lint.inventory import Inventory
+from dovetail.model import labels
+from dovetail.reading import Located, Manifest
+from dovetail.units.cron import Cron
+
+_ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+
+
+def _crons(inventory: Inventory) -> Iterator[tuple[Manifest, str, dict[str, str]]]:
+    """(manifest, path of the metadata, metadata) of every cron trigger."""
+    found = [(manifest, item.spec.triggers) for manifest, item in inventory.of(ScaledObject)]
+    found += [(manifest, item.spec.triggers) for manifest, item in inventory.of(ScaledJob)]
+    for manifest, triggers in found:
+        for index, trigger in enumerate(triggers):
+            if trigger.type == "cron":
+                yield manifest, f"spec.triggers[{index}].metadata", dict(trigger.metadata)
+
+
+@rule("KE001", "cron-runs-hourly", _WARNING, "A cron trigger whose hours were written as minutes")
+def cron_runs_hourly(inventory: Inventory) -> Iterator[Remark]:
+    for manifest, path, given in _crons(inventory):
+        start, end = given.get("start", "").split(), given.get("end", "").split()
+        if len(start) != 5 or len(end) != 5 or start[1:2] != ["*"] or end[1:2] != ["*"]:
+            continue
+        if not (start[0].isdecimal() and end[0].isdecimal() and int(start[0]) < 24 and int(end[0]) < 24):
+            continue
+        first, last = int(start[0]), int(end[0])
+        yield Remark(
+            manifest.located,
+            f"{path}.start",
+            f"the trigger runs every hour, from minute {first} to minute {last}",
+            "the first field of a cron schedule is the minute, the second the hour",
+            f"for {first:02}:00 to {last:02}:00 write start: 0 {first} {' '.join(start[2:])} and "
+            f"end: 0 {last} {' '.join(end[2:])}",
+        )
+
+
+@rule("KE002", "cron-same-start-and-end", _ERROR, "A cron trigger that starts when it ends")
+def cron_same_start_and_end(inventory: Inventory) -> Iterator[Remark]:
+    for manifest, path, given in _crons(inventory):
+        if given.get("start") and given.get("start") == given.get("end"):
+            yield Remark(
+                manifest.located,
+                f"{path}.end",
+                f"start and end are both {given['end']}",
+                "KEDA refuses the trigger, and nothing is scaled",
+                "write when it shall end",
+            )
+
+
+@rule("KE003", "cron-unreadable", _ERROR, "A cron trigger that KEDA cannot read")
+def cron_unreadable(inventory: Inventory) -> Iterator[Remark]:
+    for manifest, path, given in _crons(inventory):
+        zone = given.get("timezone", "")
+        for field in ("start", "end"):
+            if field not in given:
+                what, why = f"the trigger has no {field}", "KEDA refuses it"
+            else:
+                try:
+                    Cron.parse(given[field], zone or "UTC")
+                    continue
+                except ValueError as error:
+                    what, why = str(error), "KEDA refuses the trigger, and nothing is scaled"
+            at = "timezone" if "time zone" in what else field
+            yield Remark(manifest.located, f"{path}.{at}", what, why, "")
+            if at == "timezone":
+                break
+        if not zone:
+            yield Remark(
+                manifest.located,
+                path,
+                "the trigger has no timezone",
+                "KEDA refuses it",
+                "add one such as Asia/Seoul",
+            )
+        wanted = given.get("desiredReplicas")
+        if wanted is None or not wanted.isdecimal():
+            told = (
+                "the trigger has no desiredReplicas" if wanted is None else f"desiredReplicas is {wanted!r}"
+            )
+            yield Remark(
+                manifest.located, f"{path}.desiredReplicas", told, "KEDA wants a whole number in quotes", ""
+            )
+
+
+@rule("KE004", "scaled-target-missing", _WARNING, "A ScaledObject or an HPA for a workload that is not there")
+def scaled_target_missing(inventory: Inventory) -> Iterator[Remark]:
+    have: dict[str, set[tuple[str, str]]] = {}
+    for kind in (Deployment, StatefulSet):
+        for _, item in inventory.of(kind):
+            have.setdefault(item.metadata.namespace, set()).add((item.KIND, item.metadata.name))
+    for manifest, item in inventory.scalers():
+        target = item.spec.scale_target_ref
+        near = have.get(item.metadata.namespace, set())
+        if target.kind not in ("Deployment", "StatefulSet") or (target.kind, target.name) in near:
+            continue
+        # Other workloads may be in files that are not checked; a name that is nearly there is a slip.
+        guess = nearest(target.name, [name for kind_, name in near if kind_ == target.kind], alike=0.75)
+        if guess:
+            yield Remark(
+                manifest.located,
+                "spec.scaleTargetRef.name",
+                f"{item.KIND} {item.metadata.name} scales {target.kind} {target.name}, which is not here",
+                "nothing is scaled",
+                f"did you mean {guess[0]}?",
+            )
+
+
+@rule("KE005", "scaled-twice", _WARNING, "A workload that two scalers decide about")
+def scaled_twice(inventory: Inventory) -> Iterator[Remark]:
+    seen: dict[tuple[str, str, str], str] = {}
+    for manifest, item in inventory.scalers():
+        owner = item.metadata.controller()
+        if owner is not None and owner.kind == "ScaledObject":
+            continue  # the one that KEDA makes
+        target = item.spec.scale_target_ref
+        key = (item.metadata.namespace, target.kind, target.name)
+        name = f"{item.KIND} {item.metadata.name}"
+        if key in seen and seen[key] != name:
+            yield Remark(
+                manifest.located,
+                "spec.scaleTargetRef.name",
+                f"{seen[key]} and {name} both scale {target.kind} {target.name}",
+                "each undoes what the other did",
+                "keep one of them; a ScaledObject takes triggers of cpu and memory too",
+            )
+        seen.setdefault(key, name)
+
+
+# What the chart takes; a test holds it against charts/dovetail/values.schema.json.
+SETTINGS = (
+    "batchMaxDuration",
+    "batchIdleDuration",
+    "preferencePolicy",
+    "minValuesPolicy",
+    "clusterCABundle",
+    "clusterName",
+    "clusterEndpoint",
+    "isolatedVPC",
+    "eksControlPlane",
+    "vmMemoryOverheadPercent",
+    "interruptionQueue",
+    "enableZonalShift",
+    "reservedENIs",
+    "ignoreDRARequests",
+    "disableClusterStateObservability",
+    "disableDryRun",
+    "amiRefreshInterval",
+    "subnetRefreshInterval",
+    "featureGates",
+    "awsFeatureGates",
+    "provider",
+    "observe",
+    "observeEvery",
+    "schedulerConfig",
+    "solveDeadline",
+    "spotDiversity",
+    "spotTolerance",
+    "nodeSurcharge",
+    "minimumSaving",
+    "podMovesPerDay",
+    "nominatePods",
+    "pause",
+    "launchLimit",
+    "moveLimit",
+    "forcefulBudget",
+    "confirmTermination",
+)
+GATES = (
+    "nodeRepair",
+    "nodeOverlay",
+    "reservedCapacity",
+    "spotToSpotConsolidation",
+    "staticCapacity",
+    "capacityBuffer",
+)
+_GONE = {
+    "assumeRoleARN": "give the role to the service account with serviceAccount.annotations",
+    "assumeRoleDuration": "give the role to the service account with serviceAccount.annotations",
+    "defaultInstanceProfile": "it is spec.instanceProfile or spec.role of each EC2NodeClass",
+    "tags": "they are spec.tags of each EC2NodeClass",
+}
+
+
+@rule("HV001", "unknown-value", _ERROR, "A value that the chart does not know, or no longer")
+def unknown_value(inventory: Inventory) -> Iterator[Remark]:
+    for located in inventory.values:
+        document = _nested(located.value)
+        if not isinstance(document.get("settings", {}), dict):
+            continue
+        moved = {}
+        for change in helm_values.convert(document).changes():
+            if change.old is not None and change.old[0] in ("settings", "webhook"):
+                moved[change.old] = change
+        for path, change in moved.items():
+            now = shown(change.new) if change.new else ""
+            yield Remark(
+                located,
+                shown(path),
+                f"{shown(path)} is {'called ' + now if now else 'gone'}",
+                "Karpenter's chart ignores what it does not know, so the setting is left off without a word; "
+                f"ours refuses it ({change.why})",
+                f"write {now}" if now else "leave it out",
+                (lambda edit, path=path, new=change.new: _rename(edit, path, new)) if now else None,  # type: ignore[misc]
+            )
+        yield from _unknown(located, document, frozenset(moved))
+
+
+def _rename(edit: Editor, old: Path, new: Path) -> None:
+    if old[:-1] == new[:-1]:
+        edit.rename(old, str(new[-1]), "")
+    else:
+        edit.move(old, new, "")
+        edit.tidy(*old[:-1])
+
+
+def _unknown(located: Located, document: dict[str, Any], moved: frozenset[Path]) -> Iterator[Remark]:
+    settings = document.get("settings") or {}
+    gates = settings.get("featureGates") or {}
+    for where, given, known in (
+        ("settings", settings, SETTINGS),
+        ("settings.featureGates", gates if isinstance(gates, dict) else {}, GATES),
+    ):
+        for name in given:
+            path = (*where.split("."), name)
+            if name in known or any(path == old[: len(path)] for old in moved):
+                continue
+            near = nearest(name, known, alike=0.75)
+            yield Remark(
+                located,
+                f"{where}.{name}",
+                f"the chart has no {where}.{name}",
+                "Karpenter's chart ignores what it does not know, ours refuses it",
+                _GONE.get(name) or (f"did you mean {where}.{near[0]}?" if near else "leave it out"),
+            )
+
+
+def _nested(value: dict[str, Any]) -> dict[str, Any]:
+    """Values as a map of maps; what Helm sets by `--set a.b=c` has dots in its keys."""
+    result: dict[str, Any] = {}
+    for key, item in value.items():
+        at = result
+        *above, last = key.split(".") if re.fullmatch(r"[A-Za-z]+(\.[A-Za-z]+)+", key) else [key]
+        for step in above:
+            at = at.setdefault(step, {})
+            if not isinstance(at, dict):
+                break
+        else:
+            at[last] = item
+    return result
+
+
+@rule("HV002", "queue-missing", _WARNING, "Spot nodes, and no queue that interruptions are told through")
+def queue_missing(inventory: Inventory) -> Iterator[Remark]:
+    spot = [view for view in inventory.pools if labels.SPOT in view.capacity_types]
+    if not spot:
+        return
+    for located in inventory.values:
+        settings = _nested(located.value).get("settings")
+        if (
+            isinstance(settings, dict)
+            and settings.get("clusterName")
+            and not settings.get("interruptionQueue")
+        ):
+            yield Remark(
+                located,
+                "settings.interruptionQueueName"
+                if "interruptionQueueName" in settings
+                else "settings.clusterName",
+                f"NodePool {spot[0].name} buys spot, and settings.interruptionQueue is not set",
+                "nothing hears the warning two minutes before a node is taken back: pods die with it",
+                "make an SQS queue with the EventBridge rules, and name it as settings.interruptionQueue",
+            )
+
+
+@rule("HV003", "cluster-name-missing", _ERROR, "Values without the cluster's name")
+def cluster_name_missing(inventory: Inventory) -> Iterator[Remark]:
+    for located in inventory.values:
+        document = _nested(located.value)
+        settings = document.get("settings")
+        if not isinstance(settings, dict) or settings.get("provider") == "kwok" or "aws" in settings:
+            continue
+        if "clusterName" in settings and not settings["clusterName"]:
+            yield Remark(
+                located,
+                "settings.clusterName",
+                "settings.clusterName is empty",
+                "the chart refuses it",
+                "name the EKS cluster",
+            )
+
+
+@rule(
+    "TF001",
+    "manifest-before-its-definition",
+    _WARNING,
+    "kubernetes_manifest of a kind that a release installs",
+)
+def manifest_before_its_definition(inventory: Inventory) -> Iterator[Remark]:
+    releases = {located.source for kind, located in inventory.terraform if kind == "helm_release"}
+    for kind, located in inventory.terraform:
+        version = str(located.value.get("apiVersion", "")) if isinstance(located.value, dict) else ""
+        if kind == "kubernetes_manifest" and located.source in releases and version.startswith("karpenter"):
+            yield Remark(
+                located,
+                "kind",
+                f"kubernetes_manifest of a {located.value.get('kind')} beside the helm_release that "
+                "brings its definition",
+                "kubernetes_manifest asks the API server for the kind when it plans, before anything is "
+                "installed: "
+                "depends_on does not help",
+                "install the definitions first (charts/dovetail-crds), or write it as kubectl_manifest",
+            )
+
+
+RULES = (
+    cron_runs_hourly,
+    cron_same_start_and_end,
+    cron_unreadable,
+    scaled_target_missing,
+    scaled_twice,
+    unknown_value,
+    queue_missing,
+    cluster_name_missing,
+    manifest_before_its_definition,
+)

@@ -1,0 +1,362 @@
+"""WL: pods, what they ask for, where they may go, and what protects them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dovetail.api.core import Node, Pod, PodSpec, Taint
+from dovetail.api.keda import ScaledObject
+from dovetail.api.meta import Meta
+from dovetail.api.workloads import Job, PodDisruptionBudget, PriorityClass
+from dovetail.disrupt.pods import do_not_disrupt_error, never_allows
+from dovetail.lint import shelf
+from dovetail.lint.finding import Remark, Severity, rule
+from dovetail.lint.inventory import Inventory, PoolView, Template
+from dovetail.lint.rules.nodepool import near_label
+from dovetail.model import labels
+from dovetail.model.requirement import pod_requirements
+from dovetail.model.resources import pod_requests
+from dovetail.model.selector import Selector
+from dovetail.model.taints import HARD_EFFECTS, taint_text, untolerated
+
+_ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+_PAUSE = re.compile(r"(?:^|/)pause(?:[:@-]|$)")
+_PLACEHOLDER = re.compile(
+    r"over[-_]?provision|placeholder|headroom|balloon|spare|buffer|reserve|standby", re.I
+)
+
+
+def _own(inventory: Inventory) -> Iterator[Template]:
+    """Pods of users; what a cluster brings is not theirs to mend."""
+    return (template for template in inventory.templates if not template.system)
+
+
+@rule("WL001", "no-requests", _WARNING, "Pods that ask for nothing")
+def no_requests(inventory: Inventory) -> Iterator[Remark]:
+    for template in _own(inventory):
+        wanted = pod_requests(_pod(template))
+        if template.spec.containers and not wanted.get("cpu") and not wanted.get("memory"):
+            yield Remark(
+                template.manifest.located,
+                f"{template.path}.containers[0]",
+                f"the pods of {template.name} ask for no cpu and no memory",
+                "they count as nothing, so any number of them goes onto one node, and no node is bought "
+                "for them",
+                "write resources.requests with cpu and memory",
+            )
+
+
+@rule("WL002", "no-memory-request", _WARNING, "Containers that ask for cpu and not for memory")
+def no_memory_request(inventory: Inventory) -> Iterator[Remark]:
+    for template in _own(inventory):
+        if pod_requests(_pod(template)).get("memory") or not pod_requests(_pod(template)).get("cpu"):
+            continue
+        if all(_PAUSE.search(container.image) for container in template.spec.containers):
+            continue  # it does nothing, and needs next to none
+        yield Remark(
+            template.manifest.located,
+            f"{template.path}.containers[0].resources",
+            f"the pods of {template.name} ask for cpu and for no memory",
+            "nodes are packed by cpu alone, and what runs out of memory is killed",
+            "write resources.requests.memory",
+        )
+
+
+@rule("WL003", "placeholder-priority", _WARNING, "Placeholders that real pods cannot push aside")
+def placeholder_priority(inventory: Inventory) -> Iterator[Remark]:
+    classes = {item.metadata.name: item.value for _, item in inventory.of(PriorityClass)}
+    scaled = {
+        (item.metadata.namespace, item.spec.scale_target_ref.name): item.metadata.name
+        for _, item in inventory.of(ScaledObject)
+    }
+    for template in _own(inventory):
+        if not template.spec.containers or not all(
+            _PAUSE.search(container.image) for container in template.spec.containers
+        ):
+            continue
+        name = template.manifest.object.metadata.name
+        by = scaled.get((template.namespace, name), "")
+        if not (_PLACEHOLDER.search(name) or by or _PLACEHOLDER.search(template.spec.priority_class_name)):
+            continue
+        given = template.spec.priority_class_name
+        if given and given not in classes:
+            continue  # a class of the cluster's, of which nothing is known here
+        priority = classes.get(given, template.spec.priority)
+        if priority >= 0:
+            yield Remark(
+                template.manifest.located,
+                f"{template.path}.priorityClassName" if given else template.path,
+                f"{template.name} holds room with priority {priority}"
+                + (f" (ScaledObject {by} scales it)" if by else ""),
+                "real pods have no higher one, so they cannot take the room: nodes are paid for and "
+                "stay as good as full",
+                "give it a PriorityClass with a value below 0, or use a CapacityBuffer",
+            )
+
+
+@rule("WL004", "do-not-disrupt-value", _ERROR, "do-not-disrupt with a value that is not honoured")
+def do_not_disrupt_value(inventory: Inventory) -> Iterator[Remark]:
+    for template in inventory.templates:
+        value = template.annotations.get(labels.DO_NOT_DISRUPT, "")
+        pod = Pod(metadata=Meta(annotations=dict(template.annotations)))
+        if value and do_not_disrupt_error(pod):
+            now = "true" if value.lower() in ("true", "yes", "1", "on") else ""
+            path = f"{template.meta}.annotations.{labels.DO_NOT_DISRUPT}"
+            yield Remark(
+                template.manifest.located,
+                path,
+                f"{labels.DO_NOT_DISRUPT}: {value!r} is not honoured",
+                'only "true" and durations such as 30m are; the pods move like any others',
+                f'write "{now or "true"}"',
+            )
+
+
+@rule("WL005", "do-not-disrupt-for-ever", _WARNING, "Pods without an end that keep their nodes for ever")
+def do_not_disrupt_for_ever(inventory: Inventory) -> Iterator[Remark]:
+    graceful = [
+        view for view in inventory.pools if view.pool.spec.template.spec.termination_grace_period is not None
+    ]
+    for template in _own(inventory):
+        if template.annotations.get(labels.DO_NOT_DISRUPT) != "true" or not template.endless:
+            continue
+        if isinstance(template.manifest.object, Pod | Job) or template.replicas is None:
+            continue
+        if inventory.pools and len(graceful) == len(inventory.pools):
+            continue
+        yield Remark(
+            template.manifest.located,
+            f"{template.meta}.annotations.{labels.DO_NOT_DISRUPT}",
+            f"the pods of {template.name} never let their nodes go",
+            "they do not end, so their nodes are not consolidated or renewed after drift; expiry and "
+            "deletion begin "
+            "a drain that waits for ever where the pool has no terminationGracePeriod",
+            "give a duration such as 4h, use a PodDisruptionBudget, or set terminationGracePeriod on "
+            "the pool",
+        )
+
+
+@rule(
+    "WL006",
+    "anti-affinity-forbids-consolidation",
+    _INFO,
+    "Pods of which each needs a node of its own",
+    default=False,
+)
+def anti_affinity_forbids_consolidation(inventory: Inventory) -> Iterator[Remark]:
+    for template in _own(inventory):
+        affinity = template.spec.affinity
+        rules = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+        for index, term in enumerate(rules):
+            if term.topology_key == labels.HOSTNAME and Selector.read(term.label_selector).matches(
+                template.labels
+            ):
+                yield Remark(
+                    template.manifest.located,
+                    f"{template.path}.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[{index}]",
+                    f"each pod of {template.name} needs a node of its own",
+                    "as many nodes as pods: they can be swapped for cheaper ones, and never be merged",
+                    "prefer it instead, or spread over hostname with a maxSkew",
+                )
+
+
+@rule("WL007", "budget-never-allows", _WARNING, "A PodDisruptionBudget that never lets a pod go")
+def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
+    for manifest, item in inventory.of(PodDisruptionBudget):
+        selector = Selector.read(item.spec.selector)
+        chosen = [
+            template
+            for template in inventory.templates
+            if template.namespace == item.metadata.namespace and selector.matches(template.labels)
+        ]
+        field = "maxUnavailable" if item.spec.max_unavailable is not None else "minAvailable"
+        wanted = item.spec.max_unavailable if field == "maxUnavailable" else item.spec.min_available
+        replicas = sum(template.replicas or 0 for template in chosen)
+        scaled = any(_is_scaled(inventory, template) for template in chosen)
+        short = (
+            isinstance(wanted, int)
+            and field == "minAvailable"
+            and 0 < replicas <= wanted
+            and not scaled
+            and all(template.replicas is not None for template in chosen)
+        )
+        if never_allows(item) or short:
+            name = f"PodDisruptionBudget {item.metadata.name}"
+            of = f" of the {replicas} pods it selects" if short else ""
+            yield Remark(
+                manifest.located,
+                f"spec.{field}",
+                f"{name} never allows an eviction: {field} {wanted}{of}",
+                "nodes with its pods are not consolidated, and a drain waits for ever",
+                "allow one at a time with maxUnavailable: 1, and run two replicas or more",
+            )
+
+
+def _is_scaled(inventory: Inventory, template: Template) -> bool:
+    """True iff something else decides how many replicas there are."""
+    key = (template.namespace, template.manifest.object.KIND, template.manifest.object.metadata.name)
+    return any(
+        (item.metadata.namespace, item.spec.scale_target_ref.kind, item.spec.scale_target_ref.name) == key
+        for _, item in inventory.scalers()
+    )
+
+
+@rule("WL008", "spread-over-region", _WARNING, "A spread over regions")
+def spread_over_region(inventory: Inventory) -> Iterator[Remark]:
+    for template in _own(inventory):
+        for index, item in enumerate(template.spec.topology_spread_constraints):
+            path = f"{template.path}.topologySpreadConstraints[{index}].topologyKey"
+            if item.topology_key == labels.REGION:
+                yield Remark(
+                    template.manifest.located,
+                    path,
+                    f"{template.name} is spread over {labels.REGION}",
+                    "a cluster's nodes are in one region, so it spreads nothing, and Karpenter does not "
+                    "support the key",
+                    f"write {labels.ZONE}",
+                )
+            elif near := near_label(item.topology_key):
+                yield Remark(
+                    template.manifest.located,
+                    path,
+                    f"{template.name} is spread over {item.topology_key}",
+                    "no node has that label, so no pod is ever placed by it",
+                    f"did you mean {near}?",
+                )
+
+
+@rule("WL009", "selects-others", _WARNING, "A spread or anti-affinity that does not select its own pods")
+def selects_others(inventory: Inventory) -> Iterator[Remark]:
+    for template in _own(inventory):
+        for index, item in enumerate(template.spec.topology_spread_constraints):
+            if item.label_selector is None or not Selector.read(item.label_selector).matches(template.labels):
+                yield Remark(
+                    template.manifest.located,
+                    f"{template.path}.topologySpreadConstraints[{index}].labelSelector",
+                    f"the spread of {template.name} does not select its own pods",
+                    "the pods that are placed are not counted, so all of them may go to one place",
+                    "write labels of the pod template into it",
+                )
+
+
+@rule("WL010", "no-pool-fits", _ERROR, "Pods that no pool and no node can take")
+def no_pool_fits(inventory: Inventory) -> Iterator[Remark]:
+    views = inventory.pools
+    if not views:
+        return
+    nodes = [node.metadata.labels for _, node in inventory.of(Node)]
+    for template in _own(inventory):
+        if template.replicas is None and template.endless:
+            continue  # daemons go to nodes that are there for others
+        wanted = pod_requirements(_pod(template))
+        if not _selects(template.spec):
+            continue
+        if any(view.requirements.suits(item, labels.AWS_WELL_KNOWN) for view in views for item in wanted):
+            continue
+        if any(_on(item, node) for item in wanted for node in nodes):
+            continue
+        reasons = [
+            f"{view.name}: {view.requirements.compatible(wanted[0], labels.AWS_WELL_KNOWN)}"
+            for view in views[:2]
+            if wanted
+        ]
+        selector = bool(template.spec.node_selector)
+        yield Remark(
+            template.manifest.located,
+            f"{template.path}.{'nodeSelector' if selector else 'affinity.nodeAffinity'}",
+            f"no pool here can have a node for the pods of {template.name}",
+            "; ".join(reasons) or "its rules contradict each other",
+            "label a pool's template so, or ask for what a pool has; check with the pools' files too",
+        )
+
+
+def _selects(spec: PodSpec) -> bool:
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    return bool(spec.node_selector) or bool(affinity and affinity.required)
+
+
+def _on(wanted: object, node: dict[str, str]) -> bool:
+    found = type(wanted).from_labels(node)  # type: ignore[attr-defined]
+    return bool(found.suits(wanted, frozenset()))
+
+
+@rule("WL011", "taint-not-tolerated", _ERROR, "Pods that tolerate none of the pools that suit them")
+def taint_not_tolerated(inventory: Inventory) -> Iterator[Remark]:
+    for template in _own(inventory):
+        if template.replicas is None and template.endless:
+            continue
+        wanted = pod_requirements(_pod(template))
+        asked = frozenset(shelf.DEVICES) & pod_requests(_pod(template)).keys()
+        # Only pods that say which nodes they need: others may well go to nodes that are not here.
+        if not asked and not _selects(template.spec):
+            continue
+        suited = [
+            view
+            for view in inventory.pools
+            if any(view.requirements.suits(item, labels.AWS_WELL_KNOWN) for item in wanted)
+            and (not asked or any(asked <= found for found in view.devices))
+        ]
+        refused = [(view, taints) for view in suited if (taints := _refusing(view, template))]
+        if suited and len(refused) == len(suited):
+            view, taints = refused[0]
+            devices = f" ask for {', '.join(sorted(asked))} and" if asked else ""
+            yield Remark(
+                template.manifest.located,
+                f"{template.path}.tolerations" if template.spec.tolerations else template.path,
+                f"the pods of {template.name}{devices} do not tolerate {taint_text(taints[0])}",
+                f"NodePool {view.name} has that taint"
+                + (", and so has every other that suits" if len(suited) > 1 else "")
+                + ": the pods stay pending",
+                f"add the toleration {{key: {taints[0].key}, operator: Exists}}",
+            )
+
+
+def _refusing(view: PoolView, template: Template) -> list[Taint]:
+    hard = [taint for taint in view.pool.spec.template.spec.taints if taint.effect in HARD_EFFECTS]
+    return list(untolerated(hard, template.spec.tolerations))
+
+
+@rule("WL012", "budget-selects-nothing", _WARNING, "A PodDisruptionBudget that selects no pod")
+def budget_selects_nothing(inventory: Inventory) -> Iterator[Remark]:
+    spaces: dict[str, list[Template]] = {}
+    for template in inventory.templates:
+        spaces.setdefault(template.namespace, []).append(template)
+    for manifest, item in inventory.of(PodDisruptionBudget):
+        near = spaces.get(item.metadata.namespace)
+        selector = Selector.read(item.spec.selector)
+        if not near or any(selector.matches(template.labels) for template in near):
+            continue
+        pods = (pod for _, pod in inventory.of(Pod) if pod.metadata.namespace == item.metadata.namespace)
+        if any(selector.matches(pod.metadata.labels) for pod in pods):
+            continue
+        names = ", ".join(template.name for template in near[:3])
+        yield Remark(
+            manifest.located,
+            "spec.selector",
+            f"PodDisruptionBudget {item.metadata.name} selects none of the pods here",
+            f"it protects nothing; in its namespace are {names}",
+            "write labels of the pod template into it",
+        )
+
+
+def _pod(template: Template) -> Pod:
+    return Pod(
+        metadata=Meta(labels=dict(template.labels), annotations=dict(template.annotations)),
+        spec=template.spec,
+    )
+
+
+RULES = (
+    no_requests,
+    no_memory_request,
+    placeholder_priority,
+    do_not_disrupt_value,
+    do_not_disrupt_for_ever,
+    anti_affinity_forbids_consolidation,
+    budget_never_allows,
+    spread_over_region,
+    selects_others,
+    no_pool_fits,
+    taint_not_tolerated,
+    budget_selects_nothing,
+)

@@ -1,0 +1,117 @@
+"""Which instance types requirements leave, by the catalogue that plans are made with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, EC2NodeClassSpec
+from dovetail.cloud import catalog
+from dovetail.cloud.catalog import store
+from dovetail.model import labels
+from dovetail.model.offering import InstanceType
+from dovetail.model.requirement import Requirement, Requirements
+
+# Where types are looked for if nothing says which region: it sells the most.
+FALLBACK = "us-east-1"
+_ANY = EC2NodeClass(spec=EC2NodeClassSpec(ami_family="Custom"))  # whose images may run on anything
+# What a node class, a pool or a launch decides, not the type.
+_NOT_OF_TYPES = frozenset({labels.OS, labels.WINDOWS_BUILD, labels.NODEPOOL, labels.REGION, labels.HOSTNAME})
+_OF_OFFERINGS = (labels.ZONE, labels.ZONE_ID, labels.CAPACITY_TYPE)
+# What pods ask for by name and ordinary nodes lack.
+DEVICES = (
+    "nvidia.com/gpu",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neuroncore",
+    "habana.ai/gaudi",
+    "amd.com/gpu",
+)
+_ZONE = re.compile(r"(?P<region>[a-z]{2}(?:-[a-z]+)+-\d)(?:-[a-z]+-\d)?[a-z]")
+KEYS = (labels.AWS_WELL_KNOWN - _NOT_OF_TYPES) - set(_OF_OFFERINGS)
+
+
+def region_of_zone(zone: str) -> str:
+    """The region that a zone's name tells of; "" for a name of another kind."""
+    match = _ZONE.fullmatch(zone)
+    return match["region"] if match else ""
+
+
+@lru_cache(maxsize=64)
+def types(region: str) -> dict[str, InstanceType]:
+    """All types of a region by name."""
+    return {item.name: item for item in catalog.instance_types(region, _ANY)}
+
+
+@lru_cache(maxsize=1)
+def every_name() -> frozenset[str]:
+    """The names of all types of all regions."""
+    return frozenset(record.name for record in store.load().types)
+
+
+def left(requirements: Requirements, region: str) -> tuple[InstanceType, ...]:
+    """The types of a region that meet what is required of types, and are sold where and as it is required."""
+    return _left(frozenset(requirements), region)
+
+
+@lru_cache(maxsize=4096)
+def _left(requirements: frozenset[Requirement], region: str) -> tuple[InstanceType, ...]:
+    found: frozenset[str] | None = None
+    for item in requirements:
+        if item.key in KEYS:
+            names = _meeting(item, region)
+            found = names if found is None else found & names
+    known = types(region)
+    names = frozenset(known) if found is None else found
+    sold = Requirements.of(item for item in requirements if item.key in _OF_OFFERINGS)
+    return tuple(known[name] for name in sorted(names) if not len(sold) or _sold(known[name], sold))
+
+
+@lru_cache(maxsize=4096)
+def _meeting(item: Requirement, region: str) -> frozenset[str]:
+    # Every provider sets these labels, so what is absent on a type is told by DoesNotExist.
+    wanted = Requirements.of((_without_least(item),))
+    return frozenset(name for name, kind in types(region).items() if kind.requirements.overlaps(wanted))
+
+
+def _without_least(item: Requirement) -> Requirement:
+    """How many values there must be is a question to all types together."""
+    return Requirement(item.key, item.values, item.complement, item.gte, item.lte)
+
+
+def _sold(kind: InstanceType, wanted: Requirements) -> bool:
+    return any(offering.requirements.overlaps(wanted) for offering in kind.offerings)
+
+
+def values(kinds: Iterable[InstanceType], key: str) -> frozenset[str]:
+    """The values that a label has on these types."""
+    found: set[str] = set()
+    for kind in kinds:
+        found |= kind.requirements.get(key).values if kind.requirements.has(key) else set()
+    return frozenset(found)
+
+
+@lru_cache(maxsize=1024)
+def known_values(region: str, key: str) -> frozenset[str]:
+    """The values that a label has on any type of a region."""
+    return values(types(region).values(), key)
+
+
+@lru_cache(maxsize=64)
+def devices(region: str) -> dict[str, frozenset[str]]:
+    """By type, the devices that pods ask for by name."""
+    return {
+        name: frozenset(device for device in DEVICES if kind.capacity.get(device))
+        for name, kind in types(region).items()
+    }
+
+
+def zones(region: str) -> frozenset[str]:
+    """The zones of a region; none of one that is not known."""
+    return frozenset(catalog.zones(region)) if region in catalog.regions() else frozenset()
+
+
+@lru_cache(maxsize=1)
+def known_regions() -> frozenset[str]:
+    """Those that the catalogue has."""
+    return frozenset(catalog.regions())

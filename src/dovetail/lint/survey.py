@@ -1,0 +1,119 @@
+"""Files, folders and pipes -> Inventory: all that can be read, whatever is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dovetail.api.core import Node
+from dovetail.api.generations import helm_values
+from dovetail.api.generations.admission import old_schema
+from dovetail.base.errors import InputError
+from dovetail.lint import shelf
+from dovetail.lint.inventory import Fault, Inventory
+from dovetail.model import labels
+from dovetail.reading import Located, documents, read_leniently
+from dovetail.reading.terraform import read_terraform
+
+_CHART_KEYS = frozenset({"settings", "controller", "serviceAccount", "logLevel", "serviceMonitor"})
+_NO_PLACE = ("no such file or folder", "cannot be read", "addresses are not fetched")
+
+
+def survey(
+    paths: Sequence[str],
+    *,
+    recursive: bool = False,
+    region: str = "",
+    environ: Mapping[str, str] | None = None,
+) -> Inventory:
+    """Everything that the files hold. Raises InputError only for files that are not there."""
+    notes: list[str] = []
+    errors: list[InputError] = []
+    written: list[Located] = []
+    values: list[Located] = []
+    terraform: list[tuple[str, Located]] = []
+
+    def objects() -> Iterator[Located]:
+        plain = [path for path in paths if not _is_terraform(path)]
+        for located in documents(plain, recursive=recursive, note=notes.append, fault=errors.append):
+            if _is_values(located.value):
+                values.append(located)
+                continue
+            written.append(located)
+            yield located
+        for path in paths:
+            if not _is_terraform(path):
+                continue
+            for kind, located in read_terraform(_text(path), path, errors.append):
+                terraform.append((kind, located))
+                if kind == "helm_release":
+                    values.append(located)
+                    continue
+                written.append(located)
+                yield located
+
+    found = tuple(objects())
+    missing = [error for error in errors if error.line is None and error.message.startswith(_NO_PLACE)]
+    if missing:
+        raise missing[0]
+    reading = read_leniently(found, note=lambda _: None, fault=errors.append)
+    nodes = (item.object for item in reading.manifests if isinstance(item.object, Node))
+    return Inventory(
+        manifests=reading.manifests,
+        written=tuple(written),
+        faults=tuple(_faults(errors, written)),
+        values=tuple(values),
+        terraform=tuple(terraform),
+        region=region or _region(nodes, environ or {}),
+        notes=tuple(notes),
+    )
+
+
+def _region(nodes: Iterator[Node], environ: Mapping[str, str]) -> str:
+    """What labels of nodes or the environment say."""
+    for node in nodes:
+        name = node.metadata.labels.get(labels.REGION, "")
+        if name in shelf.known_regions():
+            return name
+    return environ.get("AWS_REGION", "") or environ.get("AWS_DEFAULT_REGION", "")
+
+
+def _faults(errors: list[InputError], written: list[Located]) -> Iterator[Fault]:
+    """Each with the document that begins last before it."""
+    starts: dict[str, list[Located]] = {}
+    for located in written:
+        starts.setdefault(located.source, []).append(located)
+    for error in (single for several in errors for single in several.faults):
+        above = [
+            located
+            for located in starts.get(error.source, ())
+            if (located.line, located.column) <= (error.line or 0, error.column or 1 << 30)
+            and (not error.kind or located.value.get("kind") in (error.kind, None) or _is_old(located))
+        ]
+        yield Fault(error, above[-1] if above and (error.kind or error.path) else None)
+
+
+def _is_old(located: Located) -> bool:
+    return old_schema(located.value) is not None
+
+
+def _is_values(value: Any) -> bool:
+    """True iff a document is values of one of the charts rather than an object that lacks its kind."""
+    if not isinstance(value, dict) or "kind" in value or "apiVersion" in value:
+        return False
+    return helm_values.is_values(value) or len(_CHART_KEYS & value.keys()) >= 2
+
+
+def _is_terraform(path: str) -> bool:
+    return path.endswith(".tf")
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text: byte {error.start} is invalid", source=path) from None
+    except OSError as error:
+        message = "no such file or folder" if isinstance(error, FileNotFoundError) else "cannot be read"
+        raise InputError(message, source=path, remedy="name a file or a folder with manifests") from None

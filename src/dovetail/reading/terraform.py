@@ -1,0 +1,180 @@
+"""Objects that Terraform files hold, each with its place in the file.
+
+Read are `kubernetes_manifest` (an object written in HCL), `kubectl_manifest` (YAML in a heredoc) and what
+`helm_release` sets of the chart. HCL is not evaluated: an expression stands as `<its text>`, so that what is
+left in `${...}` of plain manifests is told from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from dovetail.base.errors import InputError
+from dovetail.reading.located import Located
+from dovetail.reading.yamltext import read_yaml
+
+_RESOURCE = re.compile(
+    r'^[ \t]*resource[ \t]+"(kubernetes_manifest|helm_release)"[ \t]+"[^"]*"[ \t]*\{', re.M
+)
+_MANIFEST = re.compile(r"\bmanifest[ \t]*=[ \t]*(?=\{)")
+_HEREDOC = re.compile(r"<<-?(\w+)[ \t]*\n(.*?\n)[ \t]*\1[ \t]*(?=\n|$|\))", re.S)
+_SET = re.compile(r'\bname[ \t]*=[ \t]*"([^"\n]+)"\s*,?\s*\bvalue[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|[^\s,}]+)')
+_CHARTS = re.compile(r'\bchart[ \t]*=[ \t]*"(?:[^"]*/)?(?:karpenter|dovetail)"')
+_TOKEN = re.compile(
+    r"""(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?\*/)
+    |(?P<text>"(?:[^"\\]|\\.)*")
+    |(?P<newline>\n)|(?P<space>[ \t\r]+)
+    |(?P<mark>[{}\[\],]|=(?!=))
+    |(?P<word>[^\s"{}\[\],=\#]+)""",
+    re.X | re.S,
+)
+_PLAIN = re.compile(r"true|false|null|-?[0-9]+(?:\.[0-9]+)?")
+
+
+def read_terraform(
+    text: str, source: str, fault: Callable[[InputError], None]
+) -> Iterator[tuple[str, Located]]:
+    """(type of the resource, document) of every object that the file holds, in order.
+
+    What cannot be read goes to `fault`; the rest is read all the same.
+    """
+    found: list[tuple[int, str, str]] = []
+    for match in _RESOURCE.finditer(text):
+        end = _closing(text, match.end() - 1)
+        block = text[match.end() : end]
+        if match[1] == "helm_release":
+            if _CHARTS.search(block) and (values := _settings(block)):
+                found.append((match.end(), match[1], values))
+            continue
+        begin = _MANIFEST.search(block)
+        if begin is not None:
+            start = match.end() + begin.end()
+            found.append((start, match[1], _as_yaml(text[start : _closing(text, start) + 1])))
+    for match in _HEREDOC.finditer(text):
+        if re.search(r"^\s*apiVersion:", match[2], re.M):
+            found.append((match.start(2), "kubectl_manifest", match[2]))
+    for start, kind, body in sorted(found):
+        try:
+            for located in read_yaml(_padding(text, start) + body, source):
+                yield kind, located
+        except InputError as error:
+            fault(error)
+
+
+def _padding(text: str, start: int) -> str:
+    """What keeps line and column of what begins at `start`."""
+    return "\n" * text.count("\n", 0, start) + " " * (start - text.rfind("\n", 0, start) - 1)
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the brace at `start` is closed; the end of the text where it is not."""
+    depth, at = 0, start
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            at += 1
+            continue
+        if match["mark"] in ("{", "["):
+            depth += 1
+        elif match["mark"] in ("}", "]"):
+            depth -= 1
+            if depth == 0:
+                return at
+        at = match.end()
+    return len(text)
+
+
+def _as_yaml(text: str) -> str:
+    """An object of HCL in YAML's flow style, character by character at its place as far as that goes."""
+    tokens = list(_TOKEN.finditer(text))
+    out: list[str] = []
+    index, expecting = 0, "key"  # in a map: its key or its value; in a list: an item
+    stack: list[str] = []
+    while index < len(tokens):
+        token = tokens[index]
+        kind, word = token.lastgroup, token[0]
+        if kind in ("space", "newline"):
+            out.append(word)
+        elif kind == "comment":
+            out.append("\n" * word.count("\n") or "")
+        elif kind == "mark" and word in "{[":
+            stack.append(word)
+            expecting = "key" if word == "{" else "item"
+            out.append(word)
+        elif kind == "mark" and word in "}]":
+            if stack:
+                stack.pop()
+            out.append(f"{word}{_comma(tokens, index, stack)}")
+            expecting = "key" if stack and stack[-1] == "{" else "item"
+        elif kind == "mark" and word == ",":
+            out.append("" if _written_comma(out) else ",")
+            expecting = "key" if stack and stack[-1] == "{" else "item"
+        elif kind == "mark":  # =
+            out.append(": ")
+            expecting = "value"
+        elif expecting == "key":
+            out.append(word if kind == "text" else f'"{word}"')
+        else:
+            # An expression goes on to the end of the line, or to the comma or bracket that ends it.
+            end, depth = index + 1, word.count("(") - word.count(")")
+            while end < len(tokens) and not (
+                depth <= 0
+                and (
+                    tokens[end].lastgroup in ("newline", "comment") or tokens[end]["mark"] in ("}", "]", ",")
+                )
+            ):
+                depth += tokens[end][0].count("(") - tokens[end][0].count(")")
+                end += 1
+            whole = "".join(part[0] for part in tokens[index:end]).strip()
+            out.append(_value(whole, (kind == "text" and end == index + 1) or _is_text(whole)))
+            out.append(_comma(tokens, end - 1, stack))
+            expecting = "key" if stack and stack[-1] == "{" else "item"
+            index = end
+            continue
+        index += 1
+    return "".join(out)
+
+
+def _is_text(whole: str) -> bool:
+    return re.fullmatch(r'"(?:[^"\\]|\\.)*"', whole, re.S) is not None
+
+
+def _value(whole: str, text: bool) -> str:
+    if text:
+        return re.sub(r"\$\{([^}]*)\}", lambda match: f"<{match[1]}>", whole)
+    if _PLAIN.fullmatch(whole):
+        return whole
+    words = " ".join(whole.split()).replace("\\", "\\\\").replace('"', "'")
+    return f'"<{words}>"'
+
+
+def _comma(tokens: list[re.Match[str]], index: int, stack: list[str]) -> str:
+    """What separates one part from the next, which HCL does by the end of a line."""
+    if not stack:
+        return ""
+    following = next(
+        (item for item in tokens[index + 1 :] if item.lastgroup not in ("space", "newline", "comment")), None
+    )
+    if following is None or following["mark"] in ("}", "]", ","):
+        return ""
+    return ","
+
+
+def _written_comma(out: list[str]) -> bool:
+    return next((part for part in reversed(out) if part.strip()), "").endswith(",")
+
+
+def _settings(block: str) -> str:
+    """What a release sets, as YAML with each value in its line; "" if nothing."""
+    lines: dict[int, str] = {}
+    for match in _SET.finditer(block):
+        column = match.start(1) - block.rfind("\n", 0, match.start(1)) - 2
+        value = match[2] if match[2].startswith('"') else f'"<{match[2]}>"'
+        if _PLAIN.fullmatch(match[2]):
+            value = match[2]
+        lines[block.count("\n", 0, match.start())] = f'{" " * max(0, column)}"{match[1]}": {value},'
+    if not lines:
+        return ""
+    last = max(lines)
+    return "{\n" + "\n".join(lines.get(number, "") for number in range(1, last + 1)) + "\n}"
