@@ -1,6 +1,6 @@
-"""Speed and memory of whole simulations: the evening rush, and a pool at its limit with a crowd of pods.
+"""Speed and memory of whole simulations: the evening rush, a pool at its limit with a crowd of pods, a large cluster's day.
 
-python -m benchmarks.simulate [--pods 1000] [--only NAME] [--json FILE]
+python -m benchmarks.simulate [--pods 1000] [--hours 24] [--day-pods 5000] [--only NAME] [--json FILE]
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dovetail.testing.manifests import node_class
 EVENING_RUSH = Path(__file__).parent.parent / "examples" / "evening-rush"
 CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 TEAMS = 10
+SERVICES = 50
 ROW = (
     "{scenario:14} {pods:6} pods {wallSeconds:7.2f} s wall {cpuSeconds:7.2f} s CPU "
     "{speedup:6.0f} x real time {eventsPerSecond:8.0f} events/s "
@@ -35,12 +36,15 @@ ROW = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=1000, help="of the stress scenario")
-    parser.add_argument("--only", choices=("evening-rush", "stress"))
+    parser.add_argument("--hours", type=float, default=24, help="how long the day is")
+    parser.add_argument("--day-pods", type=int, default=5000, help="of the day; a node for ten of them")
+    parser.add_argument("--only", choices=("evening-rush", "stress", "day"))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     runs: dict[str, Callable[[], dict[str, Any]]] = {
         "evening-rush": lambda: _apart(_evening_rush),
         "stress": lambda: _apart(_stress, arguments.pods),
+        "day": lambda: _apart(_day, arguments.day_pods, arguments.hours),
     }
     rows = [run() for name, run in runs.items() if arguments.only in (None, name)]
     for row in rows:
@@ -62,6 +66,12 @@ def _evening_rush() -> dict[str, Any]:
 def _stress(pods: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         write_stress(Path(folder), pods)
+        return _measure(load(Path(folder)))
+
+
+def _day(pods: int, hours: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        write_day(Path(folder), pods, hours)
         return _measure(load(Path(folder)))
 
 
@@ -108,6 +118,82 @@ def write_stress(folder: Path, pods: int) -> None:
     )
     teams = [_team(number, pods // TEAMS) for number in range(TEAMS)]
     _write(folder / "teams.json", {"apiVersion": "v1", "kind": "List", "items": teams})
+
+
+def write_day(folder: Path, pods: int, hours: float) -> None:
+    """Fifty services of unequal pods, half of which follow a day's traffic; nodes of at most 16 vCPU."""
+    services = [_service(number, max(2, pods // SERVICES)) for number in range(SERVICES)]
+    moving = [service for number, service in enumerate(services) if number % 2]
+    scenario = {
+        "apiVersion": "simulation.dovetail.dev/v1alpha1",
+        "kind": "Scenario",
+        "name": "day",
+        "region": "us-east-1",
+        "start": "2026-03-02T00:00",
+        "duration": f"{round(hours * 60)}m",
+        "cluster": {"name": "stress"},
+        "nodeGroups": [
+            {"name": "base", "instanceType": "m5.2xlarge", "count": 2, "zones": ["us-east-1a", "us-east-1b"]}
+        ],
+        "traffic": [_traffic(service, max(2, pods // SERVICES)) for service in moving],
+    }
+    _write(folder / "scenario.yaml", scenario)
+    pool = _pool(pods)
+    pool["spec"]["template"]["spec"]["requirements"] = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
+        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["8", "16"]},
+        {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]},
+    ]
+    pool["spec"]["limits"] = {"cpu": str(pods * 4)}
+    _write(folder / "pool.json", {"apiVersion": "v1", "kind": "List", "items": [pool, node_class("stress")]})
+    scalers = [_scaler(service, max(2, pods // SERVICES)) for service in moving]
+    _write(folder / "services.json", {"apiVersion": "v1", "kind": "List", "items": services + scalers})
+
+
+def _service(number: int, replicas: int) -> dict[str, Any]:
+    service = _team(number, replicas)
+    service["metadata"]["name"] = f"service-{number}"
+    cpu, memory = (("500m", "1Gi"), ("1", "3Gi"), ("1500m", "2Gi"), ("2", "6Gi"), ("2500m", "4Gi"))[
+        number % 5
+    ]
+    container = service["spec"]["template"]["spec"]["containers"][0]
+    container["resources"]["requests"] = {"cpu": cpu, "memory": memory}
+    return service
+
+
+def _traffic(service: dict[str, Any], replicas: int) -> dict[str, Any]:
+    """Enough for half of the pods at night and for one and a half times as many at noon."""
+    name = service["metadata"]["name"]
+    return {
+        "service": name,
+        "deployment": f"default/{name}",
+        "base": replicas * 0.3,
+        "costPerRequest": service["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"][
+            "cpu"
+        ],
+        "noise": 0.03,
+        "peaks": [{"from": "07:00", "until": "21:00", "rise": "4h", "fall": "4h", "add": replicas * 0.6}],
+    }
+
+
+def _scaler(service: dict[str, Any], replicas: int) -> dict[str, Any]:
+    name = service["metadata"]["name"]
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": max(1, replicas // 4),
+            "maxReplicas": replicas * 2,
+            "metrics": [
+                {
+                    "type": "Resource",
+                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}},
+                }
+            ],
+        },
+    }
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
