@@ -1,4 +1,4 @@
-"""Speed and memory of whole simulations: the evening rush, a pool at its limit with a crowd of pods, a large cluster's day.
+"""Speed and memory of whole simulations: the evening rush, a crowd of pods at a limit, a large cluster's day.
 
 python -m benchmarks.simulate [--pods 1000] [--hours 24] [--day-pods 5000] [--only NAME] [--json FILE]
 """

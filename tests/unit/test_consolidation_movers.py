@@ -311,6 +311,36 @@ def test_prospects_are_what_a_node_costs_beyond_the_worth_of_its_pods() -> None:
     assert [found.known(one) for one in (*leaving, unknown, mover("c"))] == [True, True, False, True]
 
 
+def test_a_spot_node_that_spot_may_not_follow_is_judged_by_prices_on_demand() -> None:
+    """Spot costs a quarter of a dollar, on demand a whole one; the node itself is dear spot, half a dollar."""
+    dollar = 1_000_000_000
+    four = replace(kind(dollar), capacity={**ROOM, "pods": 100})
+    (offered,) = four.offerings
+    spot = replace(
+        offered,
+        price=dollar // 4,
+        capacity_type="spot",
+        requirements=EMPTY.add(Requirement.new("karpenter.sh/capacity-type", "In", ("spot",))),
+    )
+    sold = (
+        Pool(
+            "p",
+            NodeClassRef(group="", kind="", name=""),
+            EMPTY,
+            {},
+            (replace(four, offerings=(offered, spot)),),
+        ),
+    )
+    going = replace(mover("a", dollar // 2), pods=(big("one", "2"),), offer=("x", "z", "spot"))
+    for spot_to_spot, one, many in ((False, dollar, 0), (True, dollar // 4, dollar * 3 // 8)):
+        asked = Question(Problem((), sold, (existing("a"),)), (going,), {"p": 5}, spot_to_spot=spot_to_spot)
+        found = Prospects(asked, SolveBudget(Budget(1_000_000)))
+        assert found.replaceable(going) is spot_to_spot
+        assert found.least(going, [0]) == one
+        assert found.if_bought(going) == pytest.approx(many)
+        assert found.bound == pytest.approx(dollar // 8)  # whatever may follow, the pods are worth this
+
+
 def test_what_is_moved_for_new_nodes_is_counted_apart() -> None:
     key = pod("x").metadata.uid[-12:]
     asked = question(mover("a", 100, "x"), moves=Moves(deleting={key: 1}, replacing={key: 0}))

@@ -81,7 +81,9 @@ class Parts:
             bound=77,
             known=lambda mover: mover.name not in self.unknown,
             if_bought=lambda mover: mover.price - self.worth.get(mover.name, mover.price),
-            appraisal=SimpleNamespace(pod_class=shape, least=self._least),
+            replaceable=lambda mover: self.question.spot_to_spot or not mover.spot,
+            least=lambda _, shapes: self._least(shapes),
+            appraisal=SimpleNamespace(pod_class=shape),
         )
 
     def _least(self, shapes: Sequence[str]) -> int | None:

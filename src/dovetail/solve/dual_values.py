@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from dovetail.model.left_out import left_out
 from dovetail.model.problem import Problem
+from dovetail.solve.bound.relaxation import relax_shapes
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.search_state import SolveContext
@@ -34,6 +36,7 @@ class Appraisal:
     feasible: Mask  # (S, C)
     column_room: Amounts  # (C, R)
     price: Amounts  # (C,) nano-dollars per hour
+    on_demand: Callable[[], Appraisal]  # the same with spot not for sale; worked out when first asked for
 
     def least(self, pod_classes: Sequence[int]) -> int | None:
         """The least that a node costs which holds a pod of each of these pod classes; None if none is
@@ -57,7 +60,14 @@ def appraise(problem: Problem, work: SolveBudget) -> Appraisal:
             for wanted in level.alternatives:
                 hosts[pod_class.index] |= instance.nodes.feasible(wanted, level.rules)
     width = len(instance.axis.names)
-    return Appraisal(
+
+    @cache
+    def on_demand() -> Appraisal:
+        sold = context.feasible & ~context.columns.spot
+        duals = relax_shapes(instance, context.columns, sold)
+        return replace(everything, feasible=sold, dual_values=duals.dual_values)
+
+    everything = Appraisal(
         pod_class={key: pod_class.index for pod_class in pod_classes for key in pod_class.pods},
         vectors=np.array([pod_class.vector for pod_class in pod_classes], dtype=np.int64).reshape(
             len(pod_classes), width
@@ -68,4 +78,6 @@ def appraise(problem: Problem, work: SolveBudget) -> Appraisal:
         feasible=context.feasible,
         column_room=context.columns.capacity,
         price=context.columns.price,
+        on_demand=on_demand,
     )
+    return everything

@@ -127,7 +127,7 @@ class _Search:
         found = []
         for mover in self._movers:
             most = self._prospects.if_bought(mover)
-            if self._replaceable(mover) and most >= mover.needed:
+            if self._prospects.replaceable(mover) and most >= mover.needed:
                 found.append((-most / (1 + mover.cost), mover.name, mover))
         return list(self._within(mover for _, _, mover in sorted(found, key=lambda entry: entry[:2])))
 
@@ -137,9 +137,6 @@ class _Search:
             if purse.holds(mover.pool, mover.pods):
                 purse.take(mover.pool, mover.pods)
                 yield mover
-
-    def _replaceable(self, mover: Mover) -> bool:
-        return self._question.spot_to_spot or not mover.spot
 
     def _alone(self) -> Generator[Problem, Plan, Move | None]:
         """One node after the other; says of each why it stays."""
@@ -153,7 +150,7 @@ class _Search:
             if most >= mover.needed:
                 found.append((-most / (1 + mover.cost), mover.name, mover))
             else:
-                self._stay[mover.name] = NO_CHEAPER if self._replaceable(mover) else SPOT_DISABLED
+                self._stay[mover.name] = NO_CHEAPER if self._prospects.replaceable(mover) else SPOT_DISABLED
         for _, _, mover in sorted(found, key=lambda entry: entry[:2]):
             if not self._work.left:
                 return None
@@ -168,7 +165,7 @@ class _Search:
         prospects = self._prospects
         shapes = [prospects.appraisal.pod_class[pod.key] for pod in mover.pods]
         left = room.homeless(shapes, mover)
-        least = prospects.appraisal.least(left) if left else 0
+        least = prospects.least(mover, left) if left else 0
         by_one = float("-inf") if least is None else float(mover.price - least)
         by_many = prospects.if_bought(mover)
         return max(by_one, by_many) if by_many > (1 - _SPARSE) * mover.price else by_one

@@ -57,6 +57,7 @@ class OfferingsTable:
         self.reserved = np.array(
             [item.capacity_type == labels.RESERVED for item in offerings], dtype=np.bool_
         )
+        self.spot = np.array([item.capacity_type == labels.SPOT for item in offerings], dtype=np.bool_)
         self.left = {
             item.reservation_id: item.reservation_capacity for item in offerings if item.reservation_id
         }
