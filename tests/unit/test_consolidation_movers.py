@@ -312,7 +312,7 @@ def test_prospects_are_what_a_node_costs_beyond_the_worth_of_its_pods() -> None:
 
 
 def test_a_spot_node_that_spot_may_not_follow_is_judged_by_prices_on_demand() -> None:
-    """Spot costs a quarter of a dollar, on demand a whole one; the node itself is dear spot, half a dollar."""
+    """Spot costs a quarter of a dollar, on demand a whole one; the node is dear spot, half a dollar."""
     dollar = 1_000_000_000
     four = replace(kind(dollar), capacity={**ROOM, "pods": 100})
     (offered,) = four.offerings
