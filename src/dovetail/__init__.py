@@ -4,6 +4,7 @@ cli          one file per subcommand
 views        live terminal view, HTML report
 simulate     a whole cluster in virtual time
 runtime      composition root of the controllers
+cost         what was paid and for what: records, allocation, idle
 controllers  watch, decide, act: <subject>/<verb>.py    lint  what is wrong with manifests
 disrupt      Snapshot -> Command
 explain      why a plan is what it is: reasons, nearest misses, prices of rules

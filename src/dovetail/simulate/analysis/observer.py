@@ -48,8 +48,7 @@ class Observer:
             self._log.record("pod.deleted", pod=key, node=node)
             return
         if change == "ADDED":
-            requests = resources.pod_requests(decode(pod, Pod))
-            self._log.record("pod.created", pod=key, owner=_owner(pod), requests=requests)
+            self._pod_created(key, pod)
         if node and not before:
             self._log.record("pod.bound", pod=key, node=node)
         if pod.get("status") == old.get("status"):
@@ -65,6 +64,18 @@ class Observer:
         phase = pod.get("status", {}).get("phase")
         if phase in ("Succeeded", "Failed") and phase != old.get("status", {}).get("phase"):
             self._log.record("pod.finished", pod=key, node=node, phase=phase)
+
+    def _pod_created(self, key: str, document: Document) -> None:
+        pod = decode(document, Pod)
+        containers = {one.name: resources.amounts(one.resources.requests) for one in pod.spec.containers}
+        self._log.record(
+            "pod.created",
+            pod=key,
+            owner=_owner(document),
+            requests=resources.pod_requests(pod),
+            labels=document["metadata"].get("labels", {}),
+            containers=containers,
+        )
 
     def _node(self, change: str, node: Document, old: Document) -> None:
         name = node["metadata"]["name"]
@@ -85,10 +96,12 @@ class Observer:
             node=name,
             claim=claim,
             pool=pool,
+            instance=node.get("spec", {}).get("providerID", ""),
             instanceType=marks.get(labels.INSTANCE_TYPE, ""),
             zone=marks.get(labels.ZONE, ""),
             capacityType=capacity_type.lower().replace("_", "-"),
             allocatable=_amounts(node.get("status", {}).get("allocatable")),
+            capacity=_amounts(node.get("status", {}).get("capacity")),
         )
 
     def _claim(self, change: str, claim: Document, old: Document) -> None:
