@@ -30,6 +30,7 @@ _COMMANDS = {
     "plan": "Show which nodes would be bought for a set of manifests.",
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
     "top": "Watch nodes: what fills them, what they cost, why they stay, what comes next.",
+    "cost": "Tell what the past cost and who bears it: by namespace, workload, label, node.",
     "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
     "run": "Run the controller on a real cluster.",
     "convert": "Write manifests of older generations of the API in today's.",

@@ -13,6 +13,8 @@ from dovetail.base.errors import InputError
 from dovetail.cli.messages import note
 from dovetail.cli.prices import use_prices
 from dovetail.cli.simulate_live import live_view, play_watched
+from dovetail.cost.facts import read_facts
+from dovetail.cost.store import write_facts
 from dovetail.simulate.analysis.summary import to_json
 from dovetail.simulate.analysis.summary_table import summary_table
 from dovetail.simulate.faults.plan import load as load_faults
@@ -36,6 +38,7 @@ def simulate(
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
     events: Path | None = None,
+    cost_store: Path | None = None,
     live: Annotated[bool, Parameter(negative="")] = False,
     kubeconfig: Path | None = None,
     context: str = "",
@@ -80,6 +83,8 @@ def simulate(
         Write an HTML report to this file: one file that needs nothing else.
     events
         Write the event log to this file, one JSON record per line.
+    cost_store
+        Write what ran and what it cost to this file (SQLite), for `dovetail cost` and `dovetail serve`.
     live
         Watch it play in `dovetail top`: space stops it and lets it go on, - and + change its pace, q ends it.
     kubeconfig
@@ -103,6 +108,7 @@ def simulate(
         )
     _check_target(report, "--report")
     _check_target(events, "--events")
+    _check_target(cost_store, "--cost-store")
     if kubeconfig is not None:
         if faults is not None:
             raise InputError(
@@ -123,7 +129,8 @@ def simulate(
         if report is not None:
             write_report(real, report)
         print_comparison(simulated, real, output)
-        _tell_files(report, events)
+        _keep_costs(real, cost_store)
+        _tell_files(report, events, cost_store)
         return
     trouble = load_faults(faults, plan) if faults is not None else None
     if live:
@@ -138,7 +145,8 @@ def simulate(
     if report is not None:
         write_report(result, report)
     _print(result, output)
-    _tell_files(report, events)
+    _keep_costs(result, cost_store)
+    _tell_files(report, events, cost_store)
 
 
 def _changed(scenario: Scenario, seed: int | None, until: str | None) -> Scenario:
@@ -174,8 +182,13 @@ def _print(result: Result, output: str) -> None:
         Console().print(summary_table(result.summary))
 
 
-def _tell_files(report: Path | None, events: Path | None) -> None:
+def _keep_costs(result: Result, path: Path | None) -> None:
+    if path is not None:
+        write_facts(read_facts(result.records, result.end), path)
+
+
+def _tell_files(report: Path | None, events: Path | None, costs: Path | None) -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for path, what in ((report, "Report"), (events, "Event log")):
+    for path, what in ((report, "Report"), (events, "Event log"), (costs, "Record of costs")):
         if path is not None:
             console.print(f"{what}: {path}", markup=False)

@@ -15,11 +15,12 @@ from cyclopts import Parameter
 from dovetail.base.errors import ApiError, DovetailError, InputError
 from dovetail.cli.run import first
 from dovetail.cli.terminal import application_of
+from dovetail.cloud.catalog.lookup import catalogue_price
 from dovetail.model.selector import Selector
 from dovetail.units.timestamp import parse_rfc3339
 from dovetail.views.top import beyond, text
 from dovetail.views.top.board import Board, Settings
-from dovetail.views.top.feed import ClusterFeed, Feed, LogFeed, catalogue_price, look, read_least
+from dovetail.views.top.feed import ClusterFeed, Feed, LogFeed, look, read_least
 from dovetail.views.top.order import Sort
 from dovetail.views.top.panes import PANES
 

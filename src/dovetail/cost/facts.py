@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dovetail.base.clock import HOUR
+from dovetail.base.clock import HOUR, MINUTE
 
 Record = Mapping[str, Any]
 Amounts = Mapping[str, int]  # "cpu" in milli-CPU, "memory" in bytes, devices by their resource's name
@@ -143,6 +143,7 @@ def volume_cost(volume: VolumeRun, start: int, end: int) -> int:
 
 
 _FORBIDS = ("DisruptionBlocked", "Unconsolidatable")
+_SAID_ONCE = 5 * MINUTE  # what is said again sooner is not kept
 NoPrice = Callable[[Record], int | None]
 
 
@@ -255,7 +256,10 @@ class LogReader:
         one = self.facts.instances.get(
             self._nodes.get(name, "") if kind == "Node" else self._claims.get(name, "")
         )
-        if one is not None and (not one.stays or one.stays[-1][1] != record["message"]):
+        if one is None:
+            return
+        last, said = one.stays[-1] if one.stays else (0, "")
+        if said != record["message"] or at - last > _SAID_ONCE:
             one.stays.append((at, record["message"]))
 
     def _pod_created(self, record: Record, _at: int) -> None:

@@ -6,9 +6,8 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -20,11 +19,9 @@ from dovetail.api.meta import Object
 from dovetail.api.workloads import PodDisruptionBudget
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError, NotFound
-from dovetail.cloud import catalog
 from dovetail.kube.client import Client
 from dovetail.kube.informer import Informer
 from dovetail.kube.memory.store import Change
-from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.views.history import read_line
 from dovetail.views.top.board import Board
@@ -289,27 +286,6 @@ class SimulationFeed:
         at = max(0, at + change)
         self._speed = self._PACES[at] if at < len(self._PACES) else None
         return f"{self._speed} s per second" if self._speed is not None else "as fast as it goes"
-
-
-def catalogue_price(stamped: Mapping[str, str]) -> int | None:
-    """What the packaged catalogue says of a node with these labels; estimates for spot. None: unknown."""
-    region = stamped.get(labels.REGION) or stamped.get(labels.ZONE, "")[:-1]
-    capacity = stamped.get(labels.CAPACITY_TYPE, labels.ON_DEMAND)
-    price = _prices(region).get(
-        (stamped.get(labels.INSTANCE_TYPE, ""), stamped.get(labels.ZONE, ""), capacity), 0
-    )
-    return price or None
-
-
-@lru_cache(maxsize=8)
-def _prices(region: str) -> Mapping[tuple[str, str, str], int]:
-    if region not in catalog.regions():
-        return {}
-    return {
-        (item.name, offering.zone, offering.capacity_type): offering.price
-        for item in catalog.instance_types(region)
-        for offering in item.offerings
-    }
 
 
 def read_least(exposition: str) -> tuple[int, int] | None:

@@ -1,0 +1,199 @@
+"""How `dovetail cost` shows its answer: a table, CSV, JSON, or OpenCost's own JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from dovetail.base.clock import HOUR
+from dovetail.cli.messages import visible
+from dovetail.cli.tables import add_row, new_table
+from dovetail.cost.allocation import IDLE, NANO, Allocation, AllocationSet
+from dovetail.cost.window import Window
+from dovetail.units.timestamp import to_rfc3339
+
+_MONTH = 730  # hours, as prices are told
+_MOST = 12  # causes of idle that a table shows
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All amounts in nano-dollars. `overhead` is an hour's, `causes` of idle by (kind, detail)."""
+
+    window: Window
+    known: tuple[int, int]
+    keys: tuple[str, ...]
+    sets: tuple[AllocationSet, ...]
+    bill: int
+    overhead: int
+    filtered: bool
+    idle: bool
+    causes: Mapping[tuple[str, str], int] | None
+
+
+def show(answer: Answer, form: str, console: Console) -> None:
+    """Print it."""
+    match form:
+        case "csv":
+            _print_csv(answer)
+        case "json":
+            print(json.dumps(_document(answer), indent=2))
+        case "opencost":
+            print(json.dumps({"code": 200, "data": [one.to_json() for one in answer.sets]}, indent=2))
+        case _:
+            _print_table(answer, console)
+
+
+def exact(nanos: int) -> str:
+    """Dollars with nine decimals: nothing is lost."""
+    sign = "-" if nanos < 0 else ""
+    return f"{sign}{abs(nanos) // NANO}.{abs(nanos) % NANO:09d}"
+
+
+def spoken(window: Window) -> str:
+    """A window for people."""
+    return f"{to_rfc3339(window.start)} to {to_rfc3339(window.end)}"
+
+
+def _named(one: Allocation) -> str:
+    return one.name or "(all)"
+
+
+def _groups(answer: Answer, one: AllocationSet) -> list[Allocation]:
+    """Dearest first, idle last."""
+    found = [group for group in one if answer.idle or not group.is_idle]
+    return sorted(found, key=lambda group: (group.is_idle, -group.total, group.name))
+
+
+def _print_table(answer: Answer, console: Console) -> None:
+    several = len(answer.sets) > 1
+    title = f"Cost {'by ' + ', '.join(answer.keys) if answer.keys else 'in all'}: {spoken(answer.window)}"
+    headings = [*(["From"] if several else []), "Name", "CPU", "Memory", "GPU", "Volumes", "Other", "Total"]
+    table = new_table(title, *headings, "$/month", "Used")
+    for column in table.columns[len(headings) - 6 :]:
+        column.justify = "right"
+    for one in answer.sets:
+        hours = min(one.window.end, answer.known[1]) - max(one.window.start, answer.known[0])
+        for group in _groups(answer, one):
+            first = [to_rfc3339(one.window.start)] if several else []
+            add_row(table, *first, visible(_named(group)), *_cells(group, hours))
+    console.print(table)
+    for line in _footer(answer):
+        console.print(Text(line))
+    if answer.causes is not None:
+        console.print()
+        _print_causes(answer.causes, console)
+
+
+def _cells(group: Allocation, hours: int) -> Iterator[str]:
+    other = group.network + group.load_balancer + group.shared + group.external
+    for amount in (*(group.resource_cost(name) for name in ("cpu", "ram", "gpu")), group.volume_cost, other):
+        yield _short(amount) if amount else "-"
+    yield _short(group.total)
+    yield f"{group.total * _MONTH * HOUR / max(1, hours) / NANO:,.2f}"
+    used = any(group.usage.values()) and not group.is_idle
+    yield f"{group.total_efficiency:.0%}" if used else "-"
+
+
+def _short(nanos: int) -> str:
+    return f"{nanos / NANO:,.4f}"
+
+
+def _footer(answer: Answer) -> Iterator[str]:
+    idle = sum(group.total for one in answer.sets for group in one if group.is_idle)
+    whole = sum(one.total for one in answer.sets)
+    if answer.filtered:
+        yield f"${_short(whole)} of the bill of ${_short(answer.bill)} match the filter."
+        return
+    share = f" ({idle / whole:.0%})" if whole > 0 and idle else ""
+    hint = "" if answer.idle or not idle else "; --idle shows it as a line, --share lays it on the others"
+    shared = " is borne by the others" if not idle and answer.idle else f"${_short(idle)}{share}{hint}"
+    yield f"Bill ${exact(answer.bill)}, of it idle {shared.strip()}."
+    if whole != answer.bill:
+        yield f"With the overhead that was given: ${exact(whole)}."
+
+
+def _print_causes(causes: Mapping[tuple[str, str], int], console: Console) -> None:
+    table = new_table("What causes idle", "Dollars", "Share", "Cause")
+    table.columns[0].justify = table.columns[1].justify = "right"
+    table.columns[2].no_wrap = False
+    whole = sum(causes.values())
+    shown = list(causes.items())[:_MOST]
+    for (kind, detail), part in shown:
+        add_row(table, _short(part), f"{part / whole:.0%}" if whole else "", visible(_sentence(kind, detail)))
+    rest = whole - sum(part for _, part in shown)
+    if len(causes) > _MOST:
+        add_row(table, _short(rest), f"{rest / whole:.0%}" if whole else "", f"{len(causes) - _MOST} more")
+    console.print(table)
+
+
+_SENTENCES = {
+    "starting": "Nodes that were paid for and not ready yet",
+    "empty": "Nodes with nothing but daemonsets on them",
+    "ending": "Nodes that were chosen to go",
+    "reserved": "Kept by the kubelet and the system",
+    "unbalanced": "One resource full, the other unusable",
+    "forbidden": "Room on nodes that could not be disrupted",
+    "free": "Other free room on nodes",
+}
+
+
+def _sentence(kind: str, detail: str) -> str:
+    return f"{_SENTENCES[kind]}{f': {detail}' if detail else ''}"
+
+
+def _rows(answer: Answer) -> Iterator[dict[str, Any]]:
+    for one in answer.sets:
+        for group in _groups(answer, one):
+            yield {
+                "start": to_rfc3339(one.window.start),
+                "end": to_rfc3339(one.window.end),
+                "name": group.name,
+                "cpu": exact(group.resource_cost("cpu")),
+                "memory": exact(group.resource_cost("ram")),
+                "gpu": exact(group.resource_cost("gpu")),
+                "volumes": exact(group.volume_cost),
+                "network": exact(group.network),
+                "loadBalancers": exact(group.load_balancer),
+                "shared": exact(group.shared),
+                "external": exact(group.external),
+                "total": exact(group.total),
+                "cpuCoreHours": round(group.hours["cpu"], 6),
+                "memoryGibHours": round(group.hours["ram"] / (1 << 30), 6),
+                "gpuHours": round(group.hours["gpu"], 6),
+                "containers": 0 if group.is_idle else group.parts,
+            }
+
+
+def _print_csv(answer: Answer) -> None:
+    rows = list(_rows(answer))
+    if rows:
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    idle = sum(group.total for one in answer.sets for group in one if group.name.endswith(IDLE))
+    found: dict[str, Any] = {
+        "window": {"start": to_rfc3339(answer.window.start), "end": to_rfc3339(answer.window.end)},
+        "known": {"start": to_rfc3339(answer.known[0]), "end": to_rfc3339(answer.known[1])},
+        "aggregate": list(answer.keys),
+        "bill": exact(answer.bill),
+        "idle": exact(idle),
+        "total": exact(sum(one.total for one in answer.sets)),
+        "groups": list(_rows(answer)),
+    }
+    if answer.causes is not None:
+        found["causesOfIdle"] = [
+            {"cause": kind, "detail": detail, "dollars": exact(part)}
+            for (kind, detail), part in answer.causes.items()
+        ]
+    return found

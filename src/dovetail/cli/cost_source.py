@@ -1,0 +1,93 @@
+"""Where `dovetail cost` and `dovetail serve` read what ran: a record, a log, or a scenario that is played."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dovetail.base.errors import InputError
+from dovetail.cli.messages import note
+from dovetail.cloud.catalog.lookup import catalogue_capacity, catalogue_price
+from dovetail.cost.facts import Facts, LogReader, read_facts
+from dovetail.cost.store import Store, is_store
+from dovetail.model import labels
+from dovetail.views.history import read_line
+
+_REMEDY = (
+    "give a record that --cost-store made, a log of the controller or of `dovetail simulate --events`, or a "
+    "folder with a scenario.yaml"
+)
+
+
+class Source:
+    """One of the three. Raises InputError for what is none of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._store: Store | None = None
+        self._facts: Facts | None = None
+        if path.is_dir():
+            self._facts = _played(path)
+        elif not path.exists():
+            raise InputError("there is no such file or folder", source=str(path), remedy=_REMEDY)
+        elif is_store(path):
+            self._store = Store.open(path)
+        else:
+            self._facts = _logged(path)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """From when until when it knows, nanoseconds since the epoch."""
+        if self._store is not None:
+            return self._store.span
+        assert self._facts is not None
+        return self._facts.start, self._facts.end
+
+    def read(self, start: int, end: int) -> Facts:
+        """What ran between two instants."""
+        if self._store is not None:
+            return self._store.read(start, end)
+        assert self._facts is not None
+        return self._facts
+
+
+def _played(folder: Path) -> Facts:
+    # Other sources have no use for all that a simulation imports.
+    from dovetail.cli.simulate_live import live_view
+    from dovetail.simulate.run import simulate
+    from dovetail.simulate.scenario.scenario import load
+
+    scenario = load(folder)
+    with live_view(scenario) as listener:
+        result = simulate(scenario, listener=listener)
+    return read_facts(result.records, result.end)
+
+
+def _logged(path: Path) -> Facts:
+    reader = LogReader(_price, catalogue_capacity)
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=str(path), remedy=_REMEDY) from None
+    for number, line in enumerate(lines, 1):
+        record = read_line(line, str(path), number)
+        if record is not None:
+            reader.read(record)
+    if not reader.facts.instances:
+        raise InputError("tells of no instance", source=str(path), remedy=_REMEDY)
+    if reader.unpriced:
+        note(f"{reader.unpriced} instances have no known price and count as free")
+    if not reader.facts.pods:
+        note("the log tells of no pods: all of the cost is idle")
+    return reader.close(reader.facts.end)
+
+
+def _price(record: Mapping[str, Any]) -> int | None:
+    return catalogue_price(
+        {
+            labels.INSTANCE_TYPE: record.get("instanceType", ""),
+            labels.ZONE: record.get("zone", ""),
+            labels.CAPACITY_TYPE: record.get("capacityType", "") or labels.ON_DEMAND,
+        }
+    )
