@@ -15,6 +15,11 @@
 {{- $_ := set $env (include "dovetail.variable" $name) $value }}
 {{- end }}
 {{- end }}
+{{- if .Values.costs.enabled }}
+{{- $_ := set $env "COST_STORE" "/var/lib/dovetail/cost.db" }}
+{{- $_ := set $env "COST_RETENTION" .Values.costs.retention }}
+{{- $_ := set $env "COST_API_PORT" .Values.costs.apiPort }}
+{{- end }}
 {{- $_ := set $env "FEATURE_GATES" (include "dovetail.gates" $settings.featureGates) }}
 {{- $_ := set $env "AWS_FEATURE_GATES" (include "dovetail.gates" $settings.awsFeatureGates) }}
 {{- range $name := keys $env | sortAlpha }}

@@ -72,18 +72,27 @@ def _groups(answer: Answer, one: AllocationSet) -> list[Allocation]:
     return sorted(found, key=lambda group: (group.is_idle, -group.total, group.name))
 
 
+_COLUMNS = ("CPU", "Memory", "GPU", "Volumes", "Other", "Total", "$/month", "Used")
+
+
 def _print_table(answer: Answer, console: Console) -> None:
+    """Columns in which nothing is told are left out."""
     several = len(answer.sets) > 1
-    title = f"Cost {'by ' + ', '.join(answer.keys) if answer.keys else 'in all'}: {spoken(answer.window)}"
-    headings = [*(["From"] if several else []), "Name", "CPU", "Memory", "GPU", "Volumes", "Other", "Total"]
-    table = new_table(title, *headings, "$/month", "Used")
-    for column in table.columns[len(headings) - 6 :]:
-        column.justify = "right"
+    rows = []
     for one in answer.sets:
         hours = min(one.window.end, answer.known[1]) - max(one.window.start, answer.known[0])
         for group in _groups(answer, one):
-            first = [to_rfc3339(one.window.start)] if several else []
-            add_row(table, *first, visible(_named(group)), *_cells(group, hours))
+            first = (to_rfc3339(one.window.start),) if several else ()
+            rows.append((first, group, tuple(_cells(group, hours))))
+    told = [index for index in range(len(_COLUMNS)) if any(cells[index] != "-" for _, _, cells in rows)]
+    title = f"Cost {'by ' + ', '.join(answer.keys) if answer.keys else 'in all'}: {spoken(answer.window)}"
+    table = new_table(title, *(["From"] if several else []), "Name", *(_COLUMNS[index] for index in told))
+    for column in table.columns[-len(told) :] if told else ():
+        column.justify = "right"
+    name = table.columns[1 if several else 0]
+    name.no_wrap, name.overflow = False, "fold"
+    for first, group, cells in rows:
+        add_row(table, *first, visible(_named(group)), *(cells[index] for index in told))
     console.print(table)
     for line in _footer(answer):
         console.print(Text(line))
@@ -93,6 +102,7 @@ def _print_table(answer: Answer, console: Console) -> None:
 
 
 def _cells(group: Allocation, hours: int) -> Iterator[str]:
+    """As _COLUMNS has them; "-" for nothing."""
     other = group.network + group.load_balancer + group.shared + group.external
     for amount in (*(group.resource_cost(name) for name in ("cpu", "ram", "gpu")), group.volume_cost, other):
         yield _short(amount) if amount else "-"

@@ -10,7 +10,7 @@ from dovetail.base.errors import InputError
 from dovetail.cli.messages import note
 from dovetail.cloud.catalog.lookup import catalogue_capacity, catalogue_price
 from dovetail.cost.facts import Facts, LogReader, read_facts
-from dovetail.cost.store import Store, is_store
+from dovetail.cost.store import StoreFile, is_store
 from dovetail.model import labels
 from dovetail.views.history import read_line
 
@@ -25,14 +25,14 @@ class Source:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._store: Store | None = None
+        self._store: StoreFile | None = None
         self._facts: Facts | None = None
         if path.is_dir():
             self._facts = _played(path)
         elif not path.exists():
             raise InputError("there is no such file or folder", source=str(path), remedy=_REMEDY)
         elif is_store(path):
-            self._store = Store.open(path)
+            self._store = StoreFile(path)
         else:
             self._facts = _logged(path)
 

@@ -113,6 +113,12 @@ class Flags:
         Types that a spot node leaves the cloud to choose from, where there are as many.
     spot_tolerance
         Percent by which they may be dearer than the cheapest.
+    cost_store
+        Keep a record of what ran and what it cost in this file (SQLite), for `dovetail cost`.
+    cost_retention
+        For how long it is kept.
+    cost_api_port
+        Where OpenCost's API (/allocation, /assets) answers from that record, read only; 0 serves none.
     nominate_pods
         false: pods are not told in their status which node is for them. It needs the right to patch it.
     """
@@ -150,6 +156,9 @@ class Flags:
     node_surcharge: str = "0"
     spot_diversity: int = 15
     spot_tolerance: int = 20
+    cost_store: Path | None = None
+    cost_retention: str = "2160h"
+    cost_api_port: int = 0
     nominate_pods: Bool = "true"
 
     def options(self) -> Options:
@@ -173,7 +182,21 @@ class Flags:
             lease=self.leader_election_name or LEASE,
             lease_namespace=self.leader_election_namespace,
             log_level=self.log_level,
+            cost_store=self._cost_store(),
+            cost_retention=int(
+                _above("--cost-retention", _read("--cost-retention", parse_duration, self.cost_retention), 0)
+            ),
+            cost_port=_port("--cost-api-port", self.cost_api_port),
         )
+
+    def _cost_store(self) -> Path | None:
+        if self.cost_api_port and self.cost_store is None:
+            raise InputError(
+                "there is no record to answer from",
+                source="--cost-api-port",
+                remedy="give --cost-store FILE too",
+            )
+        return self.cost_store
 
     def _settings(self) -> Settings:
         return Settings(

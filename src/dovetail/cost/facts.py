@@ -266,12 +266,13 @@ class LogReader:
         key = record["pod"]
         namespace, _, name = key.partition("/")
         kind, owner = owner_of(record.get("owner", ""), record.get("labels") or {})
+        whole = {name: amount for name, amount in record["requests"].items() if name != "pods"}
         made = Workload(
             namespace=namespace,
             kind=kind,
             owner=owner,
             labels=tuple(sorted((record.get("labels") or {}).items())),
-            containers=_containers(record, owner or name),
+            containers=shared_out(whole, record.get("containers") or {}, owner or name),
         )
         self._about[key] = self._workloads.setdefault(made, made)
 
@@ -316,21 +317,23 @@ def owner_of(owner: str, labels: Mapping[str, str]) -> tuple[str, str]:
     return kind.lower(), name
 
 
-def _containers(record: Record, name: str) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
-    """The pod's requests on its containers, in proportion to theirs; on one where the log names none."""
-    whole = {key: amount for key, amount in record["requests"].items() if key != "pods"}
-    listed = record.get("containers") or {}
+def shared_out(
+    whole: Amounts, listed: Mapping[str, Amounts], otherwise: str = ""
+) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
+    """A pod's requests on its containers, in proportion to theirs; on one of that name where none is known.
+
+    What rounding leaves is the first one's, so that they sum to the pod's.
+    """
     if len(listed) < 2:
-        return ((next(iter(listed), name), tuple(sorted(whole.items()))),)
-    found = []
-    for container, own in listed.items():
-        amounts = []
-        for key, amount in sorted(whole.items()):
-            asked = sum(other.get(key, 0) for other in listed.values())
-            share = amount * own.get(key, 0) // asked if asked else amount // len(listed)
-            amounts.append((key, share))
-        found.append((container, tuple(amounts)))
-    return tuple(found)
+        return ((next(iter(listed), otherwise), tuple(sorted(whole.items()))),)
+    shares: dict[str, dict[str, int]] = {name: {} for name in listed}
+    first = next(iter(listed))
+    for key, amount in whole.items():
+        asked = sum(other.get(key, 0) for other in listed.values())
+        for name, own in listed.items():
+            shares[name][key] = amount * own.get(key, 0) // asked if asked else amount // len(listed)
+        shares[first][key] += amount - sum(one[key] for one in shares.values())
+    return tuple((name, tuple(sorted(own.items()))) for name, own in shares.items())
 
 
 def _whole(amounts: Mapping[str, Any] | None) -> dict[str, int]:

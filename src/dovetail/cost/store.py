@@ -289,6 +289,24 @@ def _volume(one: VolumeRun) -> dict[str, object]:
     return {"price": one.price, "size": one.size, "claim": one.claim, "mounts": one.mounts}
 
 
+class StoreFile:
+    """A file that is opened anew for each question: from any thread, and while it is written to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """See Store."""
+        with Store.open(self._path) as store:
+            return store.span
+
+    def read(self, start: int, end: int) -> Facts:
+        """See Store."""
+        with Store.open(self._path) as store:
+            return store.read(start, end)
+
+
 def is_store(path: Path) -> bool:
     """Is it a file of SQLite's?"""
     try:

@@ -56,14 +56,25 @@ from dovetail.controllers.provisioning.trigger import Batcher, NodeTrigger, PodT
 from dovetail.controllers.static import StaticCapacity, static_drift, static_expiry
 from dovetail.controllers.transitions import Transitions
 from dovetail.controllers.unreadables import Unreadables
+from dovetail.cost.store import Store
 from dovetail.kube.client import Client
 from dovetail.kube.recorder import Recorder
+from dovetail.runtime.costs import CostRecord, ListPrice
 from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metered import CONTROLLER, Metered
 from dovetail.runtime.settings import Settings
 from dovetail.runtime.watches import Watches
 
 Part = tuple[str, Callable[[], Awaitable[None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class CostBook:
+    """The record of costs; see runtime/costs.py. `keep` in nanoseconds."""
+
+    store: Store
+    keep: int
+    listed: ListPrice
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ class Ports:
     interruptions: InterruptionQueue | None = None  # without one, only status checks tell of broken machines
     # Unexpected errors cost the object they are about, as in production; else the first one ends everything.
     forgiving: bool = False
+    costs: CostBook | None = None  # where what ran is kept
 
 
 class Operator:
@@ -119,6 +131,7 @@ class Operator:
         )
         self.figures = ClusterFigures(self._context, pods_and_nodes=settings.cluster_figures)
         self._planner = ports.planner
+        self._costs = ports.costs
         self._interruptions = ports.interruptions
         self._settings = settings
 
@@ -157,6 +170,9 @@ class Operator:
         context = self._context
         yield "metrics.nodepool", Lifetimes(context).queue.run
         yield "status", Transitions(context).queue.run
+        if self._costs is not None:
+            book = self._costs
+            yield "costs", CostRecord(context, book.store, book.keep, book.listed).run
         yield from self._classes_and_pools()
         yield from self._claims()
         batcher = Batcher(

@@ -22,8 +22,10 @@ async def serve(
     exposition: Callable[[], Awaitable[Sequence[bytes]]],
     ready: Probe,
     observed: Callable[[], str] | None = None,
+    costs: Sequence[web.RouteDef] = (),
+    cost_port: int = 0,
 ) -> AsyncIterator[None]:
-    """Answer until the end of the block: /metrics on one port, /healthz and /readyz on the other.
+    """Answer until the end of the block: /metrics on one port, /healthz and /readyz on another, costs too.
 
     `observed` is text that the first port has as well, under its name. A port of 0 serves nothing.
     Raises InputError for a port that is taken.
@@ -57,6 +59,7 @@ async def serve(
         for port, flag, routes in (
             (metrics_port, "--metrics-port", figures),
             (probe_port, "--health-probe-port", [web.get("/healthz", healthz), web.get("/readyz", readyz)]),
+            (cost_port, "--cost-api-port", list(costs)),
         ):
             if port:
                 runners.append(await _listen(port, flag, routes))

@@ -9,31 +9,37 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any
+
+from aiohttp import web
 
 from dovetail import __version__
 from dovetail.api.core import Node
 from dovetail.base.clock import SECOND
 from dovetail.base.metrics import Metric
 from dovetail.cloud.aws.errors import AwsError
+from dovetail.cloud.catalog.lookup import catalogue_price
 from dovetail.cloud.kwok import KwokCloud, default_types, read_types
 from dovetail.cloud.kwok.machine import PLAYED
 from dovetail.cloud.listed import ListedCloud
 from dovetail.cloud.provider import Provider
+from dovetail.cost.store import Store, StoreFile
 from dovetail.kube.client import Client
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import HttpClient, connect
 from dovetail.kube.http.kubeconfig import locate
 from dovetail.kube.http.transport import Gate, Transport
+from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.runtime.figures.figures import ClusterFigures
 from dovetail.runtime.metrics.prometheus import PrometheusMetrics
 from dovetail.runtime.observation import Observation
-from dovetail.runtime.operator import Operator, Ports
+from dovetail.runtime.operator import CostBook, Operator, Ports
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.runtime.process.aws import Connected, connected
 from dovetail.runtime.process.clock import ServerClock, WallClock
+from dovetail.runtime.process.costapi import cost_routes
 from dovetail.runtime.process.election import Candidate, Election, Fence
 from dovetail.runtime.process.endpoints import serve
 from dovetail.runtime.process.greet import greet
@@ -122,6 +128,8 @@ class Process:
                     exposition=self._exposition,
                     ready=self._missing,
                     observed=self._table if options.observe else None,
+                    costs=self._cost_routes(),
+                    cost_port=options.cost_port,
                 )
             )
             if options.observe:
@@ -171,8 +179,44 @@ class Process:
         planner = await stack.enter_async_context(ProcessPlanner(self._log))
         cloud = aws.cloud if aws is not None else self._cloud(client)
         queue = aws.queue if aws is not None else None
-        ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, queue, forgiving=True)
+        ports = Ports(
+            client,
+            cloud,
+            self._clock,
+            self._log,
+            planner,
+            self._metrics,
+            queue,
+            forgiving=True,
+            costs=self._cost_book(stack),
+        )
         return Operator(ports, self._options.settings), [aws.cloud.run] if aws is not None else []
+
+    def _cost_routes(self) -> Sequence[web.RouteDef]:
+        path = self._options.cost_store
+        return cost_routes(StoreFile(path), self._clock.now) if path is not None else ()
+
+    def _cost_book(self, stack: contextlib.AsyncExitStack) -> CostBook | None:
+        """The record that is written to, if one is wanted."""
+        options = self._options
+        if options.cost_store is None:
+            return None
+        store = Store.open(options.cost_store, write=True)
+        stack.callback(store.close)
+        return CostBook(store, options.cost_retention, self._listed_price)
+
+    def _listed_price(self, stamped: Mapping[str, str]) -> int | None:
+        """Of a node of no pool."""
+        wanted = tuple(
+            stamped.get(key, "") for key in (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
+        )
+        own = (
+            offering.price
+            for item in self._types
+            for offering in item.offerings
+            if (item.name, offering.zone, offering.capacity_type) == wanted
+        )
+        return next(own, None) or catalogue_price(stamped)
 
     async def _exposition(self) -> Sequence[bytes]:
         own = self._metrics.exposition()

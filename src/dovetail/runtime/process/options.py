@@ -51,5 +51,8 @@ class Options:
     warm_up: bool = False  # keep the lists while another one leads
     observe: bool = False  # look and tell, write nothing
     tell_every: int = 10 * MINUTE  # when observing, nanoseconds
+    cost_store: Path | None = None
+    cost_retention: int = 90 * 24 * 60 * MINUTE
+    cost_port: int = 0
     aws: AwsOptions | None = None  # iff the provider is AWS's, and acts
     without_effect: tuple[str, ...] = ()  # flags that were given and change nothing

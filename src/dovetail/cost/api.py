@@ -1,0 +1,265 @@
+"""OpenCost's HTTP API, read only: a path and its query -> status and JSON, nothing of HTTP itself.
+
+/allocation and /allocation/compute (the same), each with /summary, and /assets. The same again under /model:
+there OpenCost's own web UI asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dovetail.base.clock import HOUR, MINUTE
+from dovetail.cost.aggregate import NodeCost, Options, parse_keys, shares_of
+from dovetail.cost.allocation import RESOURCES, Allocation, AllocationSet, dollars, rounded
+from dovetail.cost.facts import Facts, VolumeRun, volume_cost
+from dovetail.cost.filters import parse_filter
+from dovetail.cost.ledger import devices, disk_cost, node_costs, stepped
+from dovetail.cost.window import Window, parse_window
+from dovetail.units.duration import parse_duration
+from dovetail.units.timestamp import to_rfc3339
+
+_MOST_STEPS = 5_000
+_TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
+_NEEDS_IDLE = "bad request - includeIdle must be set true if includeProportionalAssetResourceCosts is true"
+
+
+class Past(Protocol):
+    """Where the facts are from."""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """From when until when it knows, nanoseconds since the epoch."""
+
+    def read(self, start: int, end: int) -> Facts:
+        """All that ran between two instants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer over HTTP."""
+
+    status: int
+    body: bytes
+    kind: str = "application/json"
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, text: str, *, plain: bool = False) -> None:
+        super().__init__(text)
+        self.status = status
+        self.plain = plain
+
+
+def answer(path: str, query: Mapping[str, str], past: Past, now: int) -> Reply | None:
+    """What OpenCost answers; None for a path that is none of its. Raises InputError as `past` does.
+
+    `now`, nanoseconds since the epoch, is what windows are counted from.
+    """
+    name = path.removeprefix("/model").rstrip("/")
+    try:
+        match name:
+            case "/allocation" | "/allocation/compute":
+                _, sets = _allocation(query, past, now)
+                return _json([one.to_json() for one in sets])
+            case "/allocation/summary" | "/allocation/compute/summary":
+                return _json(_summary(*_allocation(query, past, now)))
+            case "/assets":
+                window = _window(query, now)
+                return _json(_assets(past.read(window.start, window.end), window))
+    except _Refused as refused:
+        text = str(refused)
+        if refused.plain:
+            return Reply(refused.status, f"{text}\n".encode(), "text/plain; charset=utf-8")
+        body = {"code": refused.status, "status": "error", "message": text, "data": None}
+        return Reply(refused.status, _encoded(body))
+    return None
+
+
+def _json(data: object) -> Reply:
+    return Reply(200, _encoded({"code": 200, "data": data}))
+
+
+def _encoded(data: object) -> bytes:
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _window(query: Mapping[str, str], now: int) -> Window:
+    try:
+        return parse_window(query.get("window", ""), now)
+    except ValueError as error:
+        raise _Refused(400, f"Invalid 'window' parameter: {error}", plain=True) from None
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    return query.get(name, "") in _TRUE
+
+
+def _allocation(query: Mapping[str, str], past: Past, now: int) -> tuple[Window, list[AllocationSet]]:
+    window = _window(query, now)
+    given = query.get("aggregate", "")
+    if _flag(query, "includeProportionalAssetResourceCosts"):
+        if not _flag(query, "includeIdle"):
+            raise _Refused(400, _NEEDS_IDLE)
+        raise _Refused(400, "bad request - proportional asset resource costs are not told here")
+    if window.length < 0:
+        raise _Refused(500, f"illegal window: [{to_rfc3339(window.start)}, {to_rfc3339(window.end)})")
+    accumulate = query.get("accumulateBy", "") or ("all" if _flag(query, "accumulate") else "")
+    try:
+        options = Options(
+            aggregate=parse_keys([part for part in given.split(",") if part]),
+            include_idle=_flag(query, "includeIdle"),
+            idle_by_node=_flag(query, "idleByNode"),
+            share_idle=_flag(query, "shareIdle"),
+            keep=parse_filter(query.get("filter", "")),
+            accumulate=accumulate,  # type: ignore[arg-type] # any text: what is unknown is told below
+            metadata=_flag(query, "includeAggregatedMetadata"),
+        )
+        windows = window.steps(_step(query, window)) if window.length else []
+        facts = past.read(window.start, window.end)
+        return window, shares_of(stepped(facts, windows, disks=True), options)
+    except ValueError as error:
+        raise _Refused(500, str(error)) from None
+
+
+def _step(query: Mapping[str, str], window: Window) -> int:
+    """What is no duration is the whole window, as OpenCost has it."""
+    text = query.get("step", "")
+    try:
+        step = int(text[:-1]) * 24 * HOUR if text.endswith("d") else parse_duration(text) if text else 0
+    except ValueError:
+        step = 0
+    step = step if step > 0 else window.length
+    if window.length // max(1, step) > _MOST_STEPS:
+        raise _Refused(400, f"bad request - more than {_MOST_STEPS} steps")
+    return step
+
+
+def _summary(window: Window, sets: Sequence[AllocationSet]) -> dict[str, Any]:
+    shown = {"start": to_rfc3339(window.start), "end": to_rfc3339(window.end)}
+    return {
+        "step": sets[0].window.length if sets else window.length,
+        "sets": [
+            {
+                "allocations": {item.name: _short(item) for item in one},
+                "window": {"start": to_rfc3339(one.window.start), "end": to_rfc3339(one.window.end)},
+            }
+            for one in sets
+        ],
+        "window": shown,
+    }
+
+
+_SHORT = ("name", "start", "end", "networkCost", "loadBalancerCost", "pvCost", "sharedCost", "externalCost")
+_SHORT_MEANS = ("cpuCore", "gpu", "ramByte")
+
+
+def _short(one: Allocation) -> dict[str, Any]:
+    whole = one.to_json()
+    names = [*_SHORT, "totalCost", "totalEfficiency"]
+    names += [f"{mean}{of}Average" for mean in _SHORT_MEANS for of in ("Request", "Usage")]
+    names += [f"{resource}Cost{more}" for resource in RESOURCES for more in ("", "Idle")]
+    return {name: whole[name] for name in names}
+
+
+def _assets(facts: Facts, window: Window) -> dict[str, Any]:
+    found = {}
+    known = Window(window.start, max(window.start, min(window.end, facts.end)))
+    for node in node_costs(facts, known, disks=True):
+        found[_place("Compute", node.cluster, "Node", node.provider_id, node.name)] = _node_asset(
+            node, window
+        )
+        disk = disk_cost(facts.instances[node.provider_id], known)
+        if disk:
+            found[_place("Storage", node.cluster, "Disk", node.provider_id, node.name)] = _disk_asset(
+                node, window, disk
+            )
+    for volume in facts.volumes:
+        cost = volume_cost(volume, known.start, known.end)
+        if cost:
+            end = known.end if volume.end is None else min(known.end, volume.end)
+            where = _place("Storage", facts.cluster, "Disk", volume.name, volume.name)
+            found[where] = _volume_asset(
+                volume, facts.cluster, window, cost, max(known.start, volume.start), end
+            )
+    return found
+
+
+def _volume_asset(
+    volume: VolumeRun, cluster: str, window: Window, cost: int, start: int, end: int
+) -> dict[str, Any]:
+    namespace, _, claim = volume.claim.partition("/")
+    return (
+        _asset("Disk", "Storage", cluster, volume.name, volume.name)
+        | _lived(window, start, end)
+        | {
+            "byteHours": rounded(volume.size * (end - start) / HOUR),
+            "bytes": volume.size,
+            "volumeName": volume.name,
+            "claimName": claim,
+            "claimNamespace": namespace,
+            "local": 0,
+            "adjustment": 0,
+            "totalCost": dollars(cost),
+        }
+    )
+
+
+_PROVIDER = "AWS"
+
+
+def _place(category: str, cluster: str, kind: str, provider_id: str, name: str) -> str:
+    """OpenCost's name of an asset."""
+    unknown = "__undefined__"
+    return "/".join((_PROVIDER, unknown, unknown, category, cluster, kind, "Kubernetes", provider_id, name))
+
+
+def _asset(kind: str, category: str, cluster: str, name: str, provider_id: str) -> dict[str, Any]:
+    about = {"category": category, "provider": _PROVIDER, "service": "Kubernetes", "cluster": cluster}
+    return {"type": kind, "properties": about | {"name": name, "providerID": provider_id}, "labels": {}}
+
+
+def _lived(window: Window, start: int, end: int) -> dict[str, Any]:
+    return {
+        "window": {"start": to_rfc3339(window.start), "end": to_rfc3339(window.end)},
+        "start": to_rfc3339(start),
+        "end": to_rfc3339(end),
+        "minutes": rounded((end - start) / MINUTE),
+    }
+
+
+def _node_asset(node: NodeCost, window: Window) -> dict[str, Any]:
+    hours = (node.end - node.start) / HOUR
+    cores, memory = node.amounts.get("cpu", 0) / 1000, node.amounts.get("memory", 0)
+    gpus = devices(node.amounts)
+    return (
+        _asset("Node", "Compute", node.cluster, node.name, node.provider_id)
+        | _lived(window, node.start, node.end)
+        | {
+            "nodeType": node.node_type,
+            "pool": node.pool,
+            "cpuCores": cores,
+            "ramBytes": memory,
+            "cpuCoreHours": rounded(cores * hours),
+            "ramByteHours": rounded(memory * hours),
+            "GPUHours": rounded(gpus * hours),
+            "gpuCount": gpus,
+            "preemptible": int(node.capacity_type == "spot"),
+            "discount": node.discount,
+            "cpuCost": dollars(node.cost["cpu"]),
+            "gpuCost": dollars(node.cost["gpu"]),
+            "ramCost": dollars(node.cost["ram"]),
+            "adjustment": 0,
+            "totalCost": dollars(sum(node.cost.values())),
+        }
+    )
+
+
+def _disk_asset(node: NodeCost, window: Window, cost: int) -> dict[str, Any]:
+    return (
+        _asset("Disk", "Storage", node.cluster, node.name, node.provider_id)
+        | _lived(window, node.start, node.end)
+        | {"local": 1, "adjustment": 0, "totalCost": dollars(cost)}
+    )

@@ -1,0 +1,237 @@
+"""Costs of whole runs: the record that the controller keeps, the one of the simulation, and the bill."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.base.clock import HOUR
+from dovetail.base.errors import InputError
+from dovetail.cli.main import BAD_INPUT, OK, run
+from dovetail.cost.aggregate import Options, add_idle, aggregate, shares_of
+from dovetail.cost.allocation import IDLE
+from dovetail.cost.api import answer
+from dovetail.cost.facts import Facts, read_facts
+from dovetail.cost.idle import causes
+from dovetail.cost.ledger import allocations, stepped
+from dovetail.cost.store import Store, StoreFile, write_facts
+from dovetail.cost.window import Window
+from dovetail.runtime.operator import CostBook, Ports
+from dovetail.simulate import cluster
+from dovetail.simulate.run import Result, simulate
+from dovetail.simulate.scenario.scenario import load
+
+_Text = pytest.CaptureFixture[str]
+_BURST = Path("examples/burst")
+_DAY = 24 * HOUR
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """A short run; its controllers kept a record as they do on a real cluster."""
+    path = tmp_path_factory.mktemp("costs") / "kept.db"
+    with pytest.MonkeyPatch.context() as patch, Store.open(path, write=True) as store:
+        book = CostBook(store, 90 * _DAY, lambda _: 0)
+        patch.setattr(cluster, "Ports", partial(Ports, costs=book))
+        return simulate(load(_BURST)), path
+
+
+def _bill(result: Result) -> int:
+    """As the provider counts it: for every instance its price for as long as it was there."""
+    started = {one["instance"]: one for one in result.records if one["kind"] == "instance.started"}
+    ended = {one["instance"]: one["t"] for one in result.records if one["kind"] == "instance.terminated"}
+    return sum(
+        one["price"] * (ended.get(name, result.end) - one["t"]) // HOUR for name, one in started.items()
+    )
+
+
+def test_parts_of_a_run_sum_to_its_bill(played: tuple[Result, Path]) -> None:
+    result, _ = played
+    facts = read_facts(result.records, result.end)
+    window = Window(result.start, result.end)
+    (groups,) = shares_of([allocations(facts, window)], Options(("namespace",), include_idle=True))
+    assert groups.total == _bill(result) > 0
+    assert round(groups.total / 1e9, 4) == result.summary.cost.total
+
+
+def test_the_controllers_record_agrees_with_what_happened(played: tuple[Result, Path]) -> None:
+    """To the second, as objects tell instants, and with the pods that ran."""
+    result, path = played
+    told = read_facts(result.records, result.end)
+    kept = StoreFile(path).read(result.start, result.end)
+    managed = {one.id: one for one in told.instances.values() if one.claim}
+    assert managed.keys() == {one.id for one in kept.instances.values() if one.claim}
+    for name, one in managed.items():
+        own = kept.instances[name]
+        assert abs(own.start - one.start) < 20 * 10**9
+        assert (own.node, own.instance_type, own.zone) == (one.node, one.instance_type, one.zone)
+        assert own.rates[0].price == one.rates[0].price
+        assert own.capacity == one.capacity
+    assert {(run.workload, run.name) for run in kept.pods} == {(run.workload, run.name) for run in told.pods}
+
+
+def test_a_restart_goes_on_with_what_was_open(played: tuple[Result, Path], tmp_path: Path) -> None:
+    result, _ = played
+    facts = read_facts(result.records, result.end)
+    path = tmp_path / "resumed.db"
+    write_facts(facts, path)
+    with Store.open(path, write=True) as store:
+        again = store.resume()
+        open_runs = [one for one in facts.pods if one.end is None]
+        assert [one.name for one in again.pods] == [one.name for one in open_runs] != []
+        for one in again.pods:
+            one.end = result.end
+        store.write(again)
+    with Store.open(path) as store:
+        found = store.read(result.start, result.end)
+        assert len(found.pods) == len(facts.pods)
+        assert not [one for one in found.pods if one.end is None]
+
+
+def _thirty_days() -> Facts:
+    """A small cluster's month, as a log tells it: a node that stays, one each working day, pods on both."""
+    records: list[dict[str, Any]] = []
+
+    def tell(at: int, kind: str, **fields: Any) -> None:
+        records.append({"t": at, "kind": kind, **fields})
+
+    def machine(at: int, name: str, price: int) -> None:
+        tell(at, "instance.started", instance=f"i-{name}", claim=name, price=price, volumes=2_191_780)
+        capacity = {"cpu": 3_920, "memory": 15 << 30}
+        tell(at + 40 * 10**9, "node.created", node=name, claim=name, pool="web", capacity=capacity)
+        tell(at + 50 * 10**9, "node.ready", node=name)
+
+    machine(0, "base", 192_333_333)
+    for day in range(30):
+        at = day * _DAY + 8 * HOUR + 123_456_789
+        machine(at, f"day-{day}", 61_234_567 + day)
+        for number, node in enumerate(("base", f"day-{day}", f"day-{day}")):
+            pod = f"shop/web-{day}-{number}"
+            requests = {"cpu": 700 + number, "memory": (1 << 30) + number}
+            tell(at + 60 * 10**9, "pod.created", pod=pod, requests=requests, labels={"team": f"t{number}"})
+            tell(at + 61 * 10**9, "pod.bound", pod=pod, node=node)
+            tell(at + 9 * HOUR, "pod.deleted", pod=pod, node=node)
+        tell(at + 10 * HOUR + 987_654_321, "instance.terminated", instance=f"i-day-{day}")
+    return read_facts(sorted(records, key=lambda one: one["t"]), 30 * _DAY)
+
+
+@pytest.mark.parametrize("step", [30 * _DAY, _DAY, HOUR * 7])
+def test_thirty_days_sum_to_the_bill(step: int) -> None:
+    facts = _thirty_days()
+    window = Window(0, 30 * _DAY)
+    question = Options(("label:team",), include_idle=True, share_idle=True, accumulate="all", whole=True)
+    (month,) = shares_of(stepped(facts, window.steps(step)), question)
+    bill = 192_333_333 * 30 * 24
+    for day in range(30):
+        bill += (61_234_567 + day) * (10 * HOUR + 987_654_321) // HOUR
+    assert month.total == bill
+    made, nodes = allocations(facts, window)
+    idle = causes(facts, made, nodes, lambda work, _: work.namespace)
+    assert sum(idle.values()) + made.total == bill
+    assert {one.kind for one in idle} == {"starting", "empty", "unbalanced", "free"}
+
+
+def test_the_command(played: tuple[Result, Path], tmp_path: Path, capsys: _Text) -> None:
+    result, kept = played
+    path = tmp_path / "cost.db"
+    write_facts(read_facts(result.records, result.end), path)
+    assert run(["cost", str(path), "--idle", "--why", "-o", "json"]) == OK
+    told = json.loads(capsys.readouterr().out)
+    nanos = [round(float(one["total"]) * 1e9) for one in told["groups"]]
+    assert sum(nanos) == round(float(told["bill"]) * 1e9) == _bill(result)
+    idle = next(one for one in told["groups"] if one["name"] == IDLE)
+    parts = sum(round(float(one["dollars"]) * 1e9) for one in told["causesOfIdle"])
+    assert parts == round(float(idle["total"]) * 1e9)
+    assert run(["cost", str(kept), "--aggregate", "controller", "--share", "-o", "csv"]) == OK
+    assert capsys.readouterr().out.startswith("start,end,name,cpu,")
+    assert run(["cost", str(path), "--aggregate", "label:app"]) == OK
+    assert "of it idle $" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--aggregate", "team:a"], "'team:a' is nothing to aggregate by"),
+        (["--window", "7x"], "illegal window: 7x"),
+        (["--window", "1h offset 9d"], "is not within what is known"),
+        (["--filter", "namespace=a"], "unexpected character '=' at position 9"),
+        (["--step", "1s"], "'1s' is less than 1m"),
+        (["--step", "1m", "--accumulate", "month"], "window duration must equal 24 hours; got:1m0s"),
+        (["--overhead-hourly", "support"], "'support' is not NAME=DOLLARS"),
+    ],
+)
+def test_what_the_command_refuses(
+    played: tuple[Result, Path], capsys: _Text, arguments: list[str], complaint: str
+) -> None:
+    assert run(["cost", str(played[1]), *arguments]) == BAD_INPUT
+    assert complaint in " ".join(capsys.readouterr().err.split())
+
+
+def test_files_that_are_no_records(tmp_path: Path, capsys: _Text) -> None:
+    for name, text in (("none.db", None), ("text.txt", b"hello\n"), ("other.db", b"SQLite format 3\0rest")):
+        path = tmp_path / name
+        if text is not None:
+            path.write_bytes(text)
+        assert run(["cost", str(path)]) == BAD_INPUT
+        assert name in capsys.readouterr().err
+    with pytest.raises(InputError, match="cannot be used as"):
+        Store.open(tmp_path / "no-folder" / "cost.db", write=True)
+
+
+def _ask(path: str, past: StoreFile, **query: str) -> tuple[int, Any]:
+    reply = answer(path, query, past, past.span[1] - 1)
+    assert reply is not None
+    body = reply.body.decode()
+    return reply.status, json.loads(body) if reply.kind == "application/json" else body
+
+
+def test_opencosts_api(played: tuple[Result, Path]) -> None:
+    """The same figures as the ledger's, nodes and their disks apart."""
+    result, path = played
+    past = StoreFile(path)
+    status, told = _ask("/allocation", past, window="1h", aggregate="namespace", includeIdle="true")
+    assert status == told["code"] == 200
+    (groups,) = told["data"]
+    status, assets = _ask("/model/assets", past, window="1h")
+    disks = sum(one["totalCost"] for one in assets["data"].values() if one["type"] == "Disk")
+    nodes = sum(one["totalCost"] for one in assets["data"].values() if one["type"] == "Node")
+    paid = sum(one["totalCost"] for one in groups.values())
+    assert paid == pytest.approx(nodes, abs=1e-4)
+    facts = past.read(result.start, result.end)
+    assert nodes + disks == pytest.approx(facts.bill(0, past.span[1]) / 1e9, abs=1e-3)
+    made, costs = allocations(facts, Window(result.end - HOUR, result.end), disks=True)
+    add_idle(made, costs)
+    assert paid == pytest.approx(aggregate(made, Options(("namespace",))).total / 1e9, abs=1e-3)
+    _, short = _ask("/allocation/compute/summary", past, window="1h", step="30m", aggregate="cluster")
+    assert len(short["data"]["sets"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "text"),
+    [
+        ({}, 400, "Invalid 'window' parameter: illegal window: \n"),
+        ({"window": "soon"}, 400, "Invalid 'window' parameter: illegal window: soon\n"),
+        ({"window": "1d", "accumulateBy": "hour"}, 500, "window duration must equal 1 hour; got:24h0m0s"),
+        ({"window": "1d", "filter": "pod"}, 500, "parsing filter: 1 error occurred"),
+        (
+            {"window": "1d", "includeProportionalAssetResourceCosts": "true"},
+            400,
+            "bad request - includeIdle must be set true if includeProportionalAssetResourceCosts is true",
+        ),
+        ({"window": "10w", "step": "1m"}, 400, "more than 5000 steps"),
+    ],
+)
+def test_what_the_api_refuses(
+    played: tuple[Result, Path], query: dict[str, str], status: int, text: str
+) -> None:
+    found, told = _ask("/allocation/compute", StoreFile(played[1]), **query)
+    assert found == status
+    assert text in (told if isinstance(told, str) else told["message"])
+
+
+def test_other_paths_are_not_answered(played: tuple[Result, Path]) -> None:
+    assert answer("/metrics", {}, StoreFile(played[1]), 0) is None
