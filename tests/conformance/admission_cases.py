@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-_FILE = Path(__file__).parent / "vectors" / "admission.jsonl.gz"
+_FOLDER = Path(__file__).parent / "vectors"
 
 Case = dict[str, Any]
 
 
-def read_cases() -> list[Case]:
-    """All recorded objects with their verdicts, in order."""
-    with gzip.open(_FILE, "rt", encoding="utf-8") as lines:
+def read_cases(name: str = "admission") -> list[Case]:
+    """All recorded objects of a file with their verdicts, in order."""
+    with gzip.open(_FOLDER / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 

@@ -190,7 +190,12 @@ def test_scalars_as_kubernetes_reads_them(tmp_path: Path) -> None:
         (POOL.replace("sh/v1", "sh/v1beta1"), 1, "apiVersion", "did you mean karpenter.sh/v1?"),
         (POD.replace("kind: Pod\n", ""), 1, "kind", "kind is required"),
         (POD.replace("name: web", "name: Web_1"), 4, "metadata.name", "RFC 1123 subdomain"),
-        (POD.replace("  name: web", "  labels: {a: b}"), 3, "metadata.name", "a name is required"),
+        (
+            POD.replace("  name: web", "  labels: {a: b}"),
+            3,
+            "metadata.name",
+            "name or generateName is required",
+        ),
         (
             POD.replace("image: app:1", "image: app:1\n    image: app:2"),
             9,

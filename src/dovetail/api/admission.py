@@ -10,7 +10,7 @@ from dovetail.api import keda
 from dovetail.api.core_schema import core_schema, default_pod_spec, object_meta, pod_specs
 from dovetail.api.karpenter.definitions import DEFINITIONS
 from dovetail.api.names import object_name_faults
-from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults
+from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults, with_unchecked
 from dovetail.base.errors import BadRequest, Cause, Invalid
 
 Document = dict[str, Any]
@@ -22,6 +22,10 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 # Names of roles and bindings may hold colons.
 _FREE_NAMES = "rbac.authorization.k8s.io/"
+_REQUIRED = "FieldValueRequired"
+_LARGEST = (1 << 63) - 1
+# Where kinds with a scale subresource say how many there shall be.
+_SCALED = {(kind.api_version, kind.kind): kind.scale[0] for kind in DEFINITIONS if kind.scale is not None}
 
 
 def schema_of(document: Document) -> Schema | None:
@@ -52,7 +56,8 @@ def admit(document: Document, old: Document | None = None) -> Document:
     # What is stored has its defaults, most often: then equal content needs no copy of it.
     before = old if old is None or _same_content(result, old) else with_defaults(schema, old)
     if before is None or not _same_content(result, before):
-        _refuse(result, (*_name_causes(result), *validate(schema, result, before)))
+        created = (*_name_causes(result), *_scale_causes(result)) if before is None else ()
+        _refuse(result, with_unchecked((*created, *validate(schema, result, before))))
     # After the rules, which told that the parts have their types.
     for spec in pod_specs(result):
         default_pod_spec(spec)
@@ -81,18 +86,61 @@ def _refuse_unknown(schema: Schema, document: Document) -> None:
 
 
 def _name_causes(document: Document) -> tuple[Cause, ...]:
-    name = _name(document)
-    if not name or document["apiVersion"].startswith(_FREE_NAMES):
+    """Of the name that it has, or will be given."""
+    name, prefix = _name(document), _name(document, "generateName")
+    if not name and not prefix:
+        meta = document.get("metadata") or {}
+        if any(isinstance(meta.get(field), int | float) for field in ("name", "generateName")):
+            return ()  # its type is wrong, which the schema tells
+        return (Cause("metadata.name", "Required value: name or generateName is required", _REQUIRED),)
+    if document["apiVersion"].startswith(_FREE_NAMES):
         return ()
+    # What is made of the prefix does not end with its dash.
+    whole = f"{prefix[:-1]}a" if prefix.endswith("-") else prefix
+    shown = (("name", name, name), ("generateName", prefix, whole))
     return tuple(
-        Cause("metadata.name", f'Invalid value: "{name}": {text}') for text in object_name_faults(name)
+        Cause(f"metadata.{field}", f'Invalid value: "{written}": {text}')
+        for field, written, judged in shown
+        if written
+        for text in object_name_faults(judged)
     )
 
 
-def _name(document: Document) -> str:
+def _scale_causes(document: Document) -> tuple[Cause, ...]:
+    """What the scale subresource says of the number of replicas."""
+    path = _SCALED.get((document["apiVersion"], document["kind"]))
+    value: Any = document
+    for key in path.strip(".").split(".") if path else ():
+        if not isinstance(value, dict):
+            return (_inaccessible(path or "", value, "map[string]interface{}"),)
+        value = value.get(key)
+        if value is None:
+            return ()
+    if path is None:
+        return ()
+    if isinstance(value, bool) or not isinstance(value, int) or value > _LARGEST:
+        return (_inaccessible(path, value, "int64"),)
+    return (Cause(path, f"Invalid value: {value}: should be a non-negative integer"),) if value < 0 else ()
+
+
+def _inaccessible(path: str, value: Any, wanted: str) -> Cause:
+    kinds = {bool: "bool", str: "string", list: "[]interface {}", dict: "map[string]interface {}"}
+    shown = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
+    if isinstance(value, int | float) and shown is None:
+        shown = repr(float(value)).removesuffix(".0")
+    if isinstance(value, dict):
+        shown = f"map[{' '.join(f'{key}:{item}' for key, item in sorted(value.items()))}]"
+    kind = kinds.get(type(value), "float64")
+    words = (
+        f"{path} accessor error: {value if shown is None else shown} is of the type {kind}, expected {wanted}"
+    )
+    return Cause(path, f"Invalid value: 0: {words}")
+
+
+def _name(document: Document, field: str = "name") -> str:
     """The object's name, empty where it has none or the metadata is broken."""
     meta = document.get("metadata")
-    name = meta.get("name") if isinstance(meta, dict) else None
+    name = meta.get(field) if isinstance(meta, dict) else None
     return name if isinstance(name, str) else ""
 
 

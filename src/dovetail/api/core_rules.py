@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from dovetail.api.names import label_key_faults, label_value_faults
@@ -166,14 +167,28 @@ def keyless_toleration_exists(toleration: Value) -> bool:
     return bool(toleration.get("key")) or toleration.get("operator") == "Exists"
 
 
-@rule(
-    "labels must have qualified names as keys and at most 63 letters, digits, '-', '_', '.' as values",
-    at="labels",
+def _label_fault(meta: Value) -> str:
+    """The first key or value that is none."""
+    for key, value in meta.get("labels", {}).items():
+        for shown, faults in ((key, label_key_faults(key)), (value, label_value_faults(value))):
+            if faults:
+                return f'"{shown}": {faults[0]}'
+    return ""
+
+
+def _key_fault(keys: Iterable[str]) -> str:
+    return next((f'"{key}": {faults[0]}' for key in keys if (faults := label_key_faults(key))), "")
+
+
+labels_well_formed = Rule("labels_well_formed", explain=_label_fault, at="labels")
+annotations_well_formed = Rule(
+    "annotations_well_formed",
+    explain=lambda meta: _key_fault(key.lower() for key in meta.get("annotations", {})),
+    at="annotations",
 )
-def labels_well_formed(meta: Value) -> bool:
-    return not any(
-        label_key_faults(key) or label_value_faults(value) for key, value in meta.get("labels", {}).items()
-    )
+finalizers_well_formed = Rule(
+    "finalizers_well_formed", explain=lambda meta: _key_fault(meta.get("finalizers", ())), at="finalizers"
+)
 
 
 @rule(f"may not be more than {ANNOTATION_BYTES} bytes", at="annotations")
@@ -243,7 +258,13 @@ _EXPRESSION = (values_fit_operator, bounds_have_one_value, values_are_label_valu
 
 # Type name of the field tables -> its rules.
 RULES: dict[str, tuple[Rule, ...]] = {
-    "V1ObjectMeta": (labels_well_formed, annotations_within_bounds, one_controller),
+    "V1ObjectMeta": (
+        labels_well_formed,
+        annotations_well_formed,
+        annotations_within_bounds,
+        finalizers_well_formed,
+        one_controller,
+    ),
     "V1Pod": (deletion_cost_is_number,),
     "V1PodSpec": (some_container, containers_have_own_names, host_ports_are_distinct),
     "V1Node": (room_not_negative,),

@@ -11,12 +11,21 @@ _MAX_PART, _MAX_SUBDOMAIN = 63, 253
 _REMEMBERED = 4_096  # keys and values, 93 bytes each on average; names come once and are not remembered
 
 _PART_WORDS = (
-    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "consist of alphanumeric characters, '-', '_' or '.', "  # then how it begins and ends
     "and must start and end with an alphanumeric character"
+)
+_NAME_PART_WORDS = (
+    f"name part must {_PART_WORDS} (e.g. 'MyName',  or 'my.name',  or '123-abc', "
+    f"regex used for validation is '{_PART.pattern}')"
+)
+_VALUE_WORDS = (
+    f"a valid label must be an empty string or {_PART_WORDS} (e.g. 'MyValue',  or 'my_value',  or '12345', "
+    f"regex used for validation is '({_PART.pattern})?')"
 )
 _SUBDOMAIN_WORDS = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    "and must start and end with an alphanumeric character"
+    "and must start and end with an alphanumeric character "
+    f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN.pattern}')"
 )
 
 
@@ -24,9 +33,9 @@ def object_name_faults(name: str) -> tuple[str, ...]:
     """What is wrong with the name of an object; empty when it is fine."""
     faults = []
     if len(name) > _MAX_SUBDOMAIN:
-        faults.append(f"must be no more than {_MAX_SUBDOMAIN} bytes")
+        faults.append(f"must be no more than {_MAX_SUBDOMAIN} characters")
     if not _SUBDOMAIN.fullmatch(name):
-        faults.append(f"{_SUBDOMAIN_WORDS} (such as 'example.com')")
+        faults.append(_SUBDOMAIN_WORDS)
     return tuple(faults)
 
 
@@ -38,13 +47,13 @@ def label_key_faults(key: str) -> tuple[str, ...]:
     if slash and not prefix:
         faults.append("prefix part must be non-empty")
     elif slash and (len(prefix) > _MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(prefix)):
-        faults.append(f"prefix part {_SUBDOMAIN_WORDS} (such as 'example.com')")
+        faults.append(f"prefix part {_SUBDOMAIN_WORDS}")
     if not part:
         faults.append("name part must be non-empty")
     elif len(part) > _MAX_PART:
         faults.append(f"name part must be no more than {_MAX_PART} bytes")
     elif not _PART.fullmatch(part):
-        faults.append(f"name part {_PART_WORDS} (such as 'MyName')")
+        faults.append(_NAME_PART_WORDS)
     return tuple(faults)
 
 
@@ -54,5 +63,5 @@ def label_value_faults(value: str) -> tuple[str, ...]:
     if len(value) > _MAX_PART:
         return (f"must be no more than {_MAX_PART} bytes",)
     if value and not _PART.fullmatch(value):
-        return (f"a valid label must be an empty string or {_PART_WORDS} (such as 'MyValue')",)
+        return (_VALUE_WORDS,)
     return ()

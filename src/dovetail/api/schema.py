@@ -18,6 +18,9 @@ from dovetail.base.errors import Cause
 
 UNSET: Any = object()
 _NESTED = (dict, list)
+_SCALARS = ("boolean", "integer", "number", "string")
+_INT32, _INT64 = 1 << 31, 1 << 63
+_CHECKED, _NO_SCHEMA = "Checked value must be of type", "must validate at least one schema (anyOf)"
 _BLOCKING = frozenset(
     {
         "FieldValueRequired",
@@ -50,7 +53,7 @@ class Schema:
     enum: tuple[str, ...] = ()
     pattern: str = ""
     hint: str = ""  # the pattern in words, with an example
-    format: str = ""  # date-time; a server checks it, `validate` does not
+    format: str = ""  # int32, int64; date-time, which a server checks and `validate` does not
     min_length: int | None = None
     max_length: int | None = None
     minimum: int | None = None
@@ -146,8 +149,14 @@ def validate(schema: Schema, value: Any, old: Any | None = None) -> tuple[Cause,
     """Every broken rule of a document that has its defaults; `old` is what an update replaces."""
     causes = tuple(_structure(schema, value, ""))
     if any(cause.reason in _BLOCKING for cause in causes):
-        return (*causes, _NOT_CHECKED)
+        return causes
     return causes + tuple(_rules(schema, value, old, ""))
+
+
+def with_unchecked(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """The causes, and that rules were not asked where one is about the structure."""
+    blocked = any(cause.reason in _BLOCKING for cause in causes)
+    return (*causes, _NOT_CHECKED) if blocked else causes
 
 
 def join(path: str, key: str) -> str:
@@ -160,6 +169,7 @@ def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         return
     if not _is_type(schema.type, value):
         yield Cause(path, _wrong_type(schema.type, value), "FieldValueTypeInvalid")
+        yield from _mistyped(schema, value, path)
         return
     if isinstance(value, dict):
         yield from _object(schema, value, path)
@@ -167,6 +177,28 @@ def _structure(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         yield from _array(schema, value, path)
     else:
         yield from _scalar(schema, value, path)
+
+
+def _mistyped(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
+    """What a server says besides of a value of another type."""
+    if schema.type == "int-or-string":
+        yield Cause("<nil>", f'Invalid value: "": "{path}" {_NO_SCHEMA}')
+        yield from (_not_whole(schema, path),) if _type_of(value) == "number" else ()
+    elif schema.type == "integer" and _type_of(value) == "number":
+        yield _not_whole(schema, path)
+        yield from _scalar(schema, value, path)
+    elif schema.enum and _type_of(value) in _SCALARS:
+        yield from _scalar(schema, value, path)
+
+
+def _not_whole(schema: Schema, path: str) -> Cause:
+    form = f"with format {schema.format}" if schema.format else "(default format)"
+    return Cause("<nil>", f'Invalid value: "": {_CHECKED} integer {form} in {path}')
+
+
+def is_echo(cause: Cause) -> bool:
+    """True iff the cause only says in the server's other words what one with a path says."""
+    return any(words in cause.message for words in (_NO_SCHEMA, _CHECKED, _NOT_CHECKED.message))
 
 
 def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[Cause]:
@@ -212,6 +244,8 @@ def _scalar(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
             words = schema.hint or f"text that matches '{schema.pattern}'"
             yield Cause(path, f"Invalid value: {_shown(value)}: must be {words}")
         return
+    if schema.format == "int32" and not -_INT32 <= value < _INT32 and _type_of(value) == "integer":
+        yield _not_whole(schema, path)
     if schema.minimum is not None and value < schema.minimum:
         message = f"Invalid value: {_shown(value)}: must be greater than or equal to {schema.minimum}"
         yield Cause(path, message)
@@ -265,10 +299,8 @@ def _is_type(wanted: str, value: Any) -> bool:
 def _type_of(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        return "integer"
-    if isinstance(value, float):
-        return "number"
+    if isinstance(value, int | float):
+        return "integer" if -_INT64 <= value < _INT64 and value == int(value) else "number"
     if isinstance(value, str):
         return "string"
     return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "null"

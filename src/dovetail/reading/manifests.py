@@ -16,7 +16,7 @@ from dovetail.api.admission import admit, schema_of
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.api.meta import Object
-from dovetail.api.schema import Schema, unknown_fields, with_defaults, without_unknown
+from dovetail.api.schema import Schema, is_echo, unknown_fields, with_defaults, without_unknown
 from dovetail.api.scheme import BY_GVK
 from dovetail.base.errors import Cause, InputError, InputErrors, Invalid
 from dovetail.reading.documents import documents
@@ -24,7 +24,7 @@ from dovetail.reading.generations import today
 from dovetail.reading.kinds import group_of, is_from_server, unknown_kind
 from dovetail.reading.located import Located
 from dovetail.reading.paths import at, steps
-from dovetail.reading.refusals import UNCHECKED, broken, refusal, subject, unknown_field
+from dovetail.reading.refusals import broken, refusal, subject, unknown_field
 from dovetail.reading.workloads import as_workloads
 
 _SCENARIOS = "simulation.dovetail.dev/"
@@ -208,7 +208,7 @@ class _Reader:
                 self.refuse(broken(invalid.causes, located))
             # The server took it, whatever Dovetail thinks of it.
             for cause in invalid.causes if from_server else ():
-                if not cause.message.startswith(UNCHECKED):
+                if not is_echo(cause):
                     self._remark(located, cause.field, f"{_INDEX.sub('[]', cause.field)}: {cause.message}")
             known = self.mended(known, invalid.causes)
             document = _with_namespace(with_defaults(schema, known))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dovetail.api.schema import Schema, join
+from dovetail.api.schema import Schema, is_echo, join
 from dovetail.base.errors import Cause, InputError, InputErrors
 from dovetail.base.guess import nearest
 from dovetail.reading.located import Located
-
-UNCHECKED = "Invalid value: null: some validation"  # that rules were not asked, which is no fault of its own
 
 
 def subject(document: dict[str, Any]) -> dict[str, str]:
@@ -43,8 +41,14 @@ def refusal(located: Located, path: str, message: str, remedy: str = "") -> Inpu
 
 def broken(causes: tuple[Cause, ...], located: Located) -> InputError:
     """All faults in the order of their places."""
-    told = [cause for cause in causes if not cause.message.startswith(UNCHECKED)]
-    places = ["" if cause.field == "<nil>" else cause.field for cause in told]
+    fields = {cause.field for cause in causes}
+    # ".spec.replicas" is how the server calls spec.replicas once more, for the scale subresource.
+    told = [
+        cause
+        for cause in causes
+        if not is_echo(cause) and not (cause.field.startswith(".") and cause.field[1:] in fields)
+    ]
+    places = ["" if cause.field == "<nil>" else cause.field.removeprefix(".") for cause in told]
     faults = [refusal(located, path, cause.message) for path, cause in zip(places, told, strict=True)]
     return InputErrors.of(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.column or 0))))
 

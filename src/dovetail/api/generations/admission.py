@@ -9,7 +9,7 @@ from typing import Any
 from dovetail.api.core_schema import object_meta
 from dovetail.api.generations import alpha_schema, beta_schema
 from dovetail.api.generations.alpha_webhook import Fault, faults
-from dovetail.api.schema import Schema, validate, with_defaults
+from dovetail.api.schema import Schema, validate, with_defaults, with_unchecked
 from dovetail.base.errors import Cause
 
 Document = dict[str, Any]
@@ -36,7 +36,7 @@ def broken_rules(schema: Schema, document: Document) -> tuple[Cause, ...]:
 
     The webhooks named fields as if a template lay inside a Provisioner; here the paths are those of the file.
     """
-    causes = validate(schema, with_defaults(schema, document))
+    causes = with_unchecked(validate(schema, with_defaults(schema, document)))
     if causes:
         return causes
     return tuple(cause for fault in faults(document) for cause in _causes(document, fault))

@@ -10,7 +10,7 @@ from dovetail.api.schema import Schema
 STRING = Schema(type="string")
 STRINGS = Schema(type="object", values=STRING)
 BOOLEAN = Schema(type="boolean")
-INTEGER = Schema(type="integer")
+INTEGER = Schema(type="integer", format="int64")
 ANY = Schema(type="any")
 
 QUANTITY = Schema(

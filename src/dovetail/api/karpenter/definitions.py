@@ -28,7 +28,7 @@ from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.rules import on_update, rule
 from dovetail.api.schema import Schema
 
-_COUNT = Schema(type="integer", minimum=0)
+_COUNT = Schema(type="integer", format="int32", minimum=0)
 _NAME = Schema(type="string", min_length=1)
 
 
@@ -123,7 +123,7 @@ NODE_OVERLAY_SCHEMA = document(
                 hint='a signed amount such as "-0.05" or a signed share such as "+10%", at least -100%',
             ),
             "capacity": replace(RESOURCES, rules=(no_basic_resources,)),
-            "weight": Schema(type="integer", minimum=1, maximum=10_000),
+            "weight": Schema(type="integer", format="int32", minimum=1, maximum=10_000),
         },
     ),
 )

@@ -55,38 +55,32 @@ def profile_given(profile: str) -> bool:
 
 @rule(
     "networkInterfaces must include a primary interface with interfaceType='interface'",
-    cel="self.exists(item, item.networkCardIndex == 0 && item.deviceIndex == 0"
+    cel="self.size() == 0 || self.exists(item, item.networkCardIndex == 0 && item.deviceIndex == 0"
     " && item.interfaceType == 'interface')",
 )
 def has_primary_interface(interfaces: Terms) -> bool:
-    return any(
+    return not interfaces or any(
         (item["networkCardIndex"], item["deviceIndex"], item["interfaceType"]) == (0, 0, "interface")
         for item in interfaces
     )
 
 
 @rule(
-    "networkInterfaces must not use the same networkCardIndex and deviceIndex twice",
+    "networkInterfaces must not have duplicate networkCardIndex and deviceIndex pairs, "
+    "and can have at most one efa device per network card",
     cel="self.all(a, self.exists_one(b,"
-    " a.networkCardIndex == b.networkCardIndex && a.deviceIndex == b.deviceIndex))",
+    " a.networkCardIndex == b.networkCardIndex && a.deviceIndex == b.deviceIndex)"
+    " && (a.interfaceType != 'efa-only' || self.exists_one(b,"
+    " b.interfaceType == 'efa-only' && a.networkCardIndex == b.networkCardIndex)))",
 )
 def interfaces_are_distinct(interfaces: Terms) -> bool:
     places = [(item["networkCardIndex"], item["deviceIndex"]) for item in interfaces]
-    return len(set(places)) == len(places)
-
-
-@rule(
-    "networkInterfaces may have at most one 'efa-only' interface per network card",
-    cel="self.all(a, a.interfaceType != 'efa-only' || self.exists_one(b,"
-    " b.interfaceType == 'efa-only' && a.networkCardIndex == b.networkCardIndex))",
-)
-def one_efa_per_card(interfaces: Terms) -> bool:
     cards = [item["networkCardIndex"] for item in interfaces if item["interfaceType"] == "efa-only"]
-    return len(set(cards)) == len(cards)
+    return len(set(places)) == len(places) and len(set(cards)) == len(cards)
 
 
 @rule(
-    "at least one of ['tcpEstablishedTimeout', 'udpStreamTimeout', 'udpTimeout'] must be set",
+    "at least one of tcpEstablishedTimeout, udpStreamTimeout, or udpTimeout must be set",
     cel=cel_any("tcpEstablishedTimeout", "udpStreamTimeout", "udpTimeout", of="self"),
 )
 def some_timeout(tracking: dict[str, Any]) -> bool:

@@ -64,7 +64,7 @@ _EBS = Schema(
         "kmsKeyID": STRING,
         "snapshotID": STRING,
         "throughput": INTEGER,
-        "volumeInitializationRate": Schema(type="integer", minimum=100, maximum=300),
+        "volumeInitializationRate": Schema(type="integer", format="int32", minimum=100, maximum=300),
         "volumeSize": Schema(
             type="string",
             pattern=(
@@ -81,13 +81,13 @@ _EBS = Schema(
 _INTERFACES = Schema(
     type="array",
     max_items=150,
-    rules=(rules.has_primary_interface, rules.interfaces_are_distinct, rules.one_efa_per_card),
+    rules=(rules.has_primary_interface, rules.interfaces_are_distinct),
     items=Schema(
         type="object",
         required=("networkCardIndex", "deviceIndex", "interfaceType"),
         properties={
-            "networkCardIndex": Schema(type="integer", minimum=0),
-            "deviceIndex": Schema(type="integer", minimum=0),
+            "networkCardIndex": Schema(type="integer", format="int32", minimum=0),
+            "deviceIndex": Schema(type="integer", format="int32", minimum=0),
             "interfaceType": Schema(type="string", enum=("interface", "efa-only")),
         },
     ),
@@ -100,7 +100,7 @@ _METADATA = Schema(
     properties={
         "httpEndpoint": Schema(type="string", enum=_SWITCH, default="enabled"),
         "httpProtocolIPv6": Schema(type="string", enum=_SWITCH, default="disabled"),
-        "httpPutResponseHopLimit": Schema(type="integer", minimum=1, maximum=64, default=1),
+        "httpPutResponseHopLimit": Schema(type="integer", format="int64", minimum=1, maximum=64, default=1),
         "httpTokens": Schema(type="string", enum=("required", "optional"), default="required"),
     },
 )
@@ -123,9 +123,9 @@ _PROPERTIES = {
         type="object",
         rules=(rules.some_timeout,),
         properties={
-            "tcpEstablishedTimeout": Schema(type="integer", minimum=60, maximum=432_000),
-            "udpStreamTimeout": Schema(type="integer", minimum=60, maximum=180),
-            "udpTimeout": Schema(type="integer", minimum=30, maximum=60),
+            "tcpEstablishedTimeout": Schema(type="integer", format="int32", minimum=60, maximum=432_000),
+            "udpStreamTimeout": Schema(type="integer", format="int32", minimum=60, maximum=180),
+            "udpTimeout": Schema(type="integer", format="int32", minimum=30, maximum=60),
         },
     ),
     "context": STRING,
@@ -135,14 +135,14 @@ _PROPERTIES = {
     "detailedMonitoring": BOOLEAN,
     "instanceProfile": Schema(type="string", rules=(rules.profile_given,)),
     "instanceStorePolicy": Schema(type="string", enum=("RAID0",)),
-    "ipPrefixCount": Schema(type="integer", minimum=0),
+    "ipPrefixCount": Schema(type="integer", format="int32", minimum=0),
     # Upstream kubelet settings, read strictly only when a node is configured.
-    "kubelet": ANY,
+    "kubelet": Schema(type="object", values=ANY),
     "metadataOptions": _METADATA,
     "networkInterfaces": _INTERFACES,
     "placementGroupSelector": Schema(
         type="object",
-        properties={"id": _id("pg", whole=True), "name": STRING},
+        properties={"id": _id("pg", whole=True), "name": Schema(type="string", min_length=1)},
         rules=(selector.placement_group_selects, selector.placement_group_one_way),
     ),
     "role": Schema(type="string", rules=(rules.role_given,)),

@@ -140,8 +140,8 @@ SCHEMA = document(
             "template": _TEMPLATE,
             "disruption": DISRUPTION,
             "limits": RESOURCES,
-            "weight": Schema(type="integer", minimum=1, maximum=100),
-            "replicas": Schema(type="integer", minimum=0),
+            "weight": Schema(type="integer", format="int32", minimum=1, maximum=100),
+            "replicas": Schema(type="integer", format="int64", minimum=0),
         },
     ),
 )

@@ -159,10 +159,11 @@ def reservation_term_selects(terms: Terms) -> bool:
 @rule(
     "'id' is mutually exclusive, "
     "cannot be set along with other fields in a capacity reservation selector term",
-    cel=_every(_alone("id", "tags", "ownerID", "instanceMatchCriteria")),
+    cel=_not_every("id", "tags", "ownerID", "instanceMatchCriteria"),
 )
 def reservation_id_alone(terms: Terms) -> bool:
-    return not any(
+    """As the rules above: it refuses an empty list too."""
+    return not all(
         "id" in term and has_any(term, "tags", "ownerID", "instanceMatchCriteria") for term in terms
     )
 
@@ -172,6 +173,6 @@ def placement_group_selects(selector: dict[str, Any]) -> bool:
     return has_any(selector, "name", "id")
 
 
-@rule("'id' and 'name' are mutually exclusive, set one of them", cel="!(has(self.name) && has(self.id))")
+@rule("'name' and 'id' are mutually exclusive", cel="!(has(self.name) && has(self.id))")
 def placement_group_one_way(selector: dict[str, Any]) -> bool:
     return not ("name" in selector and "id" in selector)
