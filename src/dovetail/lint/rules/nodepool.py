@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from dovetail.api.generations.upgrade import is_old
 from dovetail.api.karpenter import wellknown
 from dovetail.api.karpenter.nodepool import Budget
 from dovetail.base.clock import SECOND
@@ -600,6 +601,28 @@ def no_limits(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+@rule("NP021", "nodes-never-removed", _WARNING, "A Provisioner that never takes a node away")
+def nodes_never_removed(inventory: Inventory) -> Iterator[Remark]:
+    for located in inventory.written:
+        spec = located.value.get("spec")
+        if (
+            located.value.get("kind") != "Provisioner"
+            or not is_old(located.value)
+            or not isinstance(spec, dict)
+        ):
+            continue
+        consolidation = spec.get("consolidation")
+        on = isinstance(consolidation, dict) and consolidation.get("enabled")
+        if "ttlSecondsAfterEmpty" not in spec and not on:
+            yield Remark(
+                located,
+                "spec",
+                "neither ttlSecondsAfterEmpty nor consolidation.enabled is set",
+                "nodes stay when they are empty, for ever; v1's default is to consolidate",
+                "set consolidation.enabled, or in v1 leave disruption to its default",
+            )
+
+
 def _duration(text: str) -> int | None:
     """Nanoseconds; None for Never and for what cannot be read, which is told elsewhere."""
     try:
@@ -632,4 +655,5 @@ RULES = (
     pool_never_disrupted,
     architecture_left_open,
     no_limits,
+    nodes_never_removed,
 )
