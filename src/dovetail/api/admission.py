@@ -90,7 +90,9 @@ def _name_causes(document: Document) -> tuple[Cause, ...]:
     name, prefix = _name(document), _name(document, "generateName")
     if not name and not prefix:
         meta = document.get("metadata") or {}
-        if any(isinstance(meta.get(field), int | float) for field in ("name", "generateName")):
+        if not isinstance(meta, dict) or any(
+            isinstance(meta.get(field), int | float) for field in ("name", "generateName")
+        ):
             return ()  # its type is wrong, which the schema tells
         return (Cause("metadata.name", "Required value: name or generateName is required", _REQUIRED),)
     if document["apiVersion"].startswith(_FREE_NAMES):

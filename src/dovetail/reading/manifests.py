@@ -296,7 +296,12 @@ class _Lenient(_Reader):
 
     def take(self, located: Located) -> None:
         self.refused = False
-        super().take(located)
+        try:
+            super().take(located)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            # A part has a type that nothing can be made of; mostly that was told where the part is.
+            if not self.refused:
+                self.tell(refusal(located, "", "a part of the object has another type than its kind says"))
 
     def refuse(self, error: InputError) -> None:
         self.refused = True
