@@ -15,7 +15,7 @@ from dovetail.cost.aggregate import Options, Split, key_of, parse_keys, shares_o
 from dovetail.cost.allocation import Properties
 from dovetail.cost.facts import Facts, Workload
 from dovetail.cost.filters import Test, parse_filter, sanitized
-from dovetail.cost.idle import causes
+from dovetail.cost.idle import Cause, causes
 from dovetail.cost.ledger import allocations, stepped
 from dovetail.cost.window import Window, parse_window
 from dovetail.units.duration import parse_duration
@@ -191,7 +191,7 @@ def _length(text: str) -> int:
     return found
 
 
-def _causes(facts: Facts, window: Window, keys: tuple[str, ...]) -> dict[tuple[str, str], int]:
+def _causes(facts: Facts, window: Window, keys: tuple[str, ...]) -> dict[Cause, int]:
     def group(work: Workload, pod: str) -> str:
         labels = {sanitized(key): value for key, value in work.labels}
         about = Properties(
@@ -205,4 +205,4 @@ def _causes(facts: Facts, window: Window, keys: tuple[str, ...]) -> dict[tuple[s
         return key_of(about, keys)
 
     made, nodes = allocations(facts, window)
-    return {(one.kind, one.detail): part for one, part in causes(facts, made, nodes, group).items()}
+    return causes(facts, made, nodes, group)

@@ -16,6 +16,7 @@ from dovetail.base.clock import HOUR
 from dovetail.cli.messages import visible
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cost.allocation import IDLE, NANO, Allocation, AllocationSet
+from dovetail.cost.idle import Cause, sentence
 from dovetail.cost.window import Window
 from dovetail.units.timestamp import to_rfc3339
 
@@ -25,7 +26,7 @@ _MOST = 12  # causes of idle that a table shows
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All amounts in nano-dollars. `overhead` is an hour's, `causes` of idle by (kind, detail)."""
+    """All amounts in nano-dollars. `overhead` is an hour's, `causes` of idle."""
 
     window: Window
     known: tuple[int, int]
@@ -35,7 +36,7 @@ class Answer:
     overhead: int
     filtered: bool
     idle: bool
-    causes: Mapping[tuple[str, str], int] | None
+    causes: Mapping[Cause, int] | None
 
 
 def show(answer: Answer, form: str, console: Console) -> None:
@@ -130,33 +131,18 @@ def _footer(answer: Answer) -> Iterator[str]:
         yield f"With the overhead that was given: ${exact(whole)}."
 
 
-def _print_causes(causes: Mapping[tuple[str, str], int], console: Console) -> None:
+def _print_causes(causes: Mapping[Cause, int], console: Console) -> None:
     table = new_table("What causes idle", "Dollars", "Share", "Cause")
     table.columns[0].justify = table.columns[1].justify = "right"
     table.columns[2].no_wrap = False
     whole = sum(causes.values())
     shown = list(causes.items())[:_MOST]
-    for (kind, detail), part in shown:
-        add_row(table, _short(part), f"{part / whole:.0%}" if whole else "", visible(_sentence(kind, detail)))
+    for cause, part in shown:
+        add_row(table, _short(part), f"{part / whole:.0%}" if whole else "", visible(sentence(cause)))
     rest = whole - sum(part for _, part in shown)
     if len(causes) > _MOST:
         add_row(table, _short(rest), f"{rest / whole:.0%}" if whole else "", f"{len(causes) - _MOST} more")
     console.print(table)
-
-
-_SENTENCES = {
-    "starting": "Nodes that were paid for and not ready yet",
-    "empty": "Nodes with nothing but daemonsets on them",
-    "ending": "Nodes that were chosen to go",
-    "reserved": "Kept by the kubelet and the system",
-    "unbalanced": "One resource full, the other unusable",
-    "forbidden": "Room on nodes that could not be disrupted",
-    "free": "Other free room on nodes",
-}
-
-
-def _sentence(kind: str, detail: str) -> str:
-    return f"{_SENTENCES[kind]}{f': {detail}' if detail else ''}"
 
 
 def _rows(answer: Answer) -> Iterator[dict[str, Any]]:
@@ -203,7 +189,7 @@ def _document(answer: Answer) -> dict[str, Any]:
     }
     if answer.causes is not None:
         found["causesOfIdle"] = [
-            {"cause": kind, "detail": detail, "dollars": exact(part)}
-            for (kind, detail), part in answer.causes.items()
+            {"cause": cause.kind, "detail": cause.detail, "dollars": exact(part)}
+            for cause, part in answer.causes.items()
         ]
     return found

@@ -28,7 +28,6 @@ from dovetail.cost.facts import Facts, Instance, PodRun, Workload
 
 STARTING, ENDING, EMPTY, RESERVED = "starting", "ending", "empty", "reserved"
 UNBALANCED, FORBIDDEN, FREE = "unbalanced", "forbidden", "free"
-ORDER = (STARTING, EMPTY, ENDING, UNBALANCED, FORBIDDEN, FREE, RESERVED)
 _SAID_AGAIN = 20 * MINUTE  # the controllers repeat themselves after 15 at the latest
 _PAIR = (("cpu", "cpu", "ram"), ("ram", "memory", "cpu"))  # resource, its name in amounts, the other one
 
@@ -39,6 +38,22 @@ class Cause:
 
     kind: str
     detail: str = ""
+
+
+_SENTENCES = {
+    STARTING: "Nodes that were paid for and not ready yet",
+    EMPTY: "Nodes with nothing but daemonsets on them",
+    ENDING: "Nodes that were chosen to go",
+    RESERVED: "Kept by the kubelet and the system",
+    UNBALANCED: "One resource full, the other unusable",
+    FORBIDDEN: "Room on nodes that could not be disrupted",
+    FREE: "Other free room on nodes",
+}
+
+
+def sentence(cause: Cause) -> str:
+    """A cause for people."""
+    return f"{_SENTENCES[cause.kind]}{f': {cause.detail}' if cause.detail else ''}"
 
 
 def causes(

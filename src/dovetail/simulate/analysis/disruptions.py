@@ -63,11 +63,13 @@ def ended_nodes(records: Iterable[Record]) -> list[EndedNode]:
     """Every node that was ended before its time, in that order, with what its command saved as a whole."""
     saved: dict[str, int] = {}
     made: dict[str, list[str]] = {}
+    command: dict[str, int] = {}
     found = []
-    for record in records:
+    for number, record in enumerate(records):
         if record["kind"] == "disruption":
             for claim in record["claims"]:
                 saved[claim], made[claim] = record["savings"], record["replacements"]
+                command[claim] = number
         elif record["kind"] == "disrupted":
             claim = record["claim"]
             found.append(
@@ -80,6 +82,7 @@ def ended_nodes(records: Iterable[Record]) -> list[EndedNode]:
                     pods=record["pods"],
                     saved_hourly=dollars(saved.get(claim, 0)),
                     replacements=made.get(claim, []),
+                    command=command.get(claim, -1),
                 )
             )
     return found

@@ -94,6 +94,7 @@ class EndedNode(Figures, frozen=True, kw_only=True):
     pods: int
     saved_hourly: float
     replacements: list[str]
+    command: int = -1  # the same for all nodes of one; -1 without one
 
 
 class EfficiencyFigures(Figures, frozen=True, kw_only=True):

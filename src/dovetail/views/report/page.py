@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from itertools import pairwise
-from string import Template
 from typing import Any
 
 from dovetail import __version__
@@ -15,12 +12,14 @@ from dovetail.base.clock import SECOND
 from dovetail.simulate.analysis.disruptions import ended_nodes
 from dovetail.simulate.analysis.figures import PodWait, Summary
 from dovetail.simulate.analysis.waiting import PARTS
+from dovetail.views.page.document import one_file, part
+from dovetail.views.report.costs import cost_data
 from dovetail.views.report.series import Record, chart_series, traffic_series
 from dovetail.views.report.timeline import blocker_rows, event_rows, node_rows
 
 # Upper ends of the histogram's buckets, in seconds; people think in these steps when a pod is pending.
 _BUCKETS = (10, 20, 30, 40, 50, 60, 75, 90, 120, 180, 300, 600)
-_MOST_ROWS = 15
+_REPORT = "dovetail.views.report"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +36,7 @@ class Period:
 def render(title: str, period: Period, records: Sequence[Record], summary: Summary) -> str:
     """The whole page as text."""
     data = report_data(title, period, records, summary)
-    # "</" would end the script element early, wherever it stands inside the JSON.
-    blob = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
-    return Template(_asset("page.html")).substitute(
-        title=_escape(title),
-        chart_css=_asset("uPlot.min.css"),
-        css=_asset("report.css"),
-        chart_js=_asset("uPlot.iife.min.js"),
-        js=_asset("report.js"),
-        data=blob,
-    )
-
-
-def _asset(name: str) -> str:
-    return resources.files("dovetail.views.report").joinpath("assets", name).read_text("utf-8")
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return one_file(title, part("report.html", _REPORT), part("report.js", _REPORT), data)
 
 
 def report_data(title: str, period: Period, records: Sequence[Record], summary: Summary) -> dict[str, Any]:
@@ -88,6 +70,7 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
         "nodes": node_rows(records, period.end),
         "events": event_rows(records),
         "costNote": _cost_note(summary),
+        "costs": cost_data(records, period.start, period.end),
         "assumptions": summary.assumptions,
         "eventLogSha256": summary.event_log_sha256,
     }
@@ -144,12 +127,18 @@ def _waiting(summary: Summary) -> dict[str, Any]:
     buckets.append({"label": f"≥ {edges[-1]} s", "count": sum(value >= edges[-1] for value in pending)})
     while len(buckets) > 1 and not buckets[-1]["count"]:
         buckets.pop()
-    used = [part for part in PARTS if any(item.parts.get(part) for item in waits.all)]
+    used = [name for name in PARTS if any(item.parts.get(name) for item in waits.all)]
+    texts: dict[str, int] = {}
+    rows = [
+        _wait_row(item, used, texts)
+        for item in sorted(waits.all, key=lambda wait: (-wait.total_seconds, wait.pod))
+    ]
     return {
-        "note": f"{waits.pods} pods found no room at first. The table shows the slowest of each workload.",
+        "note": f"{waits.pods} pods found no room at first, the slowest come first.",
         "buckets": buckets,
         "phases": used,
-        "rows": [_wait_row(item) for item in _slowest(waits.all)],
+        "texts": list(texts),
+        "rows": rows,
     }
 
 
@@ -171,7 +160,18 @@ def _disruption(records: Sequence[Record], summary: Summary) -> dict[str, Any]:
             for pool, use in summary.disruptions.budgets.items()
         ],
         "blockers": blocker_rows(records),
-        "rows": [
+        "rows": _ended_rows(records),
+    }
+
+
+def _ended_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """What a command saves is told with the first of its nodes, and is null with the others."""
+    told: set[int] = set()
+    rows = []
+    for item in ended_nodes(records):
+        first = item.command < 0 or item.command not in told
+        told.add(item.command)
+        rows.append(
             {
                 "t": item.at / SECOND,
                 "node": item.node,
@@ -179,29 +179,21 @@ def _disruption(records: Sequence[Record], summary: Summary) -> dict[str, Any]:
                 "reason": item.reason.replace("_", " "),
                 "mode": item.mode,
                 "pods": item.pods,
-                "saved": item.saved_hourly,
+                "saved": item.saved_hourly if first else None,
                 "replacements": item.replacements,
             }
-            for item in ended_nodes(records)
-        ],
-    }
-
-
-def _slowest(waits: Sequence[PodWait]) -> list[PodWait]:
-    """The slowest pods, at most three of one workload, so that one burst does not hide the others."""
-    taken: dict[str, int] = {}
-    rows: list[PodWait] = []
-    for item in sorted(waits, key=lambda wait: (-wait.total_seconds, wait.pod)):
-        taken[item.owner] = taken.get(item.owner, 0) + 1
-        if taken[item.owner] <= 3 and len(rows) < _MOST_ROWS:
-            rows.append(item)
+        )
     return rows
 
 
-def _wait_row(item: PodWait) -> dict[str, Any]:
+def _wait_row(item: PodWait, used: Sequence[str], texts: dict[str, int]) -> dict[str, Any]:
+    """Seconds to a node and to its start; `text` is a number among the texts that many pods share."""
     return {
-        "name": item.pod,
+        "pod": item.pod,
+        "owner": item.owner,
+        "node": item.node,
+        "pending": item.pending_seconds,
         "total": item.total_seconds,
-        "parts": item.parts,
-        "sentence": item.explanation,
+        "parts": [round(item.parts.get(name, 0.0), 2) for name in used],
+        "text": texts.setdefault(item.explanation, len(texts)),
     }

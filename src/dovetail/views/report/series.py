@@ -1,7 +1,8 @@
 """From the event log to the lines of the charts: values over time on an even grid.
 
 A chart needs a few hundred points however long the simulation was. Each point carries the value at the end
-of its interval; pending pods carry the largest value inside it, or short peaks would vanish.
+of its interval; pods are those of the moment inside it when the most were pending, or short peaks would
+vanish. What cannot be told yet, such as usage before there is a node, is None.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class _Tally:
     pending: int = 0
     running: int = 0
     cost: int = 0  # nano-dollars per hour
-    efficiency: float = 0.0  # as of the last look, 0 to 1
+    efficiency: float | None = None  # as of the last look, 0 to 1
     nodes: dict[str, int] = field(default_factory=dict)  # kind -> count
     requested: dict[str, int] = field(default_factory=dict)  # resource -> of bound pods
     allocatable: dict[str, int] = field(default_factory=dict)  # resource -> of nodes
@@ -46,33 +47,34 @@ def chart_series(records: Sequence[Record], start: int, end: int) -> dict[str, A
     """Lines over the grid: `t` in Unix seconds, and per chart a list of the same length per line."""
     step = max((end - start) // POINTS, _SMALLEST_STEP)
     tally = _Tally()
-    lines: dict[str, list[float]] = {}
+    lines: dict[str, list[float | None]] = {}
     instants: list[int] = []
-    peak = 0
+    peak = (0, 0)  # pending and running pods when the most were pending
     upcoming = start + step
     for record in [*records, {"t": end + step, "kind": "end"}]:
         while record["t"] > upcoming and upcoming <= end:
             instants.append(upcoming // SECOND)
-            _sample(lines, tally, max(peak, tally.pending), len(instants))
-            peak = tally.pending
+            _sample(lines, tally, peak, len(instants))
+            peak = (tally.pending, tally.running)
             upcoming += step
         _apply(tally, record)
-        peak = max(peak, tally.pending)
+        if tally.pending >= peak[0]:
+            peak = (tally.pending, tally.running)
     return {"t": instants, "lines": lines}
 
 
-def _sample(lines: dict[str, list[float]], tally: _Tally, pending: int, length: int) -> None:
-    now: dict[str, float] = {"pods.pending": pending, "pods.running": tally.running}
+def _sample(lines: dict[str, list[float | None]], tally: _Tally, pods: tuple[int, int], length: int) -> None:
+    now: dict[str, float | None] = dict(zip(("pods.pending", "pods.running"), pods, strict=True))
     now["cost"] = tally.cost / NANO_DOLLARS
-    now["efficiency"] = 100 * tally.efficiency
+    now["efficiency"] = None if tally.efficiency is None else 100 * tally.efficiency
     for kind, count in tally.nodes.items():
         now[f"nodes.{kind}"] = count
     for resource in ("cpu", "memory"):
         room = tally.allocatable.get(resource, 0)
-        now[f"use.{resource}"] = 100 * tally.requested.get(resource, 0) / room if room else 0.0
+        now[f"use.{resource}"] = 100 * tally.requested.get(resource, 0) / room if room else None
     for name, value in now.items():
         line = lines.setdefault(name, [0.0] * (length - 1))
-        line.append(round(value, 4))
+        line.append(None if value is None else round(value, 4))
 
 
 def _apply(tally: _Tally, record: Record) -> None:

@@ -31,6 +31,7 @@ def node_rows(records: Iterable[Record], end: int) -> list[dict[str, Any]]:
                 key = record.get("claim") or record["node"]
                 row = rows.setdefault(key, _row({**record, "price": 0}, seconds))
                 row.update(name=record["node"], joined=seconds, kind=node_kind(record))
+                row["pool"] = row["pool"] or record.get("pool", "")
                 row_of_node[record["node"]] = key
             case "node.ready" if record["node"] in row_of_node:
                 row = rows[row_of_node[record["node"]]]
@@ -50,6 +51,8 @@ def node_rows(records: Iterable[Record], end: int) -> list[dict[str, Any]]:
 def _row(record: Record, seconds: float) -> dict[str, Any]:
     return {
         "name": record.get("node") or record.get("claim", ""),
+        "claim": record.get("claim", ""),
+        "pool": record.get("pool", ""),
         "kind": node_kind(record),
         "instanceType": record.get("instanceType", ""),
         "zone": record.get("zone", ""),

@@ -1,0 +1,48 @@
+"""A page as one text: its parts and its data inside it, or beside it where a server gives them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from string import Template
+from typing import Any
+
+_PARTS = "dovetail.views.page"
+STYLES = ("uPlot.min.css", "parts.css")
+SCRIPTS = ("uPlot.iife.min.js", "parts.js")
+
+
+def one_file(title: str, body: str, script: str, data: Mapping[str, Any]) -> str:
+    """A page that needs nothing else. `body` is HTML, `script` JavaScript that reads #data and uses Parts."""
+    styles = "".join(f"<style>{part(name)}</style>" for name in STYLES)
+    scripts = "".join(f"<script>{text}</script>" for text in (*map(part, SCRIPTS), script))
+    return _page(title, body, styles, scripts, embedded(data))
+
+
+def linked(title: str, body: str, script: str, data: Mapping[str, Any]) -> str:
+    """The same for a server that answers the names of STYLES, SCRIPTS and `script` beside it."""
+    styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in STYLES)
+    scripts = "".join(f'<script src="{name}"></script>' for name in (*SCRIPTS, script))
+    return _page(title, body, styles, scripts, embedded(data))
+
+
+def _page(title: str, body: str, styles: str, scripts: str, data: str) -> str:
+    return Template(part("page.html")).substitute(
+        title=escaped(title), body=body, styles=styles, scripts=scripts, data=data
+    )
+
+
+def embedded(data: Mapping[str, Any]) -> str:
+    """JSON for a script element: "</" would end it early, wherever it stands inside the JSON."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+
+
+def part(name: str, package: str = _PARTS) -> str:
+    """The text of an asset."""
+    return resources.files(package).joinpath("assets", name).read_text("utf-8")
+
+
+def escaped(text: str) -> str:
+    """Text as HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
