@@ -86,7 +86,10 @@ def blocker_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
 
 
 def event_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """Kubernetes Events in order, equal ones (reason, message without object) counted within a minute."""
+    """Kubernetes Events in order, equal ones (reason, message without object) counted within a minute.
+
+    `also` are the other objects that were told the same then.
+    """
     rows: list[dict[str, Any]] = []
     latest: dict[tuple[str, str], dict[str, Any]] = {}
     for record in records:
@@ -97,6 +100,8 @@ def event_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
         row = latest.get(key)
         if row is not None and seconds - row["t"] < 60:
             row["count"] += 1
+            if record["object"] != row["object"]:
+                row.setdefault("also", {})[record["object"]] = None
             continue
         latest[key] = row = {
             "t": seconds,
@@ -107,4 +112,7 @@ def event_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
             "count": 1,
         }
         rows.append(row)
+    for row in rows:
+        if "also" in row:
+            row["also"] = list(row["also"])
     return rows

@@ -7,6 +7,7 @@ const Parts = (() => {
     const element = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) {
       if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+      else if (key.startsWith("aria-")) element.setAttribute(key, String(value));
       else if (value !== false && value != null) element.setAttribute(key, value === true ? "" : value);
     }
     element.append(...children);

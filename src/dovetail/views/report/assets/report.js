@@ -208,7 +208,9 @@ function events() {
   const podsOf = new Map();
   for (const row of data.waiting.rows) if (row.node) podsOf.set(`Pod/${row.pod}`, nodeOf.get(row.node));
   const about = (object) => { const at = object.indexOf("/"), kind = object.slice(0, at); return kind === "Node" || kind === "NodeClaim" ? nodeOf.get(object.slice(at + 1)) : podsOf.get(object); };
-  const texts = rows.map((row) => `${row.type} ${row.reason} ${row.object} ${row.message}`.toLowerCase());
+  const texts = rows.map((row) => `${row.type} ${row.reason} ${row.object} ${(row.also || []).join(" ")} ${row.message}`.toLowerCase());
+  const isOf = (row) => about(row.object) === chosen || (row.also || []).some((object) => about(object) === chosen);
+  const others = (row) => (row.also ? `\nThe same was told of ${row.also.length} more: ${row.also.slice(0, 30).join(", ")}${row.also.length > 30 ? " …" : ""}` : "");
   const message = (row) => row.message + (row.count > 1 ? ` (×${row.count})` : "");
   const made = list(byId("event-rows"), {
     label: "Events", rows, height: 420, mark: (row) => (row.type === "Warning" ? "warning" : ""),
@@ -219,11 +221,11 @@ function events() {
       { title: "Object", width: "minmax(130px, 1.6fr)", text: (row) => row.object, node: (row) => { const at = row.object.indexOf("/"); return make("span", {}, row.object.slice(0, at + 1), linked(row.object.slice(at + 1), row.object.slice(at + 1))); } },
       { title: "Message", width: "minmax(200px, 4fr)", text: message },
     ],
-    detail: (row) => `${zone.stamp(row.t)} ${row.reason} ${row.object}: ${message(row)}`,
+    detail: (row) => `${zone.stamp(row.t)} ${row.reason} ${row.object}: ${message(row)}${others(row)}`,
   });
   const show = () => {
     const wanted = find.value.toLowerCase();
-    const found = rows.filter((row, index) => (!zoom.zoomed || (row.t >= zoom.low && row.t <= zoom.high)) && (!chosen || about(row.object) === chosen) && texts[index].includes(wanted));
+    const found = rows.filter((row, index) => (!zoom.zoomed || (row.t >= zoom.low && row.t <= zoom.high)) && (!chosen || isOf(row)) && texts[index].includes(wanted));
     made.set(found);
     byId("event-count").textContent = `${found.length} of ${rows.length} events${zoom.zoomed ? ", those of the time shown" : ""}${chosen ? `, those of ${short(chosen.name)}` : ""}`;
   };
