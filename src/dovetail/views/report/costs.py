@@ -43,7 +43,7 @@ def _groups(facts: Facts, window: Window, key: str) -> list[dict[str, Any]]:
     question = Options(parse_keys([key]), include_idle=True, whole=True)
     (answer,) = shares_of([allocations(facts, window)], question)
     found = sorted(answer, key=lambda one: (one.name == IDLE, -one.total, one.name))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": "idle" if one.name == IDLE else one.name.replace("__unallocated__", "(none)"),
             "cpu": one.cost["cpu"] / NANO,
