@@ -14,6 +14,7 @@ from rich.table import Table
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
+from dovetail.cli.check_cluster import cluster
 from dovetail.cli.check_manifests import manifests
 from dovetail.cli.check_userdata import userdata
 from dovetail.cloud.aws.preflight.finding import FAILED, Finding, Verdict, failed
@@ -31,9 +32,12 @@ _LONGEST = 300
 _BAD = 2  # the exit code of something that the user has to change
 
 
-check = App(name="check", help="Find the mistakes in manifests; in an AWS account; in user data.")
+check = App(
+    name="check", help="Find the mistakes in manifests; what a cluster, an AWS account or user data lacks."
+)
 check.default(manifests)
 check.command(manifests)
+check.command(cluster)
 check.command(userdata)
 
 
