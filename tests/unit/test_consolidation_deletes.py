@@ -13,8 +13,8 @@ from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.deletes import Room, deletable
 from dovetail.disrupt.consolidation.question import Mover, Question
 from dovetail.model.problem import Budget
+from dovetail.solve.appraisal import Appraisal
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.dual_values import Appraisal
 
 # Pods by the first letter of their name: milli-CPU and MiB.
 SIZES = {"s": (1000, 1000), "l": (3000, 1000), "m": (500, 4000)}

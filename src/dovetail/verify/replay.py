@@ -9,7 +9,7 @@ from dovetail.model.filters import ClusterView, NodeView, PodFacts
 from dovetail.model.labels import HOSTNAME
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.verify.existing import cluster_view
-from dovetail.verify.turns import Step, Stuck, Weights, considerate, eager
+from dovetail.verify.legal_orders import Step, Stuck, Weights, considerate, eager
 from dovetail.verify.violation import Violation
 from dovetail.verify.worlds import Catalogue
 

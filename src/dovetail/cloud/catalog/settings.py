@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from dovetail.api.karpenter.ec2nodeclass import ALIAS_FAMILIES, BlockDeviceMapping, EC2NodeClass
 from dovetail.base.errors import InputError
-from dovetail.cloud.catalog import kubelet
+from dovetail.cloud.catalog import kubelet_expressions as expressions
 from dovetail.cloud.catalog.store import TypeRecord
 from dovetail.model.resources import amounts
 from dovetail.units.quantity import Quantity, parse_quantity
@@ -84,8 +84,8 @@ class NodeSettings:
             )
         spec = node_class.spec
         family = ami_family(node_class)
-        depends = kubelet.has_expressions(spec.kubelet)
-        plain = kubelet.without_expressions(spec.kubelet) if depends else spec.kubelet
+        depends = expressions.has_expressions(spec.kubelet)
+        plain = expressions.without_expressions(spec.kubelet) if depends else spec.kubelet
         return NodeSettings(
             family=family,
             max_pods=_count(plain, "maxPods"),
@@ -124,7 +124,7 @@ class NodeSettings:
         """The class's kubelet settings for one type, as written; none where none depends on the type."""
         if not self.expressions:
             return {}
-        return kubelet.settle(
+        return expressions.settle(
             self.expressions, record, lambda most: pods(replace(self, max_pods=most, expressions={}))
         )
 

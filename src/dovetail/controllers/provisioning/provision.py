@@ -17,6 +17,7 @@ from dovetail.cluster.problem import Fault
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
 from dovetail.controllers.provisioning.buy import Buyer
+from dovetail.controllers.provisioning.fairness import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
 from dovetail.controllers.provisioning.order import in_turn
@@ -26,7 +27,6 @@ from dovetail.controllers.provisioning.remarks import Remarks, failed, nominate
 from dovetail.controllers.provisioning.repeat import Leftover
 from dovetail.controllers.provisioning.sturdy import second_question, sturdier
 from dovetail.controllers.provisioning.trigger import Batcher, Window
-from dovetail.controllers.provisioning.turns import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.vain import Vain
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.solve.appraisal import Appraisal
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.dual_values import Appraisal
 
 _ROWS_PER_UNIT = 200  # nodes looked at in one unit of work
 

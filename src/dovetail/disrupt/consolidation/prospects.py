@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.solve.appraisal import Appraisal, appraise
 from dovetail.solve.budget import SolveBudget
-from dovetail.solve.dual_values import Appraisal, appraise
 
 
 class Prospects:

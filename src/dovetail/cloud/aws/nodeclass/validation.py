@@ -16,7 +16,7 @@ from dovetail.cloud.aws.amifamily.kubelet import FIELDS, PASSED_ON, RESERVABLE, 
 from dovetail.cloud.aws.amifamily.userdata import MOST_BYTES, Cluster, Machine, bootstrap, render
 from dovetail.cloud.aws.amifamily.userdata.check import remarks
 from dovetail.cloud.catalog import cel, store
-from dovetail.cloud.catalog import kubelet as expressions
+from dovetail.cloud.catalog import kubelet_expressions as expressions
 from dovetail.cloud.catalog.capacity import pods
 from dovetail.cloud.catalog.settings import GIB, NodeSettings, ami_family, parse_size
 from dovetail.units.duration import parse_duration

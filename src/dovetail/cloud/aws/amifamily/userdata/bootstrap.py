@@ -13,7 +13,7 @@ import msgspec
 from dovetail.api.core import Taint
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
-from dovetail.cloud.catalog import kubelet as expressions
+from dovetail.cloud.catalog import kubelet_expressions as expressions
 from dovetail.cloud.catalog.capacity import pods
 from dovetail.cloud.catalog.settings import NodeSettings
 from dovetail.cloud.catalog.store import TypeRecord

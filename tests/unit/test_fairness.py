@@ -9,7 +9,7 @@ import pytest
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.base.clock import SECOND
-from dovetail.controllers.provisioning.turns import (
+from dovetail.controllers.provisioning.fairness import (
     HARD,
     LONGEST_BACKOFF,
     ROUND,
