@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,15 @@ class Source:
         self._path = path
         self._store: StoreFile | None = None
         self._facts: Facts | None = None
+        self._report: Callable[[], dict[str, Any]] | None = None
         if path.is_dir():
-            self._facts = _played(path)
+            self._facts, self._report = _played(path)
         elif not path.exists():
             raise InputError("there is no such file or folder", source=str(path), remedy=_REMEDY)
         elif is_store(path):
             self._store = StoreFile(path)
         else:
-            self._facts = _logged(path)
+            self._facts, self._report = _logged(path)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -51,28 +52,38 @@ class Source:
         assert self._facts is not None
         return self._facts
 
+    def report(self) -> dict[str, Any] | None:
+        """All that a report shows, where more is known than nodes, pods and prices: of a simulation."""
+        return None if self._report is None else self._report()
 
-def _played(folder: Path) -> Facts:
+
+def _played(folder: Path) -> tuple[Facts, Callable[[], dict[str, Any]]]:
     # Other sources have no use for all that a simulation imports.
     from dovetail.cli.simulate_live import live_view
     from dovetail.simulate.run import simulate
     from dovetail.simulate.scenario.scenario import load
+    from dovetail.views.report.page import report_data
+    from dovetail.views.report.write import period_of
 
     scenario = load(folder)
     with live_view(scenario) as listener:
         result = simulate(scenario, listener=listener)
-    return read_facts(result.records, result.end)
+    title = result.scenario.file.name
+    facts = read_facts(result.records, result.end)
+    return facts, lambda: report_data(title, period_of(result), result.records, result.summary)
 
 
-def _logged(path: Path) -> Facts:
+def _logged(path: Path) -> tuple[Facts, Callable[[], dict[str, Any]] | None]:
     reader = LogReader(_price, catalogue_capacity)
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=str(path), remedy=_REMEDY) from None
+    records = []
     for number, line in enumerate(lines, 1):
         record = read_line(line, str(path), number)
         if record is not None:
+            records.append(record)
             reader.read(record)
     if not reader.facts.instances:
         raise InputError("tells of no instance", source=str(path), remedy=_REMEDY)
@@ -80,7 +91,19 @@ def _logged(path: Path) -> Facts:
         note(f"{reader.unpriced} instances have no known price and count as free")
     if not reader.facts.pods:
         note("the log tells of no pods: all of the cost is idle")
-    return reader.close(reader.facts.end)
+    facts = reader.close(reader.facts.end)
+    return facts, (lambda: _report_of(path, records, facts)) if facts.pods else None
+
+
+def _report_of(path: Path, records: list[Mapping[str, Any]], facts: Facts) -> dict[str, Any]:
+    """Of a simulation's log; its zone and seed are not in it."""
+    from dovetail.simulate.analysis.summary import Run, summarize
+    from dovetail.views.report.page import Period, report_data
+
+    run = Run(scenario=path.stem, seed=0, start=facts.start, end=facts.end, sha256="", wall_seconds=0.0)
+    told = [dict(record) for record in records]
+    data = report_data(path.stem, Period(facts.start, facts.end, "UTC", 0, ""), told, summarize(told, run))
+    return data | {"about": f"from {path.name}"}
 
 
 def _price(record: Mapping[str, Any]) -> int | None:

@@ -33,7 +33,7 @@ _COMMANDS = {
     "cost": "Tell what the past cost and who bears it: by namespace, workload, label, node.",
     "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
     "run": "Run the controller on a real cluster.",
-    "serve": "Answer over HTTP what the past cost, as OpenCost does.",
+    "serve": "Serve a page of what ran and what it cost, and OpenCost's API.",
     "convert": "Write manifests of older generations of the API in today's.",
     "check": "Find the mistakes in manifests, in an AWS account, in user data.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",

@@ -53,6 +53,10 @@ def run(
     from dovetail.runtime.process.clock import SteadyLoop
     from dovetail.runtime.process.main import run as run_process
 
+    if options.cost_port:
+        from dovetail.views.live.routes import past_routes
+
+        options = replace(options, pages=lambda past, now: past_routes("Dovetail", past, now, "24h"))
     try:
         with asyncio.Runner(loop_factory=SteadyLoop) as runner:
             runner.run(run_process(options))

@@ -118,7 +118,8 @@ class Flags:
     cost_retention
         For how long it is kept.
     cost_api_port
-        Where OpenCost's API (/allocation, /assets) answers from that record, read only; 0 serves none.
+        Where a page and OpenCost's API (/allocation, /assets) answer from that record, read only; 0 serves
+        none.
     nominate_pods
         false: pods are not told in their status which node is for them. It needs the right to patch it.
     """

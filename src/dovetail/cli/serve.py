@@ -1,4 +1,4 @@
-"""`dovetail serve`: what the past cost, over HTTP, as OpenCost answers it."""
+"""`dovetail serve`: the live page, and what the past cost as OpenCost answers it, over HTTP."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ _LIVE = 120 * 10**9  # a record that was written to so lately is still being wri
 
 
 def serve(source: Path, *, port: int = 9003, host: str = "127.0.0.1") -> None:
-    """Answer OpenCost's API (/allocation, /allocation/compute, /assets) from a record, a log or a scenario.
+    """Serve a page of what ran and what it cost, and OpenCost's API, from a record, a log or a scenario.
 
-    Read only, until Ctrl-C. OpenCost's own web UI and whatever else reads OpenCost can be pointed at it.
-    Windows such as 7d count from now while the record is being written, else from its end.
+    Read only, until Ctrl-C. The page is at /, its numbers at /data.json; /?window=7d is another span of a
+    record. OpenCost's own web UI and whatever else reads OpenCost (/allocation, /allocation/compute, /assets)
+    can be pointed at it. Windows such as 7d count from now while the record is being written, else from its
+    end.
 
     Examples:
 
@@ -44,6 +46,7 @@ async def _serve(source: Source, host: str, port: int) -> None:
     from aiohttp import web
 
     from dovetail.runtime.process.costapi import cost_routes
+    from dovetail.views.live.routes import fixed_routes, past_routes
 
     def now() -> int:
         wall, end = time.time_ns(), source.span[1]
@@ -51,11 +54,16 @@ async def _serve(source: Source, host: str, port: int) -> None:
 
     application = web.Application()
     application.add_routes(cost_routes(source, now))
+    report = source.report()
+    title = "Dovetail" if report is None else report["title"]
+    application.add_routes(
+        past_routes(title, source, now, "") if report is None else fixed_routes(title, report)
+    )
     runner = web.AppRunner(application, access_log=None, handle_signals=True)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
-        note(f"OpenCost's API is on http://{host}:{port}/allocation?window=7d&aggregate=namespace")
+        note(f"the page is on http://{host}:{port}/, OpenCost's API on /allocation and /assets")
         await asyncio.Event().wait()
     except OSError as error:
         raise InputError(

@@ -193,8 +193,11 @@ class Process:
         return Operator(ports, self._options.settings), [aws.cloud.run] if aws is not None else []
 
     def _cost_routes(self) -> Sequence[web.RouteDef]:
-        path = self._options.cost_store
-        return cost_routes(StoreFile(path), self._clock.now) if path is not None else ()
+        path, pages = self._options.cost_store, self._options.pages
+        if path is None:
+            return ()
+        past, now = StoreFile(path), self._clock.now
+        return [*cost_routes(past, now), *(pages(past, now) if pages is not None else ())]
 
     def _cost_book(self, stack: contextlib.AsyncExitStack) -> CostBook | None:
         """The record that is written to, if one is wanted."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dovetail.base.clock import MINUTE
+from dovetail.cost.api import Past
 from dovetail.kube.http.rate import BURST, QPS
 from dovetail.runtime.settings import Settings
 
+# (the record, now) -> routes of aiohttp, which only a process that serves loads.
+Pages = Callable[[Past, Callable[[], int]], Sequence[Any]]
 LEASE = "karpenter-leader-election"
 
 
@@ -54,5 +58,6 @@ class Options:
     cost_store: Path | None = None
     cost_retention: int = 90 * 24 * 60 * MINUTE
     cost_port: int = 0
+    pages: Pages | None = None  # what the port has besides OpenCost's API
     aws: AwsOptions | None = None  # iff the provider is AWS's, and acts
     without_effect: tuple[str, ...] = ()  # flags that were given and change nothing

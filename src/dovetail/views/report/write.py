@@ -12,19 +12,23 @@ from dovetail.simulate.run import Result
 from dovetail.views.report.page import Period, render
 
 
-def write_report(result: Result, path: Path) -> None:
-    """One self-contained HTML file; raises InputError when it cannot be written."""
+def period_of(result: Result) -> Period:
+    """What a simulation covers, in the zone of its scenario."""
     file = result.scenario.file
     local = datetime.fromtimestamp(result.start // SECOND, ZoneInfo(file.timezone))
     offset = local.utcoffset() or timedelta()
-    period = Period(
+    return Period(
         start=result.start,
         end=result.end,
         zone=file.timezone,
         offset_seconds=round(offset.total_seconds()),
         region=file.region,
     )
-    page = render(file.name, period, result.records, result.summary)
+
+
+def write_report(result: Result, path: Path) -> None:
+    """One self-contained HTML file; raises InputError when it cannot be written."""
+    page = render(result.scenario.file.name, period_of(result), result.records, result.summary)
     try:
         path.write_text(page, "utf-8")
     except OSError as error:

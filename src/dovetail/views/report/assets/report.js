@@ -31,12 +31,13 @@ function linked(name, text = short(name)) {
 function header() {
   byId("title").textContent = data.title;
   byId("verdict").textContent = data.verdict;
-  byId("period").textContent = `${zone.stamp(data.period.start)} to ${zone.stamp(data.period.end)} (${data.period.zone}), ${data.period.region}, seed ${data.period.seed}; simulated in virtual time`;
+  byId("period").textContent = `${zone.stamp(data.period.start)} to ${zone.stamp(data.period.end)} (${data.period.zone})${data.about ? `, ${data.about}` : ""}`;
   for (const tile of data.tiles) byId("tiles").append(make("div", { class: `tile ${tile.bad ? "bad" : ""}` }, make("b", {}, tile.value), make("span", {}, tile.label)));
   for (const assumption of data.assumptions) byId("assumptions").append(make("li", {}, assumption));
   byId("cost-note").textContent = data.costNote;
   byId("waiting-note").textContent = data.waiting.note;
-  byId("footer").textContent = `Dovetail ${data.version} · event log ${data.eventLogSha256}`;
+  if (!data.assumptions.length) byId("assumptions").closest("section").remove();
+  byId("footer").textContent = `Dovetail ${data.version}${data.eventLogSha256 ? ` · event log ${data.eventLogSha256}` : ""}`;
   byId("zoom").append(...zoomBar(zoom, zone));
   const chip = make("span", { class: "chip" });
   byId("zoom").prepend(chip);
@@ -54,7 +55,8 @@ function pictured(id, label, times, lines, format, more = {}) {
 function charts() {
   const { t, lines } = data.series;
   const line = (name, color) => ({ values: lines[name] || t.map(() => 0), color });
-  pictured("pods", "Pods over time", t, { "with a node": line("pods.running", "blue"), waiting: line("pods.pending", "red") }, whole, { stacked: true, whole: true });
+  const waiting = lines["pods.pending"] ? { waiting: line("pods.pending", "red") } : {};  // a record of costs knows none
+  pictured("pods", "Pods over time", t, { "with a node": line("pods.running", "blue"), ...waiting }, whole, { stacked: true, whole: true });
   const kinds = Object.keys(lines).filter((name) => name.startsWith("nodes.")).map((name) => name.slice(6)).sort((a, b) => Object.keys(TONES).indexOf(a) - Object.keys(TONES).indexOf(b));
   pictured("nodes", "Nodes over time", t, Object.fromEntries(kinds.map((kind) => [kind, line(`nodes.${kind}`, TONES[kind] || "pale")])), whole, { stacked: true, whole: true });
   pictured("cost", "Cost per hour over time", t, { "$/hour": line("cost", "green") }, (value) => `$${value.toFixed(2)}`);
@@ -205,6 +207,7 @@ function disruption() {
 
 function events() {
   const rows = data.events, find = byId("find-events");
+  if (!rows.length) { find.closest("section").remove(); return; }
   const podsOf = new Map();
   for (const row of data.waiting.rows) if (row.node) podsOf.set(`Pod/${row.pod}`, nodeOf.get(row.node));
   const about = (object) => { const at = object.indexOf("/"), kind = object.slice(0, at); return kind === "Node" || kind === "NodeClaim" ? nodeOf.get(object.slice(at + 1)) : podsOf.get(object); };
@@ -236,7 +239,24 @@ function events() {
   byId("tools-events").append(...numbers("events", made.rows));
 }
 
+// A page that is served looks for newer data, and shows it by itself while no one is about to use what is shown.
+function follow() {
+  if (!data.revision) return;
+  const seconds = 15, note = make("span", { class: "chip", hidden: true, role: "status" }, "Newer data ", make("button", { type: "button", onclick: () => location.reload() }, "show"));
+  byId("zoom").prepend(note);
+  setInterval(async () => {
+    try {
+      const answer = await fetch(`revision${location.search}`);
+      if (!answer.ok || (await answer.text()) === data.revision) return;
+    } catch { return; }
+    const typed = document.activeElement?.matches("input, select");
+    if (chosen || zoom.zoomed || typed) note.hidden = false;
+    else location.reload();
+  }, seconds * 1000);
+}
+
 theme(byId("theme"));
 header(); charts(); costs(); nodes(); pods(); autoscalers(); disruption(); events();
 for (const listener of listeners) listener();
+follow();
 document.body.dataset.rendered = "true";

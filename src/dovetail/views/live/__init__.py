@@ -1,0 +1,1 @@
+"""The page that is served: the report's, with its parts beside it."""
