@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
-from dovetail.reading.sources import STDIN, STDIN_PATH
+from dovetail.reading.sources import STDIN, STDIN_PATH, decoded
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".tf")
 
@@ -37,11 +36,11 @@ def read_files(names: Sequence[str]) -> tuple[File, ...]:
 
 def _files(name: str) -> Iterator[File]:
     if name in ("-", STDIN_PATH):
-        yield File(STDIN, sys.stdin.read(), Path("stdin.yaml"))
+        yield File(STDIN, decoded("-"), Path("stdin.yaml"))
         return
     path = Path(name)
-    if path.is_file():
-        yield File(str(path), _text(path), Path(path.name))
+    if path.exists() and not path.is_dir():
+        yield File(str(path), decoded(name), Path(path.name.removesuffix(".gz")))
         return
     if not path.is_dir():
         around = sorted(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else []
@@ -59,18 +58,9 @@ def _files(name: str) -> Iterator[File]:
         kinds = ", ".join(f"*{suffix}" for suffix in _SUFFIXES)
         raise InputError(f"the folder holds no files to convert ({kinds})", source=name)
     for child in children:
-        yield File(str(child), _text(child), child.relative_to(path))
+        yield File(str(child), decoded(str(child)), child.relative_to(path))
 
 
 def _hidden(path: Path) -> bool:
     """Such as the copies of modules below .terraform."""
     return any(part.startswith(".") for part in path.parts)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 text: byte {error.start} is invalid", source=str(path)) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", source=str(path)) from None

@@ -102,10 +102,14 @@ def cost(
         metadata=True,
         whole=True,
     )
+    # What is misspelt is refused before a scenario is played, which may take minutes.
+    length = _length(step) if step else 0
+    if window:
+        _parsed(window, 0)
     read = Source(source)
     asked = _window(window, read.span, source)
     facts = read.read(asked.start, asked.end)
-    pieces = asked.steps(_length(step)) if step else [asked]
+    pieces = asked.steps(length) if length else [asked]
     try:
         answers = shares_of(stepped(facts, pieces), options)
     except ValueError as error:
@@ -163,16 +167,20 @@ def _hourly(given: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
+def _parsed(window: str, now: int) -> Window:
+    try:
+        return parse_window(window, now)
+    except ValueError as error:
+        raise InputError(str(error), source="--window", remedy=_WINDOWS) from None
+
+
 def _window(text: str, span: tuple[int, int], source: Path) -> Window:
     start, end = span
     if end <= start:
         raise InputError("has nothing in it yet", source=str(source))
     if not text:
         return Window(start, end)
-    try:
-        found = parse_window(text, end - 1)  # a record that ends at midnight ends with its day
-    except ValueError as error:
-        raise InputError(str(error), source="--window", remedy=_WINDOWS) from None
+    found = _parsed(text, end - 1)  # a record that ends at midnight ends with its day
     if found.length <= 0 or found.start >= end or found.end <= start:
         shown = cost_output.spoken(Window(start, end))
         raise InputError(

@@ -55,7 +55,7 @@ def texts(
         try:
             for file, named in _files(given, recursive=recursive, note=note):
                 try:
-                    yield Text(STDIN if file == "-" else file, _decoded(file), named)
+                    yield Text(STDIN if file == "-" else file, decoded(file), named)
                 except InputError as error:
                     fault(error)
         except InputError as error:
@@ -158,7 +158,8 @@ def _similar_path(path: Path) -> str:
     return f"did you mean {path.parent / near[0]}?" if near else f"look into {path.parent.resolve()}"
 
 
-def _decoded(file: str) -> str:
+def decoded(file: str) -> str:
+    """The text of a file, a pipe or - : UTF-8 or UTF-16, gzip or not. Raises InputError."""
     source = STDIN if file == "-" else file
     raw = _bytes(file, source)
     if raw.startswith(_GZIP):
