@@ -114,6 +114,7 @@ class AutoScalingGroup:
                 "instance.started",
                 instance=made.machine.provider_id,
                 claim=f"{spec.name}/{made.machine.node}",
+                node=made.machine.node,
                 instanceType=spec.kind.name,
                 zone=offering.zone,
                 capacityType=offering.capacity_type,

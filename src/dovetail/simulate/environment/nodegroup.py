@@ -105,6 +105,7 @@ def start(members: tuple[Member, ...], log: EventLog) -> Iterator[Machine]:
             "instance.started",
             instance=member.machine.provider_id,
             claim="",
+            node=member.machine.node,
             instanceType=member.instance_type.name,
             zone=member.offering.zone,
             capacityType=member.offering.capacity_type,

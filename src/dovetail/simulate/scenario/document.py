@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
 from dovetail.reading import Located
 from dovetail.reading.yamltext import read_documents
+from dovetail.simulate.scenario.changed import Change, with_fields
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -30,8 +31,8 @@ class Document:
         self._located = located
 
     @staticmethod
-    def read(path: Path) -> Document:
-        """Raises InputError when the file cannot be read or is not one YAML document."""
+    def read(path: Path, changes: Sequence[Change] = ()) -> Document:
+        """With `changes` set. Raises InputError when the file cannot be read or is not one YAML document."""
         source = str(path)
         try:
             found = read_documents(path.read_text("utf-8"), source)
@@ -40,7 +41,7 @@ class Document:
             raise InputError(f"cannot read the file: {reason}", source=source) from None
         if len(found) != 1:
             raise InputError(f"expected one document, found {len(found)}", source=source)
-        return Document(source, found[0])
+        return Document(source, with_fields(found[0], changes) if changes else found[0])
 
     def decode(self, kind: type[T]) -> T:
         """The document as a Struct; raises InputError for unknown fields and wrong types."""

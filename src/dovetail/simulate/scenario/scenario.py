@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,8 @@ from dovetail.cloud.catalog import store
 from dovetail.cloud.catalog.provenance import provenance
 from dovetail.model.labels import INSTANCE_TYPE
 from dovetail.reading import Manifest, Reading, read
+from dovetail.simulate.scenario.changed import Change as FieldChange
+from dovetail.simulate.scenario.changed import with_objects
 from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.manifests import Change
@@ -87,19 +89,19 @@ class Scenario:
         return replace(self, seed=seed)
 
 
-def load(path: Path, *, trace: Path | None = None) -> Scenario:
+def load(path: Path, *, trace: Path | None = None, changes: Sequence[FieldChange] = ()) -> Scenario:
     """Read a scenario folder (or its scenario.yaml); raises InputError for anything that is wrong.
 
-    `trace` replaces the file that the scenario's `trace` section names.
+    `trace` replaces the file that the scenario's `trace` section names; `changes` are fields set otherwise.
     """
     folder = path.parent if path.name == FILE_NAME else path
-    document = Document.read(_find(folder))
+    document = Document.read(_find(folder), [each for each in changes if not each.kind])
     _check_head(document)
     file = document.decode(ScenarioFile)
     start = _start(document, file)
     check(document, file)
     beside = _manifests(folder)
-    changes = tuple(_changes(document, file, folder, start))
+    later = tuple(_changes(document, file, folder, start))
     scenario = Scenario(
         file=file,
         folder=folder,
@@ -108,10 +110,10 @@ def load(path: Path, *, trace: Path | None = None) -> Scenario:
         seed=file.seed,
         latencies=_latencies(document, file),
         curves=_curves(document, file),
-        manifests=beside.manifests,
+        manifests=with_objects(beside.manifests, [each for each in changes if each.kind]),
         visits=_visits(document, file, trace),
-        changes=tuple(change for change, _ in changes),
-        notes=(*beside.notes, *(note for _, notes in changes for note in notes)),
+        changes=tuple(change for change, _ in later),
+        notes=(*beside.notes, *(note for _, notes in later for note in notes)),
     )
     return replace(scenario, assumptions=_assumptions(scenario, document))
 

@@ -1,0 +1,132 @@
+"""`dovetail compare`: the same evening played in several ways, and what the difference comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from dovetail.base.errors import InputError
+from dovetail.cli.compare_output import comparison_json, print_comparison
+from dovetail.cli.prices import use_prices
+from dovetail.cli.runs_output import progress, seeds_of, time_of
+from dovetail.simulate.experiment.comparison import Comparison, compared, earlier
+from dovetail.simulate.experiment.runs import Job, cores, played
+from dovetail.simulate.experiment.variant import Variant
+from dovetail.simulate.scenario.changed import Change
+from dovetail.simulate.scenario.schema import Policy
+from dovetail.views.comparison.write import write_comparison
+
+
+def compare(
+    *scenarios: Path,
+    policy: Annotated[tuple[Policy, ...], Parameter(negative="")] = (),
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    manifests: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
+    against: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
+    seeds: str = "1-3",
+    until: str | None = None,
+    prices: Path | None = None,
+    jobs: int | None = None,
+    output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
+    report: Path | None = None,
+) -> None:
+    """Play the same traffic with the same luck in several ways, and tell the difference with its uncertainty.
+
+    What is given several times is a way to play: policies, settings, manifests, scenarios. Every way is
+    played with every seed, and compared with the first one seed by seed: what luck does to both cancels out.
+
+    Examples:
+
+    - `dovetail compare examples/evening-rush --policy dovetail --policy karpenter`
+    - `dovetail compare examples/evening-rush --set settings.minimumSaving=5%,$0.02 --seeds 1-5`
+    - `dovetail compare examples/burst --set NodePool/general.spec.disruption.consolidateAfter=10m`
+    - `dovetail compare examples/evening-rush --manifests new/ --report difference.html`
+    - `dovetail compare examples/evening-rush --against last-release.json`
+
+    Parameters
+    ----------
+    scenarios
+        Folders with a scenario.yaml; several are ways to play.
+    policy
+        Which is in charge of nodes: dovetail, karpenter or cluster-autoscaler. Several are ways to play.
+    set_
+        A field set otherwise, PATH=VALUE, of scenario.yaml or of a manifest (Kind/name.spec.field). Several
+        fields of one way are joined by `;`. The scenario as it is comes first.
+    manifests
+        A file or folder with manifests that take the place of those of the same kind and name: one more way.
+    against
+        What `compare -o json` wrote, say with another version of Dovetail: its ways are compared too.
+    seeds
+        Such as 1-3 or 1,4,7: the luck that every way is played with.
+    until
+        Stop after this much virtual time, such as 90m.
+    prices
+        Prices to count instead, as of `dovetail simulate`.
+    jobs
+        Processes at once; as many as there are cores by default.
+    output
+        A table, or JSON with the figures of every run.
+    report
+        Write an HTML report to this file, all ways on one time axis, of the first seed.
+    """
+    ways = _ways(scenarios, policy, set_, manifests)
+    old = [each for path in against for each in earlier(path)]
+    if len(ways) + len(old) < 2:
+        raise InputError(
+            "there is one way to play, and nothing to compare it with",
+            remedy="give --policy, --set, --manifests or a scenario once more, or --against FILE.json",
+        )
+    numbers, length = seeds_of(seeds), time_of(until)
+    if report is not None and not report.resolve().parent.is_dir():
+        raise InputError(f"there is no folder {report.parent}", source="--report", remedy="make it first")
+    regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is told at once
+    begin = partial(use_prices, prices, min(regions)) if prices is not None else None
+    work = [
+        Job(way, seed, length, records=report is not None and seed == numbers[0])
+        for seed in numbers
+        for way in ways
+    ]
+    runs: dict[int, Any] = {}
+    with progress(len(work)) as tell:
+        for number, run in played(work, cores() if jobs is None else jobs, begin):
+            runs[number] = run
+            tell(run)
+    found = compared([runs[number] for number in range(len(work))], old)
+    if report is not None:
+        write_comparison(found, report)
+    _print(found, output)
+    if report is not None:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"Report: {report}", markup=False)
+
+
+def _ways(
+    scenarios: Sequence[Path], policies: Sequence[Policy], settings: Sequence[str], manifests: Sequence[Path]
+) -> list[Variant]:
+    """Every scenario under every policy, as it is and with each change."""
+    if not scenarios:
+        raise InputError("which scenario?", remedy="give a folder, such as examples/evening-rush")
+    found = []
+    for scenario in scenarios:
+        for policy in policies or (None,):
+            base = [scenario.name or str(scenario)] if len(scenarios) > 1 else []
+            base += [policy] if policy is not None else []
+            found.append(Variant(" ".join(base) or "as it is", scenario, policy))
+            for text in settings:
+                changes = tuple(Change.parse(one) for one in text.split(";"))
+                found.append(Variant(" ".join([*base, text]), scenario, policy, changes))
+            for path in manifests:
+                found.append(Variant(" ".join([*base, str(path)]), scenario, policy, (), path))
+    return found
+
+
+def _print(found: Comparison, output: str) -> None:
+    if output == "json":
+        print(json.dumps(comparison_json(found), indent=2))
+    else:
+        print_comparison(found, Console())

@@ -1,0 +1,8 @@
+"""Many runs of scenarios: what varies, what is measured, how runs are spread over processes.
+
+variant   one way to play a scenario: its folder, a policy, settings, manifests
+measures  a run's figures, one number each, and the lines of its charts
+runs      variants times seeds in a pool of processes
+paired    differences of two variants over the same seeds, with confidence intervals
+steps     from a pending pod to its node, step by step
+"""

@@ -1,0 +1,1 @@
+"""A page that shows several plays of the same evening on one time axis."""
