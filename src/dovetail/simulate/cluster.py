@@ -33,6 +33,7 @@ from dovetail.simulate.karpenter.planner import KarpenterPlanner, rival_settings
 from dovetail.simulate.kubelet.kubelets import Kubelets
 from dovetail.simulate.kubelet.machine import NodeNames, from_claim
 from dovetail.simulate.kubelet.node import NodeOptions
+from dovetail.simulate.scenario.history import play_history
 from dovetail.simulate.scenario.manifests import apply, make_changes
 from dovetail.simulate.scenario.scenario import Scenario
 from dovetail.simulate.scenario.settings import operator_settings
@@ -128,6 +129,8 @@ class Cluster:
         planned = interruptions(self._scenario)
         yield "interruptions", interrupt(self._clock, self.cloud, self._scenario.seed, planned)
         yield "changes", make_changes(self._clock, self.server, self._log, self._scenario.changes)
+        if self._scenario.history:
+            yield "history", play_history(self._clock, self.server, self._log, self._scenario.history)
         if self._scenario.visits and self._scenario.file.trace is not None:
             namespace = self._scenario.file.trace.namespace
             yield "trace", play(self.server.client("trace"), self._clock, self._scenario.visits, namespace)

@@ -22,6 +22,7 @@ from dovetail.reading import Manifest, Reading, read
 from dovetail.simulate.scenario.changed import Change as FieldChange
 from dovetail.simulate.scenario.changed import with_objects
 from dovetail.simulate.scenario.document import Document, suggest
+from dovetail.simulate.scenario.history import Step, read_history
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.manifests import Change
 from dovetail.simulate.scenario.rules import check
@@ -67,6 +68,7 @@ class Scenario:
     manifests: tuple[Manifest, ...] = ()
     visits: tuple[Visit, ...] = ()  # pods of the trace
     changes: tuple[Change, ...] = ()
+    history: tuple[Step, ...] = ()
     assumptions: tuple[Assumption, ...] = field(default=())
     notes: tuple[str, ...] = ()  # on what was read, for whoever wrote it
 
@@ -113,6 +115,7 @@ def load(path: Path, *, trace: Path | None = None, changes: Sequence[FieldChange
         manifests=with_objects(beside.manifests, [each for each in changes if each.kind]),
         visits=_visits(document, file, trace),
         changes=tuple(change for change, _ in later),
+        history=_history(document, file, folder),
         notes=(*beside.notes, *(note for _, notes in later for note in notes)),
     )
     return replace(scenario, assumptions=_assumptions(scenario, document))
@@ -232,6 +235,15 @@ def _visits(document: Document, file: ScenarioFile, given: Path | None) -> tuple
     return visits(file.trace, read_trace(path), source=document.source)
 
 
+def _history(document: Document, file: ScenarioFile, folder: Path) -> tuple[Step, ...]:
+    if file.history is None:
+        return ()
+    path = folder / file.history.file
+    if not path.is_file():
+        raise document.error(f"there is no file {file.history.file!r}", "history.file")
+    return read_history(path)
+
+
 def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ...]:
     given = document.value.get("latencies") or {}
     found = [
@@ -253,6 +265,7 @@ def _assumptions(scenario: Scenario, document: Document) -> tuple[Assumption, ..
             "scenario" if "workPerSecond" in (document.value.get("settings") or {}) else "default",
         )
     )
+    found.extend(Assumption(subject, text, "scenario") for subject, text in scenario.file.assumed.items())
     found.extend(_triggers_left_out(scenario))
     found.append(Assumption("spot prices", "estimated per family and zone, not published ones", "default"))
     if scenario.file.region in store.regions():

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, WORK_PER_SECOND
+from dovetail.simulate.scenario.history import History
 from dovetail.simulate.scenario.latency import Latencies, Latency
 from dovetail.simulate.scenario.trace import Trace
 from dovetail.simulate.scenario.traffic import Section, ServiceTraffic
@@ -186,3 +187,7 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     startup_taints: tuple[StartupTaint, ...] = ()
     settings: Settings = Settings()
     trace: Trace | None = None
+    history: History | None = None  # what happened to workloads, played again
+    assumed: dict[
+        str, str
+    ] = {}  # what is not known of a cluster that is played again, and what is taken for it

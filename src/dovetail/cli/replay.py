@@ -1,0 +1,112 @@
+"""`dovetail replay`: a real cluster, from a snapshot and its history, played again."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from dovetail.api.core import Node
+from dovetail.base.errors import InputError
+from dovetail.cli.messages import note
+from dovetail.cli.region import resolve
+from dovetail.cli.runs_output import time_of
+from dovetail.cli.simulate_live import live_view
+from dovetail.cloud import catalog
+from dovetail.reading import read
+from dovetail.simulate.analysis.summary import to_json
+from dovetail.simulate.analysis.summary_table import summary_table
+from dovetail.simulate.replay.folder import Wanted, write_replay
+from dovetail.simulate.replay.history import read_past
+from dovetail.simulate.run import simulate
+from dovetail.simulate.scenario.scenario import load
+from dovetail.simulate.scenario.schema import Policy
+from dovetail.views.report.write import write_report
+
+
+def replay(
+    *snapshot: Path,
+    history: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
+    trace: Path | None = None,
+    keep: Path | None = None,
+    region: str | None = None,
+    until: str | None = None,
+    seed: int | None = None,
+    policy: Policy | None = None,
+    output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
+    report: Path | None = None,
+) -> None:
+    """Play a real cluster again in virtual time: what would another policy have done with last week?
+
+    A snapshot (`dovetail snapshot`) tells what the cluster is: workloads, DaemonSets, NodePools, budgets,
+    priorities, volumes, managed nodes. A history tells its load. What is not known is assumed, and listed.
+
+    Examples:
+
+    - `dovetail replay cluster.json.gz`
+    - `dovetail replay cluster.json.gz --history replicas.json --history audit.log --keep last-week`
+    - `dovetail compare last-week --policy dovetail --policy karpenter`
+
+    Parameters
+    ----------
+    snapshot
+        What `dovetail snapshot` wrote, or manifests; several are taken together.
+    history
+        Answers of Prometheus to range queries of kube-state-metrics (JSON), or Kubernetes audit logs.
+    trace
+        A CSV of pods (name, cpu_milli, memory_mib, num_gpu, creation_time, deletion_time) beside it.
+    keep
+        Write the scenario into this new folder: simulate, compare and sweep play it as any other.
+    region
+        The region, where the nodes do not say it.
+    until
+        Play this much, such as 6h. All of the history by default; two hours without one.
+    seed
+        Luck: boot times and spot capacity.
+    policy
+        Which is in charge of nodes: dovetail, karpenter or cluster-autoscaler.
+    output
+        A summary to read, or JSON with every figure.
+    report
+        Write an HTML report to this file.
+    """
+    if not snapshot:
+        raise InputError("which cluster?", remedy="give a file of: dovetail snapshot -o cluster.json.gz")
+    reading = read(list(snapshot))
+    for line in reading.notes:
+        note(line)
+    nodes = [item.object for item in reading.manifests if isinstance(item.object, Node)]
+    place = resolve(region, nodes, os.environ)
+    if place is None:
+        raise InputError("which region?", remedy="the nodes do not say it: give --region us-east-1")
+    if place.name not in catalog.regions():
+        raise InputError(f"{place.name!r} is no region that is known", source=place.origin)
+    past = read_past(history) if history else None
+    wanted = Wanted(snapshot[0].name.split(".")[0] or "replay", place.name, past, trace, time_of(until))
+    with tempfile.TemporaryDirectory(prefix="dovetail-") as spare:
+        folder = keep if keep is not None else Path(spare) / "replay"
+        assumed = write_replay(reading.manifests, wanted, folder)
+        console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        console.print("Assumed:")
+        for subject, value in sorted(assumed.items()):
+            console.print(f"  {subject}: {value}")
+        scenario = load(folder)
+        if policy is not None:
+            scenario = scenario.under(policy)
+        if seed is not None:
+            scenario = scenario.seeded(seed)
+        with live_view(scenario) as listener:
+            result = simulate(scenario, listener=listener)
+    if report is not None:
+        write_report(result, report)
+    if output == "json":
+        print(json.dumps(to_json(result.summary), indent=2))
+    else:
+        Console().print(summary_table(result.summary))
+    if keep is not None:
+        console.print(f"Scenario: {keep}")

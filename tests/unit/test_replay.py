@@ -1,0 +1,335 @@
+"""A snapshot and a history of a real cluster become a scenario, which plays."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import InputError
+from dovetail.cli.main import run
+from dovetail.simulate.replay.history import read_past
+from dovetail.simulate.run import simulate
+from dovetail.simulate.scenario.history import read_history
+from dovetail.simulate.scenario.scenario import load
+
+POOL = Path(__file__).parents[2] / "examples" / "burst" / "01-node-pool.yaml"
+T = 1_772_445_600  # 2026-03-02T10:00:00Z
+
+
+def workload(kind: str, name: str, replicas: int = 2, **more: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "500m"}}}], **more}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "resourceVersion": "7"},
+        "spec": {
+            **({"replicas": replicas} if kind != "DaemonSet" else {}),
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+        },
+        "status": {"replicas": replicas},
+    }
+
+
+def node(name: str, zone: str, kind: str = "m5.large", **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "topology.kubernetes.io/region": "us-east-1",
+                "topology.kubernetes.io/zone": zone,
+                "node.kubernetes.io/instance-type": kind,
+                "kubernetes.io/hostname": name,
+                **{key.replace("__", "/").replace("_", "."): value for key, value in labels.items()},
+            },
+        },
+        "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
+    }
+
+
+def pod(name: str, owner: str = "", kind: str = "ReplicaSet", **spec: Any) -> dict[str, Any]:
+    owners = [{"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": owner, "controller": True}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "ownerReferences": owners if owner else []},
+        "spec": {
+            "containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "100m"}}}],
+            "nodeName": "n1",
+            **spec,
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+def cluster() -> list[dict[str, Any]]:
+    pool, node_class = yaml.safe_load_all(POOL.read_text())
+    node_class["status"] = {"subnets": [{"id": "subnet-1", "zone": "us-east-1b"}]}
+    claim = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "status": {"phase": "Bound"}}
+    volume = {"kind": "PersistentVolume", "apiVersion": "v1", "status": {"phase": "Bound"}}
+    there = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1b"]}
+    return [
+        pool,
+        node_class,
+        node("n1", "us-east-1a", eks_amazonaws_com__nodegroup="base", team="a"),
+        node("n2", "us-east-1b", eks_amazonaws_com__nodegroup="base", team="a"),
+        node("n3", "us-east-1b", karpenter_sh__nodepool="general"),
+        node("n4", "us-east-1b", kind="bare-metal"),
+        workload("Deployment", "web"),
+        workload(
+            "StatefulSet", "db", 1, volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]
+        ),
+        {
+            **claim,
+            "metadata": {"name": "d", "namespace": "shop", "uid": "c"},
+            "spec": {"volumeName": "v", "accessModes": ["ReadWriteOnce"], "resources": {}},
+        },
+        {
+            **volume,
+            "metadata": {"name": "v"},
+            "spec": {
+                "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"},
+                "claimRef": {"name": "d", "namespace": "shop", "uid": "old"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [there]}]}},
+            },
+        },
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {
+                "maxReplicas": 9,
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            },
+        },
+        pod("web-1", owner="uid-web"),
+        pod("of-a-rollout", owner="uid-elsewhere", kind="Rollout"),
+        pod("mirror", owner="uid-node", kind="Node"),
+    ]
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    path = tmp_path / "prod.json.gz"
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster()})
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def series(name: str, values: list[tuple[int, float]], **labels: str) -> dict[str, Any]:
+    metric = {"__name__": name, "namespace": "shop", **labels}
+    return {"metric": metric, "values": [[T + at, str(value)] for at, value in values]}
+
+
+def answer(*found: dict[str, Any]) -> str:
+    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": list(found)}})
+
+
+def event(at: int, verb: str, resource: str, name: str, body: Any = None, part: str = "") -> str:
+    return json.dumps(
+        {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "stage": "ResponseComplete",
+            "verb": verb,
+            "objectRef": {"resource": resource, "namespace": "shop", "name": name, "subresource": part},
+            "responseStatus": {"code": 200},
+            "responseObject": body,
+            "requestReceivedTimestamp": f"2026-03-02T10:{at // 60:02}:{at % 60:02}.000000Z",
+        }
+    )
+
+
+def test_a_snapshot_becomes_a_scenario_that_plays(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept"
+    assert run(["replay", str(snapshot), "--keep", str(kept), "--until", "4m", "-o", "json"]) == 0
+    printed = capsys.readouterr()
+    assert "1 are not played" in printed.err and "1 of bare-metal" in printed.err
+    assert "the 1 of the snapshot are not there at the start" in printed.err
+    summary = json.loads(printed.out)
+    assert summary["pods"]["created"] == summary["pods"]["bound"] == 4  # web twice, db, the rollout's
+    assert any(text.startswith("cloud: the simulated one") for text in summary["assumptions"])
+
+    scenario = load(kept)
+    (group,) = scenario.file.node_groups
+    assert (group.name, group.instance_type, group.count) == ("base", "m5.large", 2)
+    assert group.zones == ("us-east-1a", "us-east-1b") and group.labels == {"team": "a"} and not group.taints
+    kinds = sorted(item.object.KIND for item in scenario.manifests)
+    assert kinds == [
+        *("Deployment", "EC2NodeClass", "NodePool", "PersistentVolume", "PersistentVolumeClaim", "Pod"),
+        "StatefulSet",
+    ]
+    pool = next(item.document for item in scenario.manifests if item.object.KIND == "NodePool")
+    zones = pool["spec"]["template"]["spec"]["requirements"][-1]
+    assert zones == {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1b"]}
+    bound = [item for item in simulate(scenario).records if item["kind"] == "pod.bound"]
+    place = next(item["node"] for item in bound if item["pod"] == "shop/db-0")
+    made = next(
+        item
+        for item in simulate(scenario).records
+        if item["kind"] == "node.created" and item["node"] == place
+    )
+    assert made["zone"] == "us-east-1b"  # where its volume is
+
+
+def test_a_history_is_the_load(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replicas = [(0, 3), (15, 3), (30, 8), (45, float("nan")), (60, 1), (300, 1)]
+    (tmp_path / "q.json").write_text(
+        answer(
+            series("kube_deployment_spec_replicas", replicas, deployment="web"),
+            series("kube_deployment_status_replicas", [(0, 99)], deployment="web"),
+            series("kube_deployment_spec_replicas", [(0, 1), (30, 2)], deployment="unheard-of"),
+            series("up", [(0, 1)]),
+        )
+    )
+    job = {
+        "metadata": {"name": "import"},
+        "spec": {"template": {"spec": workload("Deployment", "j")["spec"]}},
+    }
+    job["spec"] = {
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}],
+            }
+        }
+    }
+    (tmp_path / "audit.log").write_text(
+        "\n".join(
+            [
+                event(40, "create", "jobs", "import", job),
+                event(50, "get", "jobs", "import", job),
+                event(200, "delete", "jobs", "import"),
+                event(210, "patch", "statefulsets", "db"),
+            ]
+        )
+    )
+    kept = tmp_path / "kept"
+    given = ["--history", str(tmp_path / "q.json"), "--history", str(tmp_path / "audit.log")]
+    assert run(["replay", str(snapshot), *given, "--keep", str(kept), "-o", "json"]) == 0
+    told = capsys.readouterr().err
+    assert "series that are not played: up (1)" in told
+    assert "left out: Deployment/shop/unheard-of" in told
+    assert "1 are left out: the audit policy logged them at level Metadata" in told
+    steps = read_history(kept / "history.jsonl")
+    assert [(step.at // SECOND, step.scale and step.replicas) for step in steps] == [
+        *((30, 8), (40, None), (60, 1), (200, None))
+    ]
+    scenario = load(kept)
+    assert (scenario.start, scenario.duration) == (T * SECOND, 5 * MINUTE)
+    web = next(item.document for item in scenario.manifests if item.object.key == "shop/web")
+    assert web["spec"]["replicas"] == 3  # as the history begins, not as the snapshot ends
+    records = simulate(scenario).records
+    made = {(item["t"] // SECOND - T, item["pod"][:8]) for item in records if item["kind"] == "pod.created"}
+    assert sum(name == "shop/web" for at, name in made if at < 20) == 1
+    assert (40, "shop/imp") in made
+    assert not [item for item in records if item["kind"] in ("history.leftOut", "violation")]
+
+
+def test_pods_of_jobs_are_there_as_long_as_they_were_seen(tmp_path: Path) -> None:
+    ask = "kube_pod_container_resource_requests"
+    (tmp_path / "q.json").write_text(
+        answer(
+            series(ask, [(0, 0.25), (60, 0.25)], pod="job-x", container="a", resource="cpu"),
+            series(ask, [(0, 0.5), (90, 0.5)], pod="job-x", container="b", resource="cpu"),
+            series(ask, [(0, 1024), (60, 1024)], pod="job-x", container="a", resource="memory"),
+            series(ask, [(0, 1), (60, 1)], pod="web-x", container="a", resource="cpu"),
+            series(ask, [(0, 1), (60, 1)], pod="orphan", container="a", resource="cpu"),
+            series("kube_pod_owner", [(0, 1)], pod="job-x", owner_kind="Job"),
+            series("kube_pod_owner", [(0, 1)], pod="web-x", owner_kind="ReplicaSet"),
+        )
+    )
+    past = read_past([tmp_path / "q.json"])
+    made, gone = past.steps
+    assert made.create is not None and made.create["metadata"]["name"] == "job-x"
+    requests = made.create["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"cpu": "750m", "memory": "1024"}
+    assert (gone.delete, gone.at - made.at) == (("Pod", "shop", "job-x"), 91 * SECOND)
+    assert set(past.assumed) == {"pods of Jobs", "pods without kube_pod_owner"}
+
+
+def test_what_people_and_autoscalers_scaled_is_in_the_audit_log(tmp_path: Path) -> None:
+    owned = {"metadata": {"ownerReferences": [{"kind": "Deployment", "controller": True}]}, "spec": {}}
+    lines = [
+        event(0, "patch", "deployments", "web", {"spec": {"replicas": 4}}, "scale"),
+        event(10, "update", "deployments", "web", {"metadata": {"name": "web"}, "spec": {"replicas": 4}}),
+        event(20, "update", "deployments", "web", {"metadata": {"name": "web"}, "spec": {"replicas": 6}}),
+        event(30, "update", "replicasets", "web-1", {**owned, "spec": {"replicas": 6}}),
+        event(40, "create", "pods", "web-1-x", {**owned, "metadata": {**owned["metadata"], "name": "w"}}),
+        event(50, "delete", "pods", "lone"),
+        event(60, "update", "pods", "web-1-x", {"spec": {}}, "status"),
+    ]
+    path = tmp_path / "audit.log.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    steps = read_past([path]).steps
+    assert [(step.scale, step.replicas, step.delete) for step in steps] == [
+        (("Deployment", "shop", "web"), 4, None),
+        (("Deployment", "shop", "web"), 6, None),
+        (None, 0, ("Pod", "shop", "lone")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nothing", "neither a range query nor an event of an audit log"),
+        (answer(series("up", [(0, 1)])), "tells of no workload that changed"),
+        (event(0, "patch", "deployments", "web").replace("2026-", "soon-"), "is no time"),
+    ],
+)
+def test_what_is_no_history(text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(InputError, match=told):
+        read_past([tmp_path / "x"])
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "is no step of a history"),
+        ('{"at": 1, "scale": "Deployment/web", "replicas": 1}', "is no step of a history"),
+        ('{"at": -1, "delete": "Pod/a/b"}', "before the start"),
+        ('{"at": 1, "create": {"kind": "Thing", "metadata": {"name": "a"}}}', "no kind that is played"),
+    ],
+)
+def test_what_is_no_step(line: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "h.jsonl").write_text(f'{{"at": 0, "delete": "Pod/a/b"}}\n{line}\n')
+    with pytest.raises(InputError, match=told) as refused:
+        read_history(tmp_path / "h.jsonl")
+    assert refused.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([], "which cluster?"),
+        (["{pool}"], "which region?"),
+        (["{pool}", "--region", "us-east-9"], "is no region that is known"),
+        (["{snapshot}", "--history", "{tmp}/none"], "cannot read it"),
+        (["{snapshot}", "--keep", "{tmp}"], "the folder is not empty"),
+        (["{snapshot}", "--until", "0s"], "not more than 0s"),
+    ],
+)
+def test_what_cannot_be_replayed(
+    given: list[str],
+    told: str,
+    snapshot: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    arguments = [each.format(pool=POOL, snapshot=snapshot, tmp=tmp_path) for each in given]
+    assert run(["replay", *arguments]) == 2
+    assert told in capsys.readouterr().err
