@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dovetail.api.codec import decode
@@ -372,3 +373,52 @@ def test_a_zone_that_sells_no_type_of_the_pool_does_not_count_as_empty(
     problem, crowded = build()
     found = verify(replace(problem, pools=(replace(only, instance_types=(sold_out, LARGE)),)), crowded)
     assert {item.rule for item in found} & {"spread"} == rules
+
+
+def copies(template: Pod, count: int) -> tuple[Pod, ...]:
+    """As a workload makes them: one spec, each with its own name."""
+    meta = template.metadata
+    return tuple(
+        msgspec.structs.replace(template, metadata=msgspec.structs.replace(meta, name=f"copy-{index}"))
+        for index in range(count)
+    )
+
+
+FIELD = {
+    "key": "metadata.name",
+    "operator": "In",
+    "values": ["first-0"],
+}
+BY_NAME = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [FIELD]}]}
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "change", "wrong"),
+    [
+        ({}, {}, set()),
+        ({}, {"price": 1}, {("price", "first-2")}),
+        ({}, {"requests": {"cpu": 10}}, {("requests", "first-2")}),
+        ({}, {"instance_types": ("m.small", "r.large")}, {("offerings", "first-2"), ("price", "first-2")}),
+        ({"cpu": "1100m"}, {}, {("resources", name) for name in ("first-0", "first-1", "first-2")}),
+        # A node's name counts where a pod asks for it: what the first one is to the pod, the others are not.
+        ({"affinity": BY_NAME}, {}, {("node affinity", "d/copy-1"), ("node affinity", "d/copy-2")}),
+    ],
+)
+def test_claims_with_equal_content_are_judged_as_if_alone(
+    spec: dict[str, Any], change: dict[str, Any], wrong: set[tuple[str, str]]
+) -> None:
+    pods = copies(pod("copy", **spec), 3)
+    problem = Problem(pods=pods, pools=(pool("first"),), options=Options(well_known=WELL_KNOWN))
+    cpu = 1100 if spec.get("cpu") else 300
+    claims = [
+        replace(claim(f"first-{index}", (one.key,), "a"), requests={"cpu": cpu, "pods": 1})
+        for index, one in enumerate(pods)
+    ]
+    claims[2] = replace(claims[2], **change)
+    found = verify(problem, plan(*claims, existing={}, unschedulable=()))
+    assert {(item.rule, item.subject) for item in found} - {("cost", "plan")} >= wrong
+    assert {item.subject for item in found if item.rule in dict(wrong)} == {name for _, name in wrong}

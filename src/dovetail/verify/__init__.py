@@ -6,8 +6,14 @@ against a real scheduler; the rest are plain checks, one small function per rule
 
 from __future__ import annotations
 
-from dovetail.model.plan import Plan
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import fields
+
+from dovetail.model.filters import PodFacts
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
+from dovetail.model.selector import EVERYTHING
 from dovetail.verify.claim import claim_violations
 from dovetail.verify.existing import existing_violations
 from dovetail.verify.missed import missed_violations
@@ -20,6 +26,12 @@ from dovetail.verify.worlds import Catalogue
 __all__ = ["Violation", "verify"]
 
 
+# What of a claim is neither a name nor a mapping.
+_PLAIN = tuple(
+    one.name for one in fields(PlannedClaim) if one.name not in ("name", "pods", "requests", "labels")
+)
+
+
 def verify(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
     """Every rule that the plan breaks, sorted; empty for a correct plan."""
     found = [*whole_violations(problem, plan)]
@@ -27,14 +39,47 @@ def verify(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
         # Pods that are unknown or in two places would only cause more of the same below.
         return _sorted(found)
     catalogue = Catalogue(problem)
+    right: set[Hashable] = set()
     for claim in plan.claims:
-        found += claim_violations(catalogue, claim)
+        content = _content(catalogue, claim)
+        if content is not None and content in right:
+            continue
+        faults = tuple(claim_violations(catalogue, claim))
+        found += faults
+        if not faults and content is not None:
+            right.add(content)
     found += existing_violations(catalogue, plan)
     if not found:
         found += replay_violations(catalogue, plan)
         found += unused_violations(catalogue, plan)
         found += missed_violations(catalogue, plan)
     return _sorted(found)
+
+
+def _content(catalogue: Catalogue, claim: PlannedClaim) -> Hashable | None:
+    """All that the rules on one claim look at, but names: what is right of one is right of its equals.
+
+    Pods are equal that are made of one template. None where a name counts: of a node that a pod or daemon
+    asks for, and of volumes, which may belong to one pod.
+    """
+    pods = [catalogue.facts(pod) for pod in claim.pods]
+    daemons = [item.facts for item in catalogue.daemons]
+    if any(_looks_at_names(facts) for facts in (*pods, *daemons)) or any(
+        facts.pod.spec.volumes for facts in pods
+    ):
+        return None
+    # By identity: the problem holds them as long as this lasts.
+    made_of = Counter((facts.namespace, id(facts.pod.spec), tuple(facts.labels.items())) for facts in pods)
+    return (
+        tuple(getattr(claim, name) for name in _PLAIN),
+        frozenset(claim.requests.items()),
+        frozenset(claim.labels.items()),
+        frozenset(made_of.items()),
+    )
+
+
+def _looks_at_names(facts: PodFacts) -> bool:
+    return any(term.fields != EVERYTHING for term in facts.node_rule.terms or ())
 
 
 def _sorted(found: list[Violation]) -> tuple[Violation, ...]:

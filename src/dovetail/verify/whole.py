@@ -57,7 +57,7 @@ def _names(problem: Problem, plan: Plan) -> Iterator[Violation]:
     nodes = {node.name for node in problem.nodes}
     for name in sorted(plan.existing.keys() - nodes):
         yield Violation("names", name, "no such node")
-    pools = {pool.name: pool for pool in problem.pools}
+    pools = {pool.name: {item.name for item in pool.instance_types} for pool in problem.pools}
     taken = Counter(claim.name for claim in plan.claims)
     for claim in plan.claims:
         if taken[claim.name] > 1 or claim.name in nodes:
@@ -65,7 +65,7 @@ def _names(problem: Problem, plan: Plan) -> Iterator[Violation]:
         if claim.pool not in pools:
             yield Violation("names", claim.name, f"there is no pool {claim.pool}")
             continue
-        known = {item.name for item in pools[claim.pool].instance_types}
+        known = pools[claim.pool]
         for name in claim.instance_types:
             if name not in known:
                 yield Violation("names", claim.name, f"pool {claim.pool} has no instance type {name}")

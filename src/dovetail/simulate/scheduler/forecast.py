@@ -131,7 +131,8 @@ class _Try:
         self._pods = dict(self._waiting)
         self._at: dict[str, str] = {}
         self._why: dict[str, str] = {}
-        self._claims = {one.name: (one, _node(problem, one)) for one in plan.claims}
+        asked = {pod.key: pod for pod in problem.pods}
+        self._claims = {one.name: (one, _node(problem, one, asked)) for one in plan.claims}
         self._cluster = Cluster()
         self._cluster.view.volumes = problem.volumes
         for name, tags in problem.namespaces.items():
@@ -257,14 +258,13 @@ class _Try:
         return solve(replace(self._problem, pods=pods, nodes=nodes), _SECOND_PLAN)
 
 
-def _node(problem: Problem, claim: PlannedClaim) -> ExistingNode:
+def _node(problem: Problem, claim: PlannedClaim, asked: Mapping[str, Pod]) -> ExistingNode:
     """The node that the cloud makes of the claim if it has its cheapest offering; daemons have their room."""
     pool = next(item for item in problem.pools if item.name == claim.pool)
     kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
     offering = next(
         one for one in kind.offerings if (one.zone, one.capacity_type) == (claim.zone, claim.capacity_type)
     )
-    asked = {pod.key: pod for pod in problem.pods}
     daemons = subtract(claim.requests, total(pod_requests(asked[key]) for key in claim.pods))
     room = subtract(kind.allocatable(), {name: max(0, amount) for name, amount in daemons.items()})
     tags = {**kind.requirements.labels(), **offering.requirements.labels(), **claim.labels}
