@@ -24,6 +24,36 @@ def test_help_lists_every_command() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "meant"), [(("help",), ("--help",)), (("help", "explain", "pod"), ("explain", "pod", "--help"))]
+)
+def test_help_is_a_word_too(asked: tuple[str, ...], meant: tuple[str, ...]) -> None:
+    done = dovetail(*asked)
+    assert (done.returncode, done.stdout) == (0, dovetail(*meant).stdout)
+
+
+def test_help_of_a_command_that_does_not_exist() -> None:
+    done = dovetail("help", "pln")
+    assert done.returncode == 2
+    assert "pln: there is no such command" in done.stderr
+
+
+def test_a_shell_completes_commands_flags_and_values() -> None:
+    script = dovetail("completion", "bash").stdout
+    words = 'COMP_WORDS=({}); COMP_CWORD={}; COMPREPLY=(); _dovetail; echo "${{COMPREPLY[@]}}"'
+    asked = [
+        ("dovetail sna", "snapshot"),
+        ("dovetail plan --reg", "--region"),
+        ("dovetail plan -o j", "json"),
+    ]
+    lines = [words.format(typed, typed.count(" ")) for typed, _ in asked]
+    shell = subprocess.run(
+        ["bash", "-c", "\n".join([script, *lines])], capture_output=True, text=True, check=False
+    )
+    assert shell.stdout.splitlines() == [meant for _, meant in asked]
+    assert dovetail("completion", "tcsh").returncode == 2
+
+
+@pytest.mark.parametrize(
     "command", ["simulate", "plan", "explain pod", "explain node", "explain cost", "catalog", "crds"]
 )
 def test_every_command_teaches(command: str) -> None:

@@ -390,3 +390,42 @@ def test_types_that_nobody_knows_a_price_of_are_named(
     assert told in err
     assert bool(err) == bool(told)
     assert ("`dovetail catalog refresh --region us-east-1`" in err) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            PODS.replace("replicas: 3", "replicas: 0"),
+            "Nothing to buy: 0 pods (replicas: 0 of Deployment default/web).",
+        ),
+        ("", "Nothing to buy: 0 pods are asked for: there is neither a Pod nor a workload that wants one."),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+            "spec: {nodeName: old, containers: [{name: c}]}\nstatus: {phase: Running}\n",
+            "Nothing to buy: 0 pods wait for a node.",
+        ),
+    ],
+)
+def test_why_there_is_nothing_to_buy(
+    text: str, said: str, tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = write(tmp_path, POOL, NODE, *([text] if text else []))
+    assert run(["plan", "-f", files, "--instance-types", str(types)]) == 0
+    assert said in capsys.readouterr().out.splitlines()
+
+
+def test_what_a_file_holds_does_not_steer_the_terminal(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = json.loads(types.read_text())
+    for item in changed:
+        item["name"] += "\x1b[31m\u202e"
+        for one in item["requirements"]:
+            if one["key"] == "node.kubernetes.io/instance-type":
+                one["values"] = [item["name"]]
+    types.write_text(json.dumps(changed))
+    run(["plan", "-f", write(tmp_path, POOL, PODS), "--instance-types", str(types)])
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.out + shown.err
+    assert r"\x1b[31m\u202e" in shown.out + shown.err

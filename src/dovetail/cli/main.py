@@ -40,10 +40,11 @@ _COMMANDS = {
     "check": "Find the mistakes in manifests, in an AWS account, in user data.",
     "catalog": "List EC2 instance types as Dovetail sees them: labels, room, prices.",
     "snapshot": "Write what plans need of a cluster to a file, without secrets.",
+    "completion": "Print what bash, zsh or fish needs to complete commands and flags.",
 }
 
 
-def _application(*, overview: bool) -> App:
+def application(*, overview: bool) -> App:
     """The command line. Commands are given as text: their imports are paid for only when they run.
 
     `overview` describes them in one line each, for the list of all commands; otherwise a command tells more
@@ -52,7 +53,8 @@ def _application(*, overview: bool) -> App:
     app = App(
         name="dovetail",
         help="A Kubernetes node autoscaler that proves how good its plans are.\n\n"
-        "Begin with: dovetail simulate examples/evening-rush --report evening.html",
+        "Begin with: dovetail simulate examples/evening-rush --report evening.html\n\n"
+        "dovetail help COMMAND tells all about a command.",
         version=f"dovetail {__version__}",
         version_flags=["--version", "-V"],
         suppress_keyboard_interrupt=False,  # `run` says so and gives the exit code
@@ -73,7 +75,8 @@ def run(arguments: Sequence[str]) -> int:
     choose_form(arguments)
     try:
         _use_catalogs()
-        app = _application(overview=not any(argument in _COMMANDS for argument in arguments))
+        arguments = _asked_for_help(arguments)
+        app = application(overview=not any(argument in _COMMANDS for argument in arguments))
         with readers_may_leave():
             app(_with_stdin(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         return OK
@@ -107,6 +110,11 @@ def _fault(error: Exception) -> int:
     kind = "" if isinstance(error, DovetailError) else f"{type(error).__name__}: "
     tell_error(f"{kind}{error}\n  This is a fault of Dovetail; DOVETAIL_DEBUG=1 shows where it happened.")
     return FAULT
+
+
+def _asked_for_help(arguments: Sequence[str]) -> Sequence[str]:
+    """`help` and `help COMMAND` are the flag of that name."""
+    return [*arguments[1:], "--help"] if arguments[:1] in (["help"], ("help",)) else arguments
 
 
 def _with_stdin(arguments: Sequence[str]) -> list[str]:

@@ -85,7 +85,7 @@ def plan(
         document["cluster"] = bill_document(found, prices)
     if reproducible:
         del document["elapsedSeconds"]
-    show(Group(*tables, *fact_lines(problem, answer, region)), document, output)
+    show(Group(*tables, *fact_lines(problem, answer, region, question.reading)), document, output)
     broken = [(one.text, why) for one in wanted if (why := one.broken(plan))]
     for text, why in broken:
         print(f"dovetail: --fail-on {text}: {why}", file=sys.stderr)

@@ -8,13 +8,17 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from dovetail.api.core import Pod
+from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
 from dovetail.cli.region import Region
 from dovetail.cli.searching import Answer
 from dovetail.cloud.catalog.provenance import provenance
 from dovetail.cloud.catalog.volumes import HOURS_A_MONTH
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.problem import Problem
+from dovetail.reading import Reading
 
+_SHOWN = 3  # workloads without pods
 SCHEMA = 1  # raised when a key goes or changes its meaning, not when one is added
 
 
@@ -40,9 +44,13 @@ def facts(problem: Problem, answer: Answer, region: Region | None) -> dict[str, 
     }
 
 
-def fact_lines(problem: Problem, answer: Answer, region: Region | None) -> Iterator[RenderableType]:
+def fact_lines(
+    problem: Problem, answer: Answer, region: Region | None, reading: Reading
+) -> Iterator[RenderableType]:
     """For people."""
     plan, pending = answer.plan, len(problem.pods)
+    if not pending:
+        yield Text(f"Nothing to buy: 0 pods {_why_none(reading)}.")
     if plan.claims:
         month = plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS
         placed = pending - len(plan.unschedulable)
@@ -53,3 +61,18 @@ def fact_lines(problem: Problem, answer: Answer, region: Region | None) -> Itera
     if region is not None:
         origin = "" if region.origin == "--region" else f" (region from {region.origin})"
         yield Text(f"{provenance(region.name).sentence().removesuffix('.')}{origin}.")
+
+
+def _why_none(reading: Reading) -> str:
+    """Why there is no pod to plan for."""
+    idle = [
+        " ".join(item.written)
+        for item in reading.manifests
+        if isinstance(item.object, Deployment | ReplicaSet | StatefulSet) and not item.object.spec.replicas
+    ]
+    if idle:
+        more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
+        return f"(replicas: 0 of {', '.join(idle[:_SHOWN])}{more})"
+    if any(isinstance(item.object, Pod) for item in reading.manifests):
+        return "wait for a node"
+    return "are asked for: there is neither a Pod nor a workload that wants one"

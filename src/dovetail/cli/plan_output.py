@@ -170,7 +170,8 @@ def tables(plan: Plan, nearest: Nearest, diversity: int, placed: Forecast | None
         parts.append(_existing(plan))
     if plan.unschedulable:
         parts.append(_left_over(plan.unschedulable, nearest))
-    parts.append(Text(_sentence(plan, diversity)))
+    sentence = _sentence(plan, diversity)
+    parts += [Text(sentence)] if sentence else []
     if plan.claims and placed is not None:
         parts.append(Text(_outlook(plan, placed)))
     return Group(*parts)
@@ -236,15 +237,15 @@ def _some(pods: tuple[str, ...]) -> str:
 
 
 def _sentence(plan: Plan, diversity: int) -> str:
-    """What it costs, and how good that is."""
+    """What it costs, and how good that is; empty where there was no pod to plan for."""
     left = len(plan.unschedulable)
     placed = sum(len(pods) for pods in plan.existing.values())
     end = f" {left} pod{'s' if left != 1 else ''} left over" if left else ""
     if left:
         end += f"; `dovetail explain pod {plan.unschedulable[0].pod}` tells what would help."
     if not plan.claims:
-        start = f"Nothing to buy: {placed} pods fit on existing nodes." if placed else "Nothing to buy."
-        return start + end
+        fit = f": {placed:,} {'pods fit' if placed != 1 else 'pod fits'} on existing nodes"
+        return f"Nothing to buy{fit if placed else ''}.{end}" if left or placed else ""
     count, cost = len(plan.claims), plan.cost
     start = f"{count} node{'s' if count != 1 else ''} for ${_dollars(cost.hourly):.4f}/h{_shown_parts(plan)}"
     bound = (

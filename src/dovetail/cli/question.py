@@ -228,7 +228,7 @@ def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
         wide = Console(highlight=False, width=_PIPE_WIDTH)
         with wide.capture() as text:
             wide.print(tables)
-        print("\n".join(line.rstrip() for line in text.get().splitlines()))
+        print("\n".join(messages.visible(line.rstrip()) for line in text.get().split("\n")).rstrip("\n"))
     elif output == "json":
         print(json.dumps(document, indent=2))
     else:

@@ -6,6 +6,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from dovetail.cli.messages import visible
+
 
 def new_table(title: str, *headings: str) -> Table:
     """An empty table; columns under `headings` are never broken or cut."""
@@ -23,5 +25,5 @@ def new_table(title: str, *headings: str) -> Table:
 
 
 def add_row(table: Table, *cells: str) -> None:
-    """A row of plain text: what is in brackets is not markup."""
-    table.add_row(*(Text(cell) for cell in cells))
+    """A row of plain text: what is in brackets is not markup, and control characters are written out."""
+    table.add_row(*(Text(visible(cell)) for cell in cells))
