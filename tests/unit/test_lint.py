@@ -210,6 +210,70 @@ def test_nothing_is_said_of_the_examples(capsys: pytest.CaptureFixture[str]) -> 
         assert _rows(capsys, str(folder)) == [], folder
 
 
+def test_nothing_is_said_of_two_hundred_right_pools(tmp_path: Path) -> None:
+    """Pools of every kind that a cluster may have side by side: each with a label and a taint of its own."""
+    template = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: p{number}}}
+spec:
+  weight: {weight}
+  limits: {{cpu: {limit}, memory: {limit}Gi}}
+  disruption: {{consolidationPolicy: {policy}, consolidateAfter: {after}, budgets: [{budget}]}}
+  template:
+    metadata: {{labels: {{team: t{number}}}}}
+    spec:
+      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}
+      expireAfter: {life}
+      taints: [{{key: team, value: t{number}, effect: NoSchedule}}]
+      requirements:
+        - {{key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}}
+        - {{key: karpenter.k8s.aws/instance-category, operator: In, values: [{category}]}}
+        - {{key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["{generation}"]}}
+        - {{key: kubernetes.io/arch, operator: In, values: [{arch}]}}
+        - {{key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a, us-west-2b]}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: w{number}}}
+spec:
+  replicas: {weight}
+  selector: {{matchLabels: {{app: w{number}}}}}
+  template:
+    metadata: {{labels: {{app: w{number}}}}}
+    spec:
+      nodeSelector: {{team: t{number}}}
+      tolerations: [{{key: team, value: t{number}, effect: NoSchedule}}]
+      containers: [{{name: app, image: app, resources: {{requests: {{cpu: {weight}, memory: 1Gi}}}}}}]
+"""
+    axes = {
+        "policy": ["WhenEmpty", "WhenEmptyOrUnderutilized"],
+        "after": ["0s", "30s", "10m", "1h"],
+        "budget": ["{nodes: 10%}", "{nodes: '0', schedule: '0 9 * * *', duration: 1h}", "{nodes: '1'}"],
+        "life": ["720h", "168h", "Never"],
+        "capacity": ["spot", "on-demand", "spot, on-demand"],
+        "category": ["c", "m", "r", "c, m, r"],
+        "generation": ["2", "5"],
+        "arch": ["amd64", "arm64", "amd64, arm64"],
+        "limit": ["100", "1000"],
+        "weight": ["1", "10", "50"],
+    }
+    head = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}\n"
+    role = f"{head}spec:\n  role: nodes\n"
+    terms = "[{tags: {karpenter.sh/discovery: demo}}]"
+    selectors = f"  subnetSelectorTerms: {terms}\n  securityGroupSelectorTerms: {terms}\n"
+    made = [f"{role}  amiSelectorTerms: [{{alias: al2023@latest}}]\n{selectors}"]
+    for number in range(200):
+        given = {
+            name: values[number * (place + 1) % len(values)]
+            for place, (name, values) in enumerate(axes.items())
+        }
+        made.append(template.format(number=number, **given))
+    file = tmp_path / "right.yaml"
+    file.write_text("---\n".join(made))
+    assert [finding.text for finding in check(survey([str(file)]), chosen())] == []
+
+
 _WORDS = st.sampled_from(
     [
         "",

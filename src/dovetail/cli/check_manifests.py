@@ -25,7 +25,7 @@ from dovetail.reading.sources import STDIN
 
 _FOUND = 1  # the exit code of findings that are errors
 _ROUNDS = 4  # of looking, after which mending ends: what one fix brings to light, the next may mend
-_MENDABLE = (".yaml", ".yml", ".json")
+_MENDABLE = (".yaml", ".yml")
 
 Codes = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 
@@ -158,7 +158,7 @@ def _comments(sources: set[str]) -> Mapping[str, Silenced]:
 
 
 def _fixable(found: Sequence[Finding], inventory: Inventory) -> tuple[Finding, ...]:
-    """Mends are for documents as they are written, not for what was converted or templated."""
+    """Mends are for YAML as it is written, not for what was converted or templated."""
     own = {id(item) for item in (*inventory.written, *inventory.values)}
     return tuple(
         item
