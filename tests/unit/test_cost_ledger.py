@@ -96,7 +96,7 @@ _QUESTIONS = st.builds(
     step=st.sampled_from((HOUR,)),
     hours=st.integers(1, 6),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_parts_sum_to_the_bill(facts: Facts, question: Options, start: int, step: int, hours: int) -> None:
     window = Window(start, start + hours * HOUR)
     answers = shares_of(stepped(facts, window.steps(step)), question)

@@ -11,7 +11,7 @@ from rich.console import Console
 from dovetail.base.errors import InputError
 from dovetail.cli import cost_output
 from dovetail.cli.cost_source import Source
-from dovetail.cost.aggregate import Options, Split, key_of, parse_keys, shares_of
+from dovetail.cost.aggregate import Options, Split, key_of, shares_of, strict_keys
 from dovetail.cost.allocation import Properties
 from dovetail.cost.facts import Facts, Workload
 from dovetail.cost.filters import Test, parse_filter, sanitized
@@ -129,16 +129,14 @@ def cost(
 
 
 def _keys(given: str) -> tuple[str, ...]:
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    keys = parse_keys(names)
-    if names != ["all"] and len(keys) != len(names):
-        unknown = next(name for name in names if not parse_keys([name]))
+    try:
+        return strict_keys(given)
+    except ValueError as error:
         raise InputError(
-            f"{unknown!r} is nothing to aggregate by",
+            str(error),
             source="--aggregate",
             remedy="give namespace, controller, pod, node, label:NAME or the like: see dovetail cost --help",
-        )
-    return keys
+        ) from None
 
 
 def _test(given: str, flag: str) -> Test | None:

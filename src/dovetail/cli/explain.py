@@ -15,7 +15,7 @@ from dovetail.base.errors import InputError
 from dovetail.base.guess import meant, nearest
 from dovetail.cli import explain_cost_output as cost_output
 from dovetail.cli import explain_node_output as node_output
-from dovetail.cli import explain_output
+from dovetail.cli import explain_output, explain_teams
 from dovetail.cli.plan_input import read_cluster
 from dovetail.cli.question import Output, Question, explaining, show
 from dovetail.cli.standing import standing_document, standing_lines
@@ -187,6 +187,40 @@ def cost(*, question: Question | None = None, tries: int = 20, output: Output = 
 
         story = cost_story(base, tries, solved, step)
     show(cost_output.cost_tables(story), cost_output.cost_document(story), output)
+
+
+@explain.command
+def teams(*, by: str = "namespace", question: Question | None = None, output: Output = "table") -> None:
+    """Tell the least that each team's pods could cost: alone on nodes of their own, and all together.
+
+    Every group is planned alone and then all of them together, as if the cluster were empty, with the bound
+    below which no plan can go. It takes up to --deadline for each.
+
+    Example: `dovetail explain teams -f cluster.json --by label:team`.
+
+    Parameters
+    ----------
+    by
+        namespace, controller, label:NAME or the like; several with commas between them.
+    output
+        table for people; json or yaml with every detail for programs.
+    """
+    keys = explain_teams.keys_of(by)
+    question = question or Question()
+    problem = explain_teams.emptied(question.problem())
+    search = question.search().single
+    screen = Console(stderr=True)
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        task = progress.add_task("", total=None)
+        found = explain_teams.teams(
+            problem,
+            keys,
+            lambda asked: search.answer(asked).plan,
+            lambda name: progress.update(task, description=f"{name} alone"),
+        )
+        progress.update(task, description="all together")
+        together = search.answer(problem).plan
+    show(explain_teams.tables(found, together, by), explain_teams.document(found, together, keys), output)
 
 
 def _bound_to(question: Question, problem: Problem, key: str) -> str:

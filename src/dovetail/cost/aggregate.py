@@ -119,6 +119,21 @@ def parse_keys(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def strict_keys(given: str) -> tuple[str, ...]:
+    """The same for a person, with commas between them: what OpenCost would drop or group by nothing is wrong.
+
+    Raises ValueError with the name that is.
+    """
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if names == ["all"]:
+        return ()
+    for name in names or [given]:
+        found = parse_keys([name]) if name else ()
+        if len(found) != 1 or found[0].endswith(":") or found[0] in ("label", "annotation", "providerID"):
+            raise ValueError(f"{name!r} is nothing to aggregate by")
+    return parse_keys(names)
+
+
 def key_of(properties: Properties, aggregate: Sequence[str]) -> str:
     """The name of the group that an allocation belongs to."""
     return "/".join(part for key in aggregate for part in _part(properties, key))
