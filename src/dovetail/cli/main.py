@@ -28,6 +28,7 @@ OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _COMMANDS = {
     "simulate": "Play a scenario in virtual time and see what it costs and who waits.",
     "compare": "Play a scenario in several ways, and tell the difference with its uncertainty.",
+    "sweep": "Play a scenario with many settings, and tell which are worth having.",
     "replay": "Play a real cluster again, from a snapshot and its history.",
     "plan": "Show which nodes would be bought for a set of manifests.",
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",

@@ -1,0 +1,170 @@
+"""`dovetail sweep`: one scenario with many settings, and which of them are worth having."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import InputError
+from dovetail.base.guess import nearest
+from dovetail.cli.prices import use_prices
+from dovetail.cli.runs_output import progress, seeds_of, time_of
+from dovetail.cli.tables import add_row, new_table
+from dovetail.simulate.experiment.dataset import Dataset, Point, Row, fingerprint, summed_up
+from dovetail.simulate.experiment.measures import MEASURES
+from dovetail.simulate.experiment.runs import Job, cores, played
+from dovetail.simulate.experiment.space import Axis, changes, points
+from dovetail.simulate.experiment.variant import Variant
+from dovetail.views.comparison.sweep import write_sweep
+
+_MOST_SHOWN = 30
+
+
+def sweep(
+    scenario: Path,
+    *,
+    vary: Annotated[tuple[str, ...], Parameter(negative="")],
+    dataset: Path,
+    samples: int | None = None,
+    seeds: str = "1-3",
+    until: str | None = None,
+    measures: str = "costPerDay,waitP99",
+    prices: Path | None = None,
+    jobs: int | None = None,
+    output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
+    report: Path | None = None,
+) -> None:
+    """Play a scenario with every combination of settings, or with samples of them, and tell the best ones.
+
+    Best is what no other combination beats in all that counts: the Pareto set. Runs are kept in a folder of
+    Parquet files as they end; the same command goes on where it was interrupted, and more seeds or values
+    only play what is new.
+
+    Examples:
+
+    - `dovetail sweep examples/burst --vary policy=dovetail,karpenter --dataset runs`
+    - `dovetail sweep mine --vary settings.nodeSurcharge=0.0..0.05 --samples 40 --dataset runs`
+
+    Parameters
+    ----------
+    scenario
+        The folder with a scenario.yaml.
+    vary
+        PATH=VALUE,VALUE of a field as `dovetail compare --set` takes it; a list in YAML where values have
+        commas, or PATH=FROM..TO with --samples. `policy` is short for settings.policy.
+    dataset
+        A folder for the runs, one row each; pyarrow, DuckDB and others read it.
+    samples
+        Draw so many combinations, spread evenly over every axis, in place of all of them.
+    seeds
+        Such as 1-3 or 1,4,7: every combination is played with each.
+    until
+        Stop each run after this much virtual time.
+    measures
+        What counts, of the figures that `dovetail compare` tells; less is better.
+    prices
+        Prices to count instead, as of `dovetail simulate`.
+    jobs
+        Processes at once; as many as there are cores by default.
+    output
+        A table of the best, or JSON with all combinations.
+    report
+        Write an HTML page with the picture to this file.
+    """
+    counted = _measures(measures)
+    axes = [Axis.parse(text) for text in vary]
+    if samples is not None and samples < 1:
+        raise InputError(f"{samples} is not at least 1", source="--samples")
+    numbers, length = seeds_of(seeds), time_of(until)
+    chosen = list(points(axes, samples, numbers[0]))
+    region = ""
+    for point in chosen:  # what is wrong with any is told before the first is played
+        region = Variant("", scenario, settings=changes(point)).load(numbers[0], length).file.region
+    if report is not None and not report.resolve().parent.is_dir():
+        raise InputError(f"there is no folder {report.parent}", source="--report", remedy="make it first")
+    store, mark = Dataset(dataset), fingerprint(scenario)
+    wanted = [
+        Row(mark, tuple(sorted(point)), seed, 0 if length is None else length // SECOND)
+        for point in chosen
+        for seed in numbers
+    ]
+    known = store.rows()
+    work = [row for row in wanted if row.key not in known]
+    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    console.print(f"{len(wanted)} runs, {len(wanted) - len(work)} of them known, {len(work)} to play")
+    begin = partial(use_prices, prices, region) if prices is not None else None
+    queue = [Job(_variant(scenario, row), row.seed, length) for row in work]
+    try:
+        with progress(len(work)) as tell:
+            for number, run in played(queue, cores() if jobs is None else jobs, begin):
+                row = work[number]
+                done = replace(row, figures=run.figures, sha256=run.sha256, wall_seconds=run.wall_seconds)
+                store.add(done)
+                known[done.key] = done
+                tell(run)
+    finally:
+        store.flush()
+    found = summed_up([known[row.key] for row in wanted], counted)
+    if output == "json":
+        print(json.dumps(_json(found, counted), indent=2))
+    else:
+        _print(found, counted)
+    if report is not None:
+        write_sweep(found, counted, report)
+        console.print(f"Report: {report}")
+
+
+def _variant(scenario: Path, row: Row) -> Variant:
+    return Variant(_told(row.settings), scenario, settings=changes(row.settings))
+
+
+def _told(settings: Sequence[tuple[str, str]]) -> str:
+    return "; ".join(f"{path}={value}" for path, value in settings)
+
+
+def _measures(text: str) -> tuple[str, ...]:
+    known = [one.key for one in MEASURES]
+    found = tuple(part.strip() for part in text.split(","))
+    for key in found:
+        if key not in known:
+            near = nearest(key, known)
+            remedy = f"did you mean {near[0]}?" if near else f"valid are {', '.join(known)}"
+            raise InputError(f"{key!r} is no figure", source="--measures", remedy=remedy)
+    return found
+
+
+def _print(found: Sequence[Point], counted: Sequence[str]) -> None:
+    shown = [one for one in MEASURES if one.key in counted]
+    best = [point for point in found if point.best]
+    title = f"{len(best)} of {len(found)} combinations are best (means over seeds)"
+    table = new_table(title, *(one.label for one in shown))
+    table.add_column("settings", overflow="fold")
+    for point in best[:_MOST_SHOWN]:
+        add_row(table, *(one.told(point.means[one.key]) for one in shown), _told(point.settings))
+    console = Console()
+    console.print(table)
+    if len(best) > _MOST_SHOWN:
+        console.print(f"and {len(best) - _MOST_SHOWN} more: -o json has all")
+
+
+def _json(found: Sequence[Point], counted: Sequence[str]) -> dict[str, Any]:
+    return {
+        "measures": list(counted),
+        "combinations": [
+            {
+                "settings": dict(point.settings),
+                "seeds": point.seeds,
+                "best": point.best,
+                "mean": point.means,
+            }
+            for point in found
+        ],
+    }

@@ -1,0 +1,60 @@
+"use strict";
+const { byId, make, draw, numbers, theme } = Parts;
+const data = JSON.parse(byId("data").textContent);
+const label = Object.fromEntries(data.measures.map((one) => [one.key, one.label]));
+const told = (settings) => Object.entries(settings).map(([path, value]) => `${path}=${value}`).join("; ");
+
+function chosen(point) {
+  const figures = data.counted.map((key) => `${label[key]} ${point.told[key]}`).join(", ");
+  byId("chosen").textContent = `${told(point.settings)}: ${figures} (${point.seeds} seeds)`;
+}
+
+function picture() {
+  const across = byId("across").value, up = byId("up").value;
+  const width = 1080, height = 420, left = 80, bottom = 46, top = 12, right = 20;
+  const range = (key) => {
+    const values = data.points.map((point) => point.values[key]);
+    const low = Math.min(...values), high = Math.max(...values), room = (high - low || Math.abs(high) || 1) * 0.06;
+    return [low - room, high + room];
+  };
+  const [x0, x1] = range(across), [y0, y1] = range(up);
+  const x = (value) => left + ((value - x0) / (x1 - x0)) * (width - left - right);
+  const y = (value) => height - bottom - ((value - y0) / (y1 - y0)) * (height - bottom - top);
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label[up]} against ${label[across]} of ${data.points.length} combinations` });
+  for (let step = 0; step <= 4; step++) {
+    const atX = x0 + ((x1 - x0) * step) / 4, atY = y0 + ((y1 - y0) * step) / 4;
+    svg.append(draw("line", { x1: x(atX), x2: x(atX), y1: top, y2: height - bottom, style: "stroke: var(--grid)" }));
+    svg.append(draw("line", { x1: left, x2: width - right, y1: y(atY), y2: y(atY), style: "stroke: var(--grid)" }));
+    svg.append(draw("text", { x: x(atX), y: height - bottom + 16, "text-anchor": "middle" }, atX.toPrecision(4)));
+    svg.append(draw("text", { x: left - 6, y: y(atY) + 4, "text-anchor": "end" }, atY.toPrecision(4)));
+  }
+  svg.append(draw("text", { x: (left + width) / 2, y: height - 8, "text-anchor": "middle", class: "name" }, label[across]));
+  svg.append(draw("text", { x: 14, y: height / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${height / 2})`, class: "name" }, label[up]));
+  const best = data.points.filter((point) => point.best).sort((a, b) => a.values[across] - b.values[across]);
+  svg.append(draw("polyline", { points: best.map((point) => `${x(point.values[across])},${y(point.values[up])}`).join(" "), fill: "none", style: "stroke: var(--c-blue)", "stroke-opacity": 0.5 }));
+  for (const point of [...data.points].sort((a, b) => a.best - b.best)) {
+    const dot = draw("circle", { cx: x(point.values[across]), cy: y(point.values[up]), r: point.best ? 6 : 4, tabindex: point.best ? 0 : -1, style: point.best ? "fill: var(--c-blue)" : "fill: none; stroke: var(--muted)" }, draw("title", {}, told(point.settings)));
+    for (const kind of ["pointerenter", "focus", "click"]) dot.addEventListener(kind, () => chosen(point));
+    svg.append(dot);
+  }
+  byId("picture").replaceChildren(svg);
+}
+
+function table() {
+  const best = data.points.filter((point) => point.best);
+  const rows = best.map((point) => make("tr", {}, ...data.counted.map((key) => make("td", { class: "number" }, point.told[key])), make("td", {}, told(point.settings))));
+  const head = [...data.counted.map((key) => make("th", { class: "number" }, label[key])), make("th", {}, "Settings")];
+  byId("best").append(make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
+  byId("tools-best").append(...numbers("combinations", () => data.points.map((point) => ({ ...point.settings, best: point.best, seeds: point.seeds, ...point.values }))));
+  byId("title").textContent = `${best.length} of ${data.points.length} combinations are best`;
+  byId("footer").textContent = `Dovetail ${data.version}`;
+}
+
+for (const [id, at] of [["across", 0], ["up", 1]]) {
+  for (const one of data.measures) byId(id).append(make("option", { value: one.key }, one.label));
+  byId(id).value = data.counted[at] ?? data.counted[0];
+  byId(id).addEventListener("change", picture);
+}
+theme(byId("theme"));
+table();
+picture();
