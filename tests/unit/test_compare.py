@@ -69,6 +69,24 @@ def test_differences_are_of_pairs(
     assert Difference(2.0, 1.9).sure and not Difference(2.0, 2.1).sure and not Difference(2.0, None).sure
 
 
+@pytest.mark.parametrize(
+    ("mean", "margin", "shows", "told"),
+    [
+        (0.2, 0.1, True, "+0.2 s"),
+        (0.2, 0.3, False, "+0.2 s"),  # may be chance
+        (0.2, None, False, "+0.2 s"),  # one seed
+        (-0.003, 0.001, False, "+0.0 s"),  # sure, and nobody would see it
+        (-12.0, 3.0, True, "-12.0 s"),
+    ],
+)
+def test_a_difference_shows_if_it_is_sure_and_large_enough(
+    mean: float, margin: float | None, shows: bool, told: str
+) -> None:
+    wait = next(one for one in MEASURES if one.key == "waitP99")
+    assert wait.shows(Difference(mean, margin)) is shows
+    assert wait.told(mean, signed=True) == told
+
+
 def test_the_quantiles_fall_to_the_normal_one() -> None:
     found = [student(degrees) for degrees in range(1, 200)]
     assert found == sorted(found, reverse=True)

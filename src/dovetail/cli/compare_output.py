@@ -60,7 +60,7 @@ def steps_text(steps: Steps) -> str:
 def _difference(way: Way, one: Measure) -> str:
     found = way.differences[one.key]
     margin = "" if found.margin is None else f" ± {found.margin:,.{one.digits}f}"
-    return f"{one.told(found.mean, signed=True)}{margin}{' *' if found.sure else ''}"
+    return f"{one.told(found.mean, signed=True)}{margin}{' *' if one.shows(found) else ''}"
 
 
 def comparison_json(found: Comparison) -> dict[str, Any]:

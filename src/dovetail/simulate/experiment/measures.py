@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dovetail.simulate.analysis.figures import Summary
+from dovetail.simulate.experiment.paired import Difference
 
 DAY = 86_400
 
@@ -22,9 +23,14 @@ class Measure:
 
     def told(self, value: float, *, signed: bool = False) -> str:
         """The value with its unit."""
+        value = round(value, self.digits) + 0.0  # no minus before what is shown as zero
         sign = "+" if signed and value >= 0 else "-" if value < 0 else ""
         number = f"{abs(value):,.{self.digits}f}"
         return f"{sign}${number}" if self.unit == "$" else f"{sign}{number}{' s' if self.unit == 's' else ''}"
+
+    def shows(self, difference: Difference) -> bool:
+        """True iff it is sure and large enough to be seen in the figures."""
+        return difference.sure and round(difference.mean, self.digits) != 0
 
 
 MEASURES = (

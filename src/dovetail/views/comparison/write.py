@@ -87,7 +87,7 @@ def _way(way: Way) -> dict[str, Any]:
             one.key: {
                 "mean": one.told(item.mean, signed=True),
                 "margin": None if item.margin is None else one.told(item.margin),
-                "sure": item.sure,
+                "sure": one.shows(item),
                 "better": item.mean < 0,
             }
             for one in MEASURES
