@@ -21,7 +21,7 @@ Form = Callable[[Sequence[Finding], Sequence[Rule]], str]
 
 def _text(found: Sequence[Finding], _: Sequence[Rule]) -> str:
     return "".join(
-        f"{item.source}:{item.line}:{item.column} {item.code} {item.severity}: {visible(item.text)}\n"
+        f"{item.source}:{max(1, item.line)}:{item.column} {item.code} {item.severity}: {visible(item.text)}\n"
         for item in found
     )
 

@@ -15,6 +15,7 @@ from dovetail.base.errors import InputError
 from dovetail.cli import messages
 from dovetail.cli.check_findings import FORMS, listed, summary
 from dovetail.cli.convert_texts import mended
+from dovetail.cli.region import refuse_unknown_region
 from dovetail.lint.check import check
 from dovetail.lint.comments import Silenced, silenced
 from dovetail.lint.finding import Finding, Mend, Rule, Severity
@@ -98,6 +99,8 @@ def manifests(
             "no manifests are given",
             remedy="give files or folders, such as dovetail check -f manifests/; see check aws --help, too",
         )
+    if region:
+        refuse_unknown_region(region)
     names = _files(given, recursive=recursive)
     found, fixed = _checked(names, recursive, region, asked, fix=fix)
     text = FORMS[output](found, asked)

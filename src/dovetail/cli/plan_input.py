@@ -30,6 +30,7 @@ from dovetail.api.workloads import (
 )
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant
+from dovetail.cli.region import refuse_unknown_region
 from dovetail.cloud import catalog
 from dovetail.cloud.aws.nodeclass.validation import faults
 from dovetail.cloud.catalog.file import read_instance_types
@@ -111,7 +112,7 @@ def _types(
         given = read_instance_types(source.file)
         return lambda _: given, lambda _: 0, well_known_keys(given)
     classes = {item.object.metadata.name: item for item in manifests if isinstance(item.object, EC2NodeClass)}
-    _refuse_unknown_region(source.region)
+    refuse_unknown_region(source.region)
     for manifest in pools:
         _refuse_missing_class(manifest, classes)
     by_class = {name: _sold(source.region, item) for name, item in sorted(classes.items())}
@@ -152,13 +153,6 @@ def _blaming(manifest: Manifest) -> Iterator[None]:
         raise InputError(
             error.message, source=manifest.source, line=manifest.line, path=error.path, remedy=error.remedy
         ) from None
-
-
-def _refuse_unknown_region(region: str) -> None:
-    try:
-        catalog.zones(region)
-    except InputError as error:
-        raise InputError(error.message, source="--region", remedy=error.remedy) from None
 
 
 def _refuse_missing_class(manifest: Manifest, classes: Mapping[str, Manifest]) -> None:

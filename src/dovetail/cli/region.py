@@ -42,6 +42,14 @@ def resolve(
     return Region(match[1], "the address of the API server") if match else None
 
 
+def refuse_unknown_region(region: str) -> None:
+    """Raises InputError for one that the catalogue does not have."""
+    try:
+        catalog.zones(region)
+    except InputError as error:
+        raise InputError(error.message, source="--region", remedy=error.remedy) from None
+
+
 def _of_nodes(nodes: Iterable[Node]) -> Region | None:
     known = frozenset(catalog.regions())
     seen = Counter(node.metadata.labels.get(labels.REGION, "") for node in nodes)

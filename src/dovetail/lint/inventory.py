@@ -185,10 +185,25 @@ class Inventory:
         """What makes pods; not what is made by something that is here too."""
         return tuple(found for item in self.manifests for found in _templates(item))
 
+    @cached_property
+    def templates_by_namespace(self) -> dict[str, list[Template]]:
+        found: dict[str, list[Template]] = {}
+        for template in self.templates:
+            found.setdefault(template.namespace, []).append(template)
+        return found
+
     def scalers(self) -> Iterator[tuple[Manifest, ScaledObject | HorizontalPodAutoscaler]]:
         """What decides about replicas."""
         yield from self.of(ScaledObject)
         yield from self.of(HorizontalPodAutoscaler)
+
+    @cached_property
+    def scaled(self) -> frozenset[tuple[str, str, str]]:
+        """(namespace, kind, name) of what they decide about."""
+        return frozenset(
+            (item.metadata.namespace, item.spec.scale_target_ref.kind, item.spec.scale_target_ref.name)
+            for _, item in self.scalers()
+        )
 
     @cached_property
     def nodes_by_pool(self) -> dict[str, list[Node]]:

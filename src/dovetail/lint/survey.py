@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dovetail.api.core import Node
 from dovetail.api.generations import helm_values
-from dovetail.api.generations.admission import old_schema
 from dovetail.base.errors import InputError
 from dovetail.lint import shelf
 from dovetail.lint.inventory import Fault, Inventory
@@ -17,6 +17,7 @@ from dovetail.reading import Located, documents, read_leniently
 from dovetail.reading.terraform import read_terraform
 
 _CHART_KEYS = frozenset({"settings", "controller", "serviceAccount", "logLevel", "serviceMonitor"})
+_LONGEST = 1 << 30  # a line
 _NO_PLACE = ("no such file or folder", "cannot be read", "addresses are not fetched")
 
 
@@ -38,7 +39,9 @@ def survey(
         plain = [path for path in paths if not _is_terraform(path)]
         for located in documents(plain, recursive=recursive, note=notes.append, fault=errors.append):
             if _is_values(located.value):
-                values.append(located)
+                # Those beside a chart are its defaults, which a user's own values fill.
+                if not Path(located.source).with_name("Chart.yaml").exists():
+                    values.append(located)
                 continue
             written.append(located)
             yield located
@@ -81,21 +84,16 @@ def _region(nodes: Iterator[Node], environ: Mapping[str, str]) -> str:
 
 def _faults(errors: list[InputError], written: list[Located]) -> Iterator[Fault]:
     """Each with the document that begins last before it."""
-    starts: dict[str, list[Located]] = {}
-    for located in written:
-        starts.setdefault(located.source, []).append(located)
+    starts: dict[str, list[tuple[int, int, int]]] = {}
+    for index, located in enumerate(written):
+        starts.setdefault(located.source, []).append((located.line, located.column, index))
+    for places in starts.values():
+        places.sort()
     for error in (single for several in errors for single in several.faults):
-        above = [
-            located
-            for located in starts.get(error.source, ())
-            if (located.line, located.column) <= (error.line or 0, error.column or 1 << 30)
-            and (not error.kind or located.value.get("kind") in (error.kind, None) or _is_old(located))
-        ]
-        yield Fault(error, above[-1] if above and (error.kind or error.path) else None)
-
-
-def _is_old(located: Located) -> bool:
-    return old_schema(located.value) is not None
+        places = starts.get(error.source, [])
+        at = bisect_right(places, (error.line or 0, error.column or _LONGEST, len(written)))
+        about = written[places[at - 1][2]] if at and (error.kind or error.path) else None
+        yield Fault(error, about)
 
 
 def _is_values(value: Any) -> bool:

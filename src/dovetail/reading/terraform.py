@@ -29,6 +29,7 @@ _TOKEN = re.compile(
     |(?P<word>[^\s"{}\[\],=\#]+)""",
     re.X | re.S,
 )
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _PLAIN = re.compile(r"true|false|null|-?[0-9]+(?:\.[0-9]+)?")
 
 
@@ -111,10 +112,11 @@ def _as_yaml(text: str) -> str:
             out.append("" if _written_comma(out) else ",")
             expecting = "key" if stack and stack[-1] == "{" else "item"
         elif kind == "mark":  # =
-            out.append(": ")
+            spaced = index + 1 < len(tokens) and tokens[index + 1].lastgroup in ("space", "newline")
+            out.append(":" if spaced else ": ")
             expecting = "value"
         elif expecting == "key":
-            out.append(word if kind == "text" else f'"{word}"')
+            out.append(word if kind == "text" or _NAME.fullmatch(word) else f'"{word}"')
         else:
             # An expression goes on to the end of the line, or to the comma or bracket that ends it.
             end, depth = index + 1, word.count("(") - word.count(")")
@@ -126,9 +128,11 @@ def _as_yaml(text: str) -> str:
             ):
                 depth += tokens[end][0].count("(") - tokens[end][0].count(")")
                 end += 1
-            whole = "".join(part[0] for part in tokens[index:end]).strip()
+            written = "".join(part[0] for part in tokens[index:end])
+            whole = written.strip()
             out.append(_value(whole, (kind == "text" and end == index + 1) or _is_text(whole)))
             out.append(_comma(tokens, end - 1, stack))
+            out.append(" " * (len(written) - len(written.rstrip())))
             expecting = "key" if stack and stack[-1] == "{" else "item"
             index = end
             continue

@@ -128,7 +128,15 @@ def _nowhere(fault: Fault) -> Located:
 def _remark(fault: Fault, what: str, why: str, fix: str = "", mend: Any = None) -> Remark:
     error = fault.error
     place = (error.line or 0, error.column or 1)
-    return Remark(_nowhere(fault), error.path, what, why, fix or error.remedy, mend, place=place)
+    return Remark(
+        _nowhere(fault),
+        error.path,
+        what,
+        why,
+        fix or error.remedy.replace("dovetail plan", "dovetail check"),
+        mend,
+        place=place,
+    )
 
 
 @rule("IN001", "unreadable", _ERROR, "A file is no YAML, JSON or text")

@@ -166,8 +166,8 @@ def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
         selector = Selector.read(item.spec.selector)
         chosen = [
             template
-            for template in inventory.templates
-            if template.namespace == item.metadata.namespace and selector.matches(template.labels)
+            for template in inventory.templates_by_namespace.get(item.metadata.namespace, ())
+            if selector.matches(template.labels)
         ]
         field = "maxUnavailable" if item.spec.max_unavailable is not None else "minAvailable"
         wanted = item.spec.max_unavailable if field == "maxUnavailable" else item.spec.min_available
@@ -195,10 +195,7 @@ def budget_never_allows(inventory: Inventory) -> Iterator[Remark]:
 def _is_scaled(inventory: Inventory, template: Template) -> bool:
     """True iff something else decides how many replicas there are."""
     key = (template.namespace, template.manifest.object.KIND, template.manifest.object.metadata.name)
-    return any(
-        (item.metadata.namespace, item.spec.scale_target_ref.kind, item.spec.scale_target_ref.name) == key
-        for _, item in inventory.scalers()
-    )
+    return key in inventory.scaled
 
 
 @rule("WL008", "spread-over-region", _WARNING, "A spread over regions")
@@ -318,11 +315,8 @@ def _refusing(view: PoolView, template: Template) -> list[Taint]:
 
 @rule("WL012", "budget-selects-nothing", _WARNING, "A PodDisruptionBudget that selects no pod")
 def budget_selects_nothing(inventory: Inventory) -> Iterator[Remark]:
-    spaces: dict[str, list[Template]] = {}
-    for template in inventory.templates:
-        spaces.setdefault(template.namespace, []).append(template)
     for manifest, item in inventory.of(PodDisruptionBudget):
-        near = spaces.get(item.metadata.namespace)
+        near = inventory.templates_by_namespace.get(item.metadata.namespace)
         selector = Selector.read(item.spec.selector)
         if not near or any(selector.matches(template.labels) for template in near):
             continue

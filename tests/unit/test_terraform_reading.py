@@ -1,0 +1,93 @@
+"""Objects in Terraform files: read without evaluating, each field at its place, whatever stands around "
+"them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dovetail.base.errors import InputError
+from dovetail.reading import Located
+from dovetail.reading.terraform import read_terraform
+
+HEAD = 'resource "kubernetes_manifest" "a" {\n  manifest = '
+
+
+def _read(text: str) -> list[tuple[str, Located]]:
+    faults: list[InputError] = []
+    found = list(read_terraform(text, "main.tf", faults.append))
+    assert faults == []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ('{\n a = "b"\n c = 1\n}', {"a": "b", "c": 1}),
+        ('{ a = "b", c = 1 }', {"a": "b", "c": 1}),
+        ('{\n a = ["x", "y"]\n b = [\n "x",\n "y",\n ]\n}', {"a": ["x", "y"], "b": ["x", "y"]}),
+        ("{\n a = {\n b = {}\n }\n c = []\n}", {"a": {"b": {}}, "c": []}),
+        (
+            "{\n # a = 1\n a = 2 # two\n // b\n b = 3 // three\n /* c = 4\n */ d = true\n}",
+            {"a": 2, "b": 3, "d": True},
+        ),
+        (
+            '{\n a = local.name\n b = "${var.x}-y"\n c = null\n}',
+            {"a": "<local.name>", "b": "<var.x>-y", "c": None},
+        ),
+        ('{\n "a.b/c" = "#no {comment}"\n}', {"a.b/c": "#no {comment}"}),
+        ('{\n a = join(",", ["x", "y"])\n b = 1\n}', {"a": "<join(',', ['x', 'y'])>", "b": 1}),
+        ("{\n a = var.on ? 1 : 2\n b = 1\n}", {"a": "<var.on ? 1 : 2>", "b": 1}),
+    ],
+)
+def test_an_object_of_hcl(written: str, value: dict[str, Any]) -> None:
+    ((kind, located),) = _read(f"{HEAD}{written}\n}}\n")
+    assert kind == "kubernetes_manifest"
+    assert located.value == value
+
+
+def test_fields_are_where_they_are_written() -> None:
+    body = '{\n    spec = {\n      rules = [{ key = "a" }, { key = "b" }]\n    }\n  }\n}\n'
+    text = f"# first\n{HEAD}{body}"
+    ((_, located),) = _read(text)
+    assert located.place_of("spec") == (4, 5)
+    line, column = located.place_of("spec.rules[1].key")
+    assert line == 5
+    assert text.splitlines()[4][column - 1 :].startswith("key")
+
+
+def test_yaml_in_a_heredoc_and_what_a_release_sets() -> None:
+    release = (
+        'resource "helm_release" "k" {\n  chart = "oci://x/karpenter"\n'
+        '  set {\n    name  = "settings.clusterName"\n    value = var.name\n  }\n'
+        '  set {\n    name = "replicas"\n    value = 3\n  }\n}\n'
+    )
+    manifest = (
+        'resource "kubectl_manifest" "p" {\n'
+        "  yaml_body = <<-EOT\n    apiVersion: v1\n    kind: Namespace\n  EOT\n}\n"
+    )
+    found = _read(release + manifest)
+    assert [(kind, located.value) for kind, located in found] == [
+        ("helm_release", {"settings.clusterName": "<var.name>", "replicas": 3}),
+        ("kubectl_manifest", {"apiVersion": "v1", "kind": "Namespace"}),
+    ]
+    assert found[0][1].line_of("settings.clusterName") == 4
+    assert found[1][1].line_of("kind") == 15
+
+
+def test_releases_of_other_charts_are_left_alone() -> None:
+    text = (
+        'resource "helm_release" "k" {\n  chart = "keda"\n  set {\n    name = "a"\n    value = "b"\n  }\n}\n'
+    )
+    assert _read(text) == []
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.text(alphabet='{}[]=,"\\$#/*\n abk1.', max_size=60))
+def test_odd_text_is_no_fault(body: str) -> None:
+    told: list[InputError] = []
+    for _, located in read_terraform(f"{HEAD}{{{body}", "main.tf", told.append):
+        assert located.source == "main.tf"
