@@ -319,3 +319,20 @@ def test_dashboards_where_they_are_wanted() -> None:
         assert one["metadata"]["annotations"] == {"grafana_folder": "Nodes"}
         ((file, text),) = one["data"].items()
         assert json.loads(text)["uid"] == file.removesuffix(".json")
+
+
+def test_a_record_of_costs_has_its_place_and_its_port() -> None:
+    values = f"{NAMED}costs: {{enabled: true, apiPort: 9003}}\n"
+    told = env(values)
+    assert {name: text for name, text in told.items() if name.startswith("COST_")} == {
+        "COST_STORE": "/var/lib/dovetail/cost.db",
+        "COST_RETENTION": "2160h",
+        "COST_API_PORT": "9003",
+    }
+    spec = pod(values)
+    mounts = {mount["name"]: mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]}
+    assert mounts["costs"] == "/var/lib/dovetail"
+    assert {"name": "costs", "emptyDir": {"sizeLimit": "1Gi"}} in spec["volumes"]
+    ports = render("dovetail", values)["Service", "dovetail"]["spec"]["ports"]
+    assert [port["port"] for port in ports] == [8080, 9003]
+    assert not any(name.startswith("COST_") for name in env(NAMED))
