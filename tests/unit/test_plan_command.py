@@ -429,3 +429,46 @@ def test_what_a_file_holds_does_not_steer_the_terminal(
     shown = capsys.readouterr()
     assert "\x1b" not in shown.out + shown.err
     assert r"\x1b[31m\u202e" in shown.out + shown.err
+
+
+CLASS = """\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: any}
+spec:
+  role: r
+  amiSelectorTerms: [{alias: FAMILY@latest}]
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "tenancy", "said"),
+    [
+        ("al2023", ["default", "dedicated"], []),
+        ("windows2022", ["default"], ["EC2NodeClass any runs Windows; the prices are those of Linux"]),
+        (
+            "bottlerocket",
+            ["dedicated"],
+            ["NodePool default asks for dedicated tenancy; the prices are those"],
+        ),
+        ("windows2025", ["dedicated"], ["runs Windows", "asks for dedicated tenancy"]),
+    ],
+)
+def test_what_the_prices_do_not_hold_is_told(
+    family: str, tenancy: list[str], said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "karpenter.k8s.aws/instance-tenancy"
+    pool = POOL.replace(
+        "group: example.com, kind: Class", "group: karpenter.k8s.aws, kind: EC2NodeClass"
+    ).replace(
+        "requirements:\n",
+        f"requirements:\n      - {{key: {key}, operator: In, values: {json.dumps(tenancy)}}}\n",
+    )
+    files = write(tmp_path, pool, CLASS.replace("FAMILY", family), PODS)
+    assert run(["plan", "-f", files, "--region", "us-east-1", "--work", "1000"]) == 0
+    shown = capsys.readouterr().err
+    notes = [line for line in shown.splitlines() if line.startswith("note:")]
+    assert len(notes) == len(said)
+    assert all(text in line for text, line in zip(said, notes, strict=True))

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from rich.console import Console, RenderableType
 
 from dovetail.api.core import Node
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.cli import messages
@@ -24,7 +25,7 @@ from dovetail.cli.prices import use_prices
 from dovetail.cli.region import Region, resolve
 from dovetail.cli.searching import Search
 from dovetail.cli.snapshot import cluster_file
-from dovetail.cli.unpriced import warn_of_unpriced
+from dovetail.cli.unpriced import warn_of_other_terms, warn_of_unpriced
 from dovetail.model.offering import parse_dollars
 from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Options, Problem
 from dovetail.reading import Reading, read
@@ -127,6 +128,8 @@ class Question:
         problem = read_problem(self.reading, ", ".join(self.filename) or "the cluster", source, options)
         if source.region:
             warn_of_unpriced(problem.pools, source.region)
+            objects = (item.object for item in self.reading.manifests)
+            warn_of_other_terms(problem.pools, (one for one in objects if isinstance(one, EC2NodeClass)))
         return problem
 
     def search(self) -> Search:

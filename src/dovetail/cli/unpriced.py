@@ -1,11 +1,15 @@
-"""Types that nobody knows a price of: they are never bought, and whoever allowed them is told so."""
+"""Types that nobody knows a price of are never bought; that, and what no price holds, is told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.cli.messages import note
+from dovetail.cloud.catalog.labels import TENANCY
+from dovetail.cloud.catalog.settings import ami_family
 from dovetail.model.problem import Pool
 
 _SHOWN = 3
@@ -36,3 +40,24 @@ def warn_of_unpriced(pools: Iterable[Pool], region: str) -> None:
         f"  `dovetail catalog refresh --region {region}` asks AWS for today's prices"
     )
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
+
+
+def warn_of_other_terms(pools: Iterable[Pool], classes: Iterable[EC2NodeClass]) -> None:
+    """Prices are of Linux on shared machines: of pools that buy something else it is said what is lacking."""
+    for text in _other_terms(tuple(pools), {item.metadata.name: item for item in classes}):
+        note(text)
+
+
+def _other_terms(pools: tuple[Pool, ...], classes: dict[str, EC2NodeClass]) -> Iterator[str]:
+    for pool in pools:
+        node_class = classes.get(pool.node_class_ref.name)
+        if node_class is not None and ami_family(node_class).startswith("Windows"):
+            yield (
+                f"NodePool {pool.name}: EC2NodeClass {node_class.metadata.name} runs Windows; the prices are "
+                "those of Linux, without the licence that AWS charges for each vCPU and hour"
+            )
+        if not pool.requirements.get(TENANCY).has("default"):
+            yield (
+                f"NodePool {pool.name} asks for dedicated tenancy; the prices are those of shared machines, "
+                "AWS's for dedicated ones are higher"
+            )
