@@ -132,8 +132,7 @@ def test_the_steps_of_a_pod_that_a_node_was_bought_for() -> None:
 def test_the_steps_with_node_groups() -> None:
     log = [
         record(0, "pod.created", pod="a"),
-        record(8, "group.raised"),
-        record(43, "instance.started", node="n", claim=""),
+        record(43, "instance.started", node="n", claim="g/n", asked=8 * SECOND),
         record(50, "node.created", node="n", claim=""),
         record(70, "node.ready", node="n"),
         record(71, "pod.bound", pod="a", node="n"),

@@ -100,7 +100,7 @@ class AutoScalingGroup:
 
     async def _start(self, index: int) -> None:
         around, spec = self._around, self.spec
-        entity = f"node group {spec.name} {index}"
+        entity, asked = f"node group {spec.name} {index}", around.clock.now()
         await around.clock.sleep(around.latency.draw(around.seed, entity, "group"))
         while len(self.members) < self.target:
             offering = self._emptiest(around.clock.now())
@@ -115,6 +115,7 @@ class AutoScalingGroup:
                 instance=made.machine.provider_id,
                 claim=f"{spec.name}/{made.machine.node}",
                 node=made.machine.node,
+                asked=asked,
                 instanceType=spec.kind.name,
                 zone=offering.zone,
                 capacityType=offering.capacity_type,

@@ -50,8 +50,7 @@ def steps(records: Sequence[Record], *, groups: bool) -> Steps | None:
 def _pods(records: Sequence[Record], *, groups: bool) -> list[tuple[float, float, float, float]]:
     """Asked, started, ready and bound of each pod, in seconds after it was created."""
     created: dict[str, int] = {}
-    asked: dict[str, int] = {}  # by claim
-    raised: list[int] = []
+    asked: dict[str, int] = {}  # by claim, or by node of a group
     started: dict[str, int] = {}  # by claim, or by node of a group
     ready: dict[str, int] = {}
     claim_of: dict[str, str] = {}
@@ -63,10 +62,11 @@ def _pods(records: Sequence[Record], *, groups: bool) -> list[tuple[float, float
                 created[record["pod"]] = at
             case "claim.created":
                 asked[record["claim"]] = at
-            case "group.raised":
-                raised.append(at)
             case "instance.started":
-                started[record.get("node") or record.get("claim", "")] = at
+                name = record.get("node") or record.get("claim", "")
+                started[name] = at
+                if "asked" in record:
+                    asked[name] = record["asked"]
             case "node.created":
                 claim_of[record["node"]] = record.get("claim") or ""
             case "node.ready":
@@ -75,13 +75,8 @@ def _pods(records: Sequence[Record], *, groups: bool) -> list[tuple[float, float
                 node, born = record["node"], created[record["pod"]]
                 origin = node if groups else claim_of.get(node, "")
                 begun, up = started.get(origin), ready.get(node)
-                order = asked.get(origin) if not groups else _last(raised, begun)
+                order = asked.get(origin)
                 if begun is None or up is None or order is None or not born <= order <= begun <= up <= at:
                     continue
                 found.append(tuple((each - born) / SECOND for each in (order, begun, up, at)))
     return found  # type: ignore[return-value]  # four parts each
-
-
-def _last(instants: Sequence[int], before: int | None) -> int | None:
-    """The last instant before another one."""
-    return max((at for at in instants if before is not None and at <= before), default=None)
