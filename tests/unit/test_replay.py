@@ -333,3 +333,13 @@ def test_what_cannot_be_replayed(
     arguments = [each.format(pool=POOL, snapshot=snapshot, tmp=tmp_path) for each in given]
     assert run(["replay", *arguments]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_trace_is_load_too(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = "name,cpu_milli,memory_mib,num_gpu,creation_time,deletion_time"
+    (tmp_path / "t.csv").write_text(f"{columns}\nfrom-trace,500,256,0,10,200\n")
+    given = ["--trace", str(tmp_path / "t.csv"), "--until", "1m", "-o", "json"]
+    assert run(["replay", str(snapshot), *given]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["pods"]["created"] == 5  # four of the snapshot
+    assert "load:" not in printed.err

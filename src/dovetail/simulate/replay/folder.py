@@ -112,7 +112,7 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step]) -> Docume
     }
     if start:
         document["start"] = datetime.fromtimestamp(start // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    else:
+    elif wanted.trace is None:
         found.assumed["load"] = "none but what is in the snapshot: give --history for more"
     if found.groups:
         document["nodeGroups"] = found.groups
