@@ -15,6 +15,7 @@ import asyncio
 import gc
 import json
 import random
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -64,7 +65,9 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--problems", type=int, default=1_000, help="how many (default: 1000)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first (default: 0)")
+    parser.add_argument(
+        "--first", type=int, help="seed of the first (default: another one each time, which is printed)"
+    )
     parser.add_argument("--deadline", type=float, default=1.0, help="seconds (default: 1)")
     parser.add_argument("--cpu", action="store_true", help="by CPU time, in this process")
     parser.add_argument(
@@ -72,6 +75,9 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.first is None:
+        arguments.first = secrets.randbelow(1_000_000)
+    print(f"seeds from {arguments.first} on", flush=True)
     samples = asyncio.run(_measured(arguments))
     allowed = max(0.1, 0.1 * arguments.deadline)
     print(

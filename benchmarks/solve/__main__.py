@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import secrets
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from benchmarks.machine import facts
-from benchmarks.solve import memory, mix, rules, scaling, small, traces, vectors
+from benchmarks.solve import crowded, memory, mix, original, rules, scaling, small, traces, vectors
 from benchmarks.solve.case import Case, Row, Settings
 from benchmarks.solve.table import HEADER, line, record
 from dovetail.base.collector import collect_seldom
@@ -31,7 +32,8 @@ _REGIONS = ("us-east-1", "ap-northeast-2")
 def main() -> None:
     collect_seldom()  # as the command line does
     arguments = _arguments()
-    chosen = _chosen(_cases(arguments.trace, arguments.region or _REGIONS), arguments.cases)
+    seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
+    chosen = _chosen(_cases(arguments.trace, arguments.region or _REGIONS, seed), arguments.cases)
     if not chosen:
         raise SystemExit("no case has such a name; --list shows them all (those of traces need --trace FILE)")
     if arguments.list:
@@ -43,6 +45,7 @@ def main() -> None:
         counted=arguments.counted,
         budgets=tuple(arguments.budget),
     )
+    print(f"seed of crowds and mixed: {seed}")
     print(HEADER)
     rows: list[Row] = []
     for case in chosen:
@@ -50,7 +53,7 @@ def main() -> None:
             rows.append(row)
             print(line(row), flush=True)
         if arguments.json:
-            document = {"machine": facts(), "rows": [record(row) for row in rows]}
+            document = {"machine": facts(), "seed": seed, "rows": [record(row) for row in rows]}
             arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
@@ -69,6 +72,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--region", action="append", help=f"of the traces; may be repeated (default: {', '.join(_REGIONS)})"
+    )
+    parser.add_argument(
+        "--seed", type=int, help="of crowds and mixed (default: another one each time, which is printed)"
     )
     parser.add_argument("--repeat", type=int, default=5, help="runs per budget of up to 5 s (default: 5)")
     parser.add_argument(
@@ -91,13 +97,15 @@ def _seconds(text: str) -> list[float]:
     return [float(part) for part in text.split(",")]
 
 
-def _cases(paths: Sequence[Path], regions: Sequence[str]) -> list[Case]:
+def _cases(paths: Sequence[Path], regions: Sequence[str], seed: int) -> list[Case]:
     return [
+        *original.cases(),
         *mix.cases(),
         *rules.cases(),
         *traces.cases(paths, regions),
         *scaling.cases(),
         *small.cases(),
+        *crowded.cases(seed),
         *memory.cases(),
         *vectors.cases(),
     ]

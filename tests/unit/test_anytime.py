@@ -102,3 +102,17 @@ def test_a_solve_that_is_given_up_leaves_nothing_changed(problem: Problem) -> No
             assert not spy.over
         assert problem == before
     assert solve(problem, BUDGET) == undisturbed
+
+
+def test_more_work_never_makes_a_plan_worse_than_the_first(problem: Problem) -> None:
+    """The first plan is the same whatever the budget, and is kept; what is proven of it holds."""
+    first = solve(problem, Budget(work=1))
+    given_up = sum(map(len, first.relaxed.values()))
+    for work in (3_000, 15_000, 50_000):
+        plan = solve(problem, Budget(work=work))
+        assert len(plan.unschedulable) <= len(first.unschedulable)
+        if len(plan.unschedulable) == len(first.unschedulable) and (
+            sum(map(len, plan.relaxed.values())) == given_up
+        ):
+            assert plan.cost.hourly <= first.cost.hourly, work
+            assert plan.cost.gap <= first.cost.gap + 1e-9, work

@@ -43,7 +43,7 @@ def test_simple_pods_are_read_first_and_what_there_is_no_time_for_is_left_out() 
         Topology({}),
         asked.volumes,
         soft_taints_exist=False,
-        enough=lambda: next(questions, None) is None,
+        reading=lambda: lambda: next(questions, None) is None,
     )
     interner.read(asked.pods)
     assert len(interner.left_out) == 3_000 - 99

@@ -53,7 +53,7 @@ def test_a_plan_with_too_little_time_leaves_pods_over_and_breaks_no_rule(step: i
     """Of some pods none has thought, others were to be near those that no node could be bought for."""
     time_over = 0
     for seed in range(12):
-        problem = crowd(seed, 150, 40)
+        problem = crowd(seed, 300, 120)
         stop = Deadline(1_000, partial(next, count(0, step)))
         plan = solve(problem, Budget(100_000), stop=stop)
         assert verify(problem, plan) == (), seed

@@ -472,3 +472,27 @@ def test_what_the_prices_do_not_hold_is_told(
     notes = [line for line in shown.splitlines() if line.startswith("note:")]
     assert len(notes) == len(said)
     assert all(text in line for text, line in zip(said, notes, strict=True))
+
+
+def test_a_trace_tells_what_each_phase_did(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "trace.jsonl"
+    found = answer(
+        capsys, "-f", write(tmp_path, POOL, PODS), "--instance-types", str(types), "--trace", str(file)
+    )
+    steps = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    assert steps[0]["phase"] == "first plan"
+    assert {step["solve"] for step in steps} == {1}
+    costs = [step["incumbent"] for step in steps]
+    assert costs == sorted(costs, reverse=True)
+    assert steps[-1]["nodes"] == len(found["nodeClaims"])
+    assert [step["seconds"] for step in steps] == sorted(step["seconds"] for step in steps)
+
+
+def test_a_trace_that_cannot_be_written(
+    tmp_path: Path, types: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["-f", write(tmp_path, POOL, PODS), "--instance-types", str(types)]
+    assert run(["plan", *arguments, "--trace", str(tmp_path / "none" / "x")]) == 2
+    assert "No such file or directory" in capsys.readouterr().err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -15,6 +17,7 @@ from dovetail.cli.fail_on import FAILED, conditions
 from dovetail.cli.plan_facts import fact_lines, facts
 from dovetail.cli.question import Output, Question, explaining, show
 from dovetail.cli.run_environment import Bool
+from dovetail.cli.searching import traced
 from dovetail.disrupt.bill import bill
 from dovetail.explain.pod import nearest_misses
 from dovetail.explain.spot_diversity import diversity_cost
@@ -29,6 +32,7 @@ def plan(
     nominate_pods: Bool = "true",
     fail_on: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     reproducible: Annotated[bool, Parameter(negative="")] = False,
+    trace: Path | None = None,
     output: Output = "table",
 ) -> None:
     """Show which nodes would be bought for these manifests, with the solver that the controller uses.
@@ -60,6 +64,9 @@ def plan(
     reproducible
         Leave out what changes from run to run; with --work, the same question has the same answer to the
         byte.
+    trace
+        Write what each phase of the solver did to this file, a line of JSON each: seconds, incumbent, bound,
+        columns, moves.
     output
         table for people; json or yaml with every detail for programs.
     """
@@ -67,7 +74,8 @@ def plan(
     wanted, search = conditions(fail_on), question.search()
     problem = question.problem()
     region = question.place
-    answer = search.answer(problem)
+    with traced(trace) as tracing:
+        answer = replace(search, tracing=tracing).answer(problem)
     plan = answer.plan
     nearest = nearest_misses(problem, plan, explaining(search.longest))
     diversity = diversity_cost(problem, plan)

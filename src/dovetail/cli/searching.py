@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 
 from dovetail.base.clock import SECOND
-from dovetail.base.errors import DovetailError
+from dovetail.base.errors import DovetailError, InputError
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import OUT_OF_TIME, Plan
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.budget import Deadline
-from dovetail.solve.solver import solve
+from dovetail.solve.solver import Step, Trace, solve, untraced
 from dovetail.verify import verify
 
 GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless it was told how long to go on
@@ -41,11 +46,13 @@ class Answer:
 class Search:
     """`deadline` in nanoseconds, as work and as a clock at once; None: until proven within 1 %, or 10 s.
 
-    `work`: so many units instead, and no clock: the same plan on every machine.
+    `work`: so many units instead, and no clock: the same plan on every machine. `tracing` is asked for
+    someone to tell about each solve.
     """
 
     deadline: int | None = None
     work: int | None = None
+    tracing: Callable[[], Trace] = field(default=lambda: untraced)
 
     @property
     def longest(self) -> int:
@@ -67,26 +74,77 @@ class Search:
 
     def _best(self, problem: Problem) -> tuple[Plan, bool]:
         if self.work is not None:
-            plan = solve(problem, Budget(self.work))
+            plan = solve(problem, Budget(self.work), trace=self.tracing())
             return plan, _cut(plan, self.work)
         if self.deadline is not None:
-            return _within(problem, self.deadline)
-        best, cut_short = _within(problem, _STEPS[0])
+            return _within(problem, self.deadline, self.tracing())
+        best, cut_short = _within(problem, _STEPS[0], self.tracing())
         for step in _STEPS[1:]:
             # A search that ended by itself was done with its share of the work: with more it looks farther.
             if not best.left and best.cost.gap <= GOOD_ENOUGH:
                 break
             _tell(best, step)
-            other, cut_short = _within(problem, step)
+            other, cut_short = _within(problem, step, self.tracing())
             best = min(best, other, key=lambda one: (len(one.left), one.cost.hourly, -one.cost.lower_bound))
         return best, cut_short and (bool(best.left) or best.cost.gap > GOOD_ENOUGH)
 
 
-def _within(problem: Problem, nanoseconds: int) -> tuple[Plan, bool]:
+def _within(problem: Problem, nanoseconds: int, trace: Trace) -> tuple[Plan, bool]:
     start, budget = time.monotonic_ns(), Budget.within(nanoseconds)
-    plan = solve(problem, budget, stop=Deadline(start + nanoseconds, time.monotonic_ns))
+    plan = solve(problem, budget, stop=Deadline(start + nanoseconds, time.monotonic_ns), trace=trace)
     over = time.monotonic_ns() - start >= _SPENT * nanoseconds
     return plan, _cut(plan, budget.work, over=over)
+
+
+@contextmanager
+def traced(path: Path | None) -> Iterator[Callable[[], Trace]]:
+    """For Search.tracing: writes a line of JSON per phase of each solve to the file, if there is one.
+
+    Raises InputError where it cannot be written.
+    """
+    if path is None:
+        yield lambda: untraced
+        return
+    try:
+        file = path.open("w", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise InputError(
+            error.strerror or str(error),
+            source=f"--trace {path}",
+            remedy="name a file in a folder that is there",
+        ) from None
+    with file:
+        yield _TraceFile(file).one
+
+
+class _TraceFile:
+    """Numbers the solves of a command."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._solves = 0
+
+    def one(self) -> Trace:
+        """Who writes down the next solve; its time begins now."""
+        self._solves += 1
+        number, begun = self._solves, time.monotonic_ns()
+
+        def write(step: Step) -> None:
+            line = {
+                "solve": number,
+                "phase": step.phase,
+                "seconds": round((time.monotonic_ns() - begun) / SECOND, 4),
+                "work": step.work,
+                "incumbent": step.cost / NANO_DOLLARS,
+                "bound": step.bound / NANO_DOLLARS,
+                "nodes": step.nodes,
+                "left": step.left,
+                "columns": step.columns,
+                "moves": step.moves,
+            }
+            print(json.dumps(line), file=self._file)
+
+        return write
 
 
 def _cut(plan: Plan, work: int, *, over: bool = False) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,16 +94,21 @@ class Deadline:
         """True iff no more than the least that a plan takes will be done, as far as encoding tells."""
         return _END * self._first >= _MOST * self._whole
 
-    @property
-    def read_enough(self) -> bool:
-        """True iff so much of the time went into reading pods as leaves what a plan for them takes."""
-        return self._now() - self._begun > _READING * self._whole
+    def reading(self) -> Callable[[], bool]:
+        """Asked while classes are read: whether that took so much as leaves what a plan for them takes."""
+        begun = self._now()
+        return lambda: self._now() - begun > _READING * self._whole
 
     @property
     def rounds(self) -> float:
         """How many rounds as long as the first there is time for."""
         rest = self._whole - _WRITING * self._first - (self._now() - self._begun)
         return max(0.0, rest / self._round) if self._round else 0.0
+
+    @property
+    def late(self) -> bool:
+        """True iff there is only time to hand over a plan that is there."""
+        return self._now() - self._begun >= _LATE * self._whole
 
     def _keep(self, much: float) -> None:
         self._kept = min(much, _MOST * self._whole)
@@ -120,6 +126,14 @@ class Deadline:
         return max(0.0, left / SECOND)
 
 
+_LATE = 0.97  # of the whole time: what is not finished by then is given up, if there is a plan
+_LOOK = 1_000  # units of work between two looks
+
+
+class Late(Exception):
+    """The time is over, and there is a plan already."""
+
+
 class SolveBudget:
     """Counts what was done. Once the budget is used up or `stop` says so, every pod finishes greedily.
 
@@ -132,9 +146,43 @@ class SolveBudget:
         self._budget = budget.work
         self._stop = stop
         self._kept = 0, 0.0  # units and share of the time that are spared for later
+        self._frugal = False  # True iff no more is done than a plan needs
+        self._safe = False  # True iff there is a plan to fall back on
+        self.tally: Counter[str] = Counter()  # of what was found and tried, for who follows a solve
+        self._asked = 0  # units that were spent at the last look whether it is late
 
     def spend(self, units: int) -> None:
+        """Raises Late where there is a plan to fall back on and no time for another."""
         self.used += units
+        if self._safe and self.used >= self._asked:
+            self._asked = self.used + _LOOK
+            if isinstance(self._stop, Deadline) and self._stop.late:
+                raise Late
+
+    @contextmanager
+    def frugally(self) -> Iterator[None]:
+        """In there, as if the work were used up: the first plan is the same whatever the budget, and is not
+        taken out of it."""
+        frugal, self._frugal = self._frugal, True
+        before = self.used
+        try:
+            yield
+        finally:
+            self._frugal = frugal
+            self._budget += self.used - before
+
+    @property
+    def frugal(self) -> bool:
+        """True iff no more is to be done than a plan needs, whatever is left."""
+        return self._frugal
+
+    def safe(self) -> None:
+        """There is a plan now: what would be late from now on is given up by Late."""
+        self._safe = True
+
+    def unsafe(self) -> None:
+        """That plan does not count any more."""
+        self._safe = False
 
     @contextmanager
     def sparing(self, share: float, of_time: float | None = None) -> Iterator[None]:
@@ -150,7 +198,7 @@ class SolveBudget:
 
     @property
     def left(self) -> bool:
-        return self.used < self._budget - self._kept[0] and not self.slice_over
+        return not self._frugal and self.used < self._budget - self._kept[0] and not self.slice_over
 
     @property
     def slice_over(self) -> bool:
@@ -174,6 +222,11 @@ class SolveBudget:
         """Of the clock that ends the solve, until then; infinite where only counted work ends it."""
         return self._stop.seconds if isinstance(self._stop, Deadline) else float("inf")
 
+    @property
+    def late(self) -> bool:
+        """True iff there is only time to write down a plan that is there."""
+        return isinstance(self._stop, Deadline) and self._stop.late
+
     def begun(self) -> None:
         """To be told once the pods have their domains: a clock learns from it how long the end will take."""
         if isinstance(self._stop, Deadline):
@@ -188,10 +241,9 @@ class SolveBudget:
         if isinstance(self._stop, Deadline):
             self._stop.bought()
 
-    @property
-    def read_enough(self) -> bool:
-        """True iff a clock leaves no time to plan for more pods than were read by now."""
-        return isinstance(self._stop, Deadline) and self._stop.read_enough
+    def reading(self) -> Callable[[], bool]:
+        """See Deadline; without a clock there is always time."""
+        return self._stop.reading() if isinstance(self._stop, Deadline) else lambda: False
 
     @property
     def short(self) -> bool:
@@ -206,7 +258,7 @@ class SolveBudget:
     @property
     def rest(self) -> int:
         """Units of the budget that are left."""
-        return max(0, self._budget - self._kept[0] - self.used)
+        return 0 if self._frugal else max(0, self._budget - self._kept[0] - self.used)
 
     def after(self, share: float) -> int:
         """What `used` will be when that share of the budget's rest has been spent."""

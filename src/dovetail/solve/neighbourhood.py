@@ -72,6 +72,7 @@ def _improved(context: SolveContext, best: Answer, enough: int) -> Answer | None
     for move in _moves(best.target_nodes, waiting):
         if work.time_over or work.used > enough:
             return None
+        work.tally["moves"] += 1
         moved = Search(context, {}, Strategy()).move(move)
         if moved.rank < best.plan_state:
             written = moved.written()

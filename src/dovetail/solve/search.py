@@ -281,7 +281,8 @@ class Search:
         )
         if self.strategy.seen:
             surprises = merged(surprises, opened_domains.unseen(self.bought, left, named=named))
-        return Answer(plan, surprises, case, not quick, target_nodes, tuple(left))
+        proven = not quick and not instance.work.frugal
+        return Answer(plan, surprises, case, proven, target_nodes, tuple(left))
 
     def _case(self) -> Case:
         placements = [

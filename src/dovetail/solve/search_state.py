@@ -26,6 +26,8 @@ from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.pod_rules import OTHER_TERM
 
+_FEW = 64  # classes; where there are more and it is late, nothing is proven at all
+
 
 class SolveContext:
     """A problem, encoded once for all passes."""
@@ -43,8 +45,6 @@ class SolveContext:
         self.feasible = self._feasible()
         self.early = Early.of(self.instance, self.columns, self.feasible)
         self._appraised = False
-        if work.left:
-            self.appraise()
 
     def appraise(self) -> None:
         """Find what pods are worth, once. A plan without any work left to improve it does without."""
@@ -127,11 +127,19 @@ class Case:
         promised, key = self._promised()
         if key in self.context.proofs:
             return self.context.proofs[key], None
-        if quick:
+        late = self.context.instance.work.late
+        if late and len(self.context.instance.pod_classes) > _FEW:
+            return Proof(), None
+        if quick or late:
             return prove(Question(self._proofs(promised)[1], hourly), quick=True), None
         proof, better = self._proof(promised, hourly)
-        self.context.proofs[key] = proof
+        if not self.context.instance.work.frugal:  # with more work there is more to be proven
+            self.context.proofs[key] = proof
         return proof, better
+
+    def known(self) -> Proof | None:
+        """What was proven of its promises already."""
+        return self.context.proofs.get(self._promised()[1])
 
     def deeper(self, hourly: int, proof: Proof) -> Proof:
         """A better proof than that one, if a second look at rules between pods tells more."""
@@ -199,10 +207,18 @@ class Answer:
 
     def proved(self) -> Answer:
         """This answer with the best proof; once the time is over, with what is proven already."""
-        plan = self.plan
-        if self.proven or not plan.cost.hourly or self.case.context.instance.work.time_over:
+        plan, work = self.plan, self.case.context.instance.work
+        if self.proven or not plan.cost.hourly or work.frugal:
             return self
+        if work.time_over:
+            known = self.case.known()
+            return self._with(known) if known else self._proved_quickly()
         return self._with(self.case.proof(plan.cost.hourly)[0])
+
+    def _proved_quickly(self) -> Answer:
+        if self.plan.proof.bound or not self.plan.cost.hourly:
+            return self
+        return self._with(self.case.proof(self.plan.cost.hourly, quick=True)[0])
 
     def proved_deeper(self) -> Answer:
         """This answer with a better proof, if a second look at the rules between pods finds one."""
@@ -215,6 +231,8 @@ class Answer:
         return self._with(self.case.apart(self.plan.cost.hourly, self.plan.proof))
 
     def _with(self, proof: Proof) -> Answer:
+        if proof.bound < self.plan.proof.bound:  # of the same promises: whatever was proven holds
+            proof = self.plan.proof
         cost = replace(self.plan.cost, lower_bound=min(self.plan.cost.hourly, proof.bound))
         return replace(self, plan=replace(self.plan, cost=cost, proof=proof), proven=True)
 

@@ -1,16 +1,20 @@
-"""The solver's door: Problem and a budget of counted work in, Plan out."""
+"""The solver's door: Problem and a budget of counted work in, Plan out.
+
+A first plan comes first, the same whatever the budget. Then the phases of the table look for a better one and
+for a better proof, as long as there is budget and the gap is worth it. What counts is the best plan so far.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from dovetail.model.left_out import left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, Unschedulable
 from dovetail.model.problem import Budget, Problem
 from dovetail.solve.assign.items import Item
 from dovetail.solve.assign.strategies import Strategy, fuller, others
-from dovetail.solve.budget import SolveBudget, Stop, never
+from dovetail.solve.budget import Late, SolveBudget, Stop, never
 from dovetail.solve.build.opened_domains import merged
 from dovetail.solve.build.write import by_pod
 from dovetail.solve.instance.shared_quotas import overdrawn
@@ -26,23 +30,48 @@ _DEEPER = 4  # times that the program with rules between pods is made larger
 _PASSES = 3  # a plan is made anew where its nodes open domains that break a spread
 
 
-def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is known after a phase. Money in nano-dollars per hour."""
+
+    phase: str
+    work: int  # units so far
+    cost: int
+    bound: int
+    nodes: int
+    left: int  # pods without a place
+    columns: int  # patterns that column generation found so far
+    moves: int  # that were tried so far
+
+
+Trace = Callable[[Step], None]
+
+
+def untraced(_: Step) -> None:
+    """Nobody looks."""
+
+
+def solve(
+    problem: Problem, budget: Budget | None = None, *, stop: Stop = never, trace: Trace = untraced
+) -> Plan:
     """A correct plan for the problem, as cheap as the budget allows. Pure: same input, same plan.
 
-    Once `stop` returns True the best plan so far is returned; if it raises, the solve is given up.
+    Once `stop` returns True the best plan so far is returned; if it raises, the solve is given up. `trace` is
+    told after each phase.
     """
     broken = {pod.key: reason for pod in problem.pods if (reason := left_out(pod, problem.volumes))}
     if broken:
         usable = tuple(pod for pod in problem.pods if pod.key not in broken)
-        plan = solve(replace(problem, pods=usable), budget, stop=stop)
+        plan = solve(replace(problem, pods=usable), budget, stop=stop, trace=trace)
         hopeless = [Unschedulable(pod, reason) for pod, reason in broken.items()]
         return replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *hopeless), key=by_pod)))
     work = SolveBudget(budget or Budget(), stop)
     context = SolveContext(problem, work)
-    plan = _best(context)
+    plan = _best(context, trace)
     if not context.instance.commons.all and overdrawn(problem, plan.claims):
+        work.unsafe()
         context = SolveContext(problem, work, strict=True)
-        plan = _best(context)
+        plan = _best(context, trace)
     if context.instance.left_out:
         pools = {pool.name: OUT_OF_TIME for pool in problem.pools}
         waiting = [Unschedulable(pod, OUT_OF_TIME, pools) for pod in context.instance.left_out]
@@ -50,71 +79,159 @@ def solve(problem: Problem, budget: Budget | None = None, *, stop: Stop = never)
     return replace(plan, work=work.used)
 
 
-def _best(context: SolveContext) -> Plan:
-    """The best plan of several ways to pick domains, which share one budget."""
-    work = context.instance.work
-    strategy = Strategy()
-    best, items = _settled(context, strategy)
-    each = work.used - context.topology_bound.spent
-    left = context.stranded(best.plan.left)
-    enough = work.used + max(_CHEAP, work.rest // 2)
-    for other in fuller(context.instance, left) if left else ():
-        if not work.another or work.used + each > enough:
+class _Solve:
+    """The best answer so far, and what phases tell each other."""
+
+    def __init__(self, context: SolveContext) -> None:
+        self.context = context
+        self.work = context.instance.work
+        self.strategy = Strategy()  # the best way to pick domains so far
+        self.items: list[Item] = []  # that nodes were bought for, with domains picked by default
+        self.each = 0  # units that a plan takes with domains picked in one way
+        with self.work.frugally():
+            self.best = self._first()
+
+    @property
+    def worthwhile(self) -> bool:
+        """True iff there may be a better plan, and budget to look for it."""
+        return self.work.left and self.best.plan.cost.gap >= _NEAR
+
+    @property
+    def stranded(self) -> tuple[int, ...]:
+        """Classes with pods that are left over although they had a place if they were alone."""
+        return self.context.stranded(self.best.plan.left)
+
+    def offer(self, other: Answer | None) -> None:
+        """Take it if it is better, or as good and proven, with what is proven of it."""
+        if other is None:
+            return
+        if other.rank < self.best.rank or (other.proven and other.rank == self.best.rank):
+            self.best = other
+            self.best = other.proved()
+
+    def settle(self, strategy: Strategy) -> list[Item]:
+        """The best plan with domains picked in one way is offered; the items that nodes were bought for."""
+        answer, items = _settled(self.context, strategy)
+        self.offer(answer)
+        return items
+
+    def step(self, phase: str) -> Step:
+        """What is known now."""
+        plan, tally = self.best.plan, self.work.tally
+        return Step(
+            phase,
+            self.work.used,
+            plan.cost.hourly,
+            plan.cost.lower_bound,
+            len(plan.claims),
+            len(plan.unschedulable),
+            tally["columns"],
+            tally["moves"],
+        )
+
+    def _first(self) -> Answer:
+        """A plan in as little time as can be: the way to pick domains that places most pods."""
+        best, self.items = _settled(self.context, self.strategy)
+        each, left = self.work.used, self.context.stranded(best.plan.left)
+        enough = self.work.used + _CHEAP
+        for other in fuller(self.context.instance, left) if left else ():
+            if not self.work.another or self.work.used + each > enough:
+                break
+            answer, _ = _settled(self.context, other)
+            if answer.rank < best.rank:
+                best, self.strategy = answer, other
+            if not self.context.stranded(best.plan.left):
+                break
+        return rearranged(self.context, best)
+
+
+def _best(context: SolveContext, trace: Trace) -> Plan:
+    """The first plan, and whatever is better and comes in time."""
+    state = _Solve(context)
+    trace(state.step("first plan"))
+    if state.work.left:
+        state.work.safe()
+        try:
+            for name, phase in PHASES:
+                phase(state)
+                trace(state.step(name))
+        except Late:
+            trace(state.step("out of time"))
+        state.best = state.best.proved()
+    return state.best.plan
+
+
+def _again(state: _Solve) -> None:
+    """Nodes anew by column generation and local search, with domains picked as for the first plan."""
+    state.context.appraise()
+    before = state.work.used
+    items = state.settle(state.strategy)
+    if state.strategy == Strategy():
+        state.items = items
+    state.each = state.work.used - before - state.context.topology_bound.spent
+    if state.stranded:
+        state.offer(rearranged(state.context, state.best))
+    state.best = state.best.proved()
+
+
+def _as_answered(state: _Solve) -> None:
+    """Plans that follow what the program with rules between pods answered last."""
+    for target_nodes in state.context.topology_bound.answers:
+        if not state.worthwhile:
             break
-        answer, _ = _settled(context, other)
-        if answer.rank < best.rank:
-            best, strategy = answer, other
-        if not context.stranded(best.plan.left):
-            break
-    if context.stranded(best.plan.left):
-        best = rearranged(context, best)
-    best = best.proved()
-    best = _as_answered(context, best)
-    if context.topology_bound.targets and best.plan.cost.gap >= _NEAR and work.left:
-        best = _better(best, _settled(context, replace(strategy, targets=context.topology_bound.targets))[0])
-    if context.slice_over and best.plan.cost.gap >= _NEAR and work.left:
-        best = _better(best, _settled(context, strategy)[0])
-    best = _deepened(context, best)
-    with work.sparing(_LAST):
-        best = _varied(context, best, others(context.instance, items), each)
-    return (best.proved_apart() if best.plan.cost.gap >= _NEAR else best).plan
+        state.offer(followed(state.context, target_nodes, state.best))
 
 
-def _varied(context: SolveContext, best: Answer, ways: Iterator[Strategy], each: int) -> Answer:
-    """The best of plans that pick domains in other ways, and of moves; a way takes about so much work."""
-    work = context.instance.work
-    for strategy in ways:
-        if best.plan.cost.gap < _NEAR or each * _AFFORDABLE > work.rest or not work.left:
-            break
-        best = _better(best, _settled(context, strategy)[0])
-    return rearranged(context, best)
+def _at_targets(state: _Solve) -> None:
+    """Domains as that program shares pods out to them; once more if a packing was cut short for its sake."""
+    if state.context.topology_bound.targets and state.worthwhile:
+        state.settle(replace(state.strategy, targets=state.context.topology_bound.targets))
+    if state.context.slice_over and state.worthwhile:
+        state.settle(state.strategy)
 
 
-def _deepened(context: SolveContext, best: Answer) -> Answer:
-    """The best of answers of programs in which more and more nodes are looked at one by one."""
+def _deepened(state: _Solve) -> None:
+    """Answers of programs in which more and more nodes are looked at one by one."""
     for _ in range(_DEEPER):
-        if best.plan.cost.gap < _NEAR or not context.instance.work.left:
+        if not state.worthwhile:
             break
-        known = context.topology_bound.answers
-        best = best.proved_deeper()
-        if context.topology_bound.answers == known:
+        known = state.context.topology_bound.answers
+        state.best = state.best.proved_deeper()
+        if state.context.topology_bound.answers == known:
             break
-        best = _as_answered(context, best)
-    return best
+        _as_answered(state)
 
 
-def _as_answered(context: SolveContext, best: Answer) -> Answer:
-    """The best of plans that follow what programs with rules between pods answered last."""
-    for target_nodes in context.topology_bound.answers:
-        if best.plan.cost.gap < _NEAR or not context.instance.work.left:
-            break
-        best = _better(best, followed(context, target_nodes, best))
-    return best
+def _varied(state: _Solve) -> None:
+    """Domains picked in other ways."""
+    with state.work.sparing(_LAST):
+        for strategy in others(state.context.instance, state.items):
+            if not state.worthwhile or state.each * _AFFORDABLE > state.work.rest:
+                break
+            state.settle(strategy)
 
 
-def _better(best: Answer, other: Answer | None) -> Answer:
-    """The better one, with what is proven of it."""
-    return other.proved() if other is not None and other.rank < best.rank else best
+def _moved(state: _Solve) -> None:
+    """The pods of one or two nodes look for other places."""
+    with state.work.sparing(_LAST):
+        state.offer(rearranged(state.context, state.best))
+
+
+def _apart(state: _Solve) -> None:
+    """A proof that leaves out rules between pods, where that proves more."""
+    if state.worthwhile:
+        state.best = state.best.proved_apart()
+
+
+PHASES: tuple[tuple[str, Callable[[_Solve], None]], ...] = (
+    ("column generation", _again),
+    ("follow the bound", _as_answered),
+    ("domains of the bound", _at_targets),
+    ("deeper bound", _deepened),
+    ("other domains", _varied),
+    ("moves", _moved),
+    ("bound without rules", _apart),
+)
 
 
 def _settled(context: SolveContext, strategy: Strategy) -> tuple[Answer, list[Item]]:

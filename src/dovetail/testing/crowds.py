@@ -18,7 +18,20 @@ _GENERATIONS = 8
 def crowd(seed: int, pods: int, shapes: int) -> Problem:
     """`pods` pods of `shapes` apps, each with a size and a rule of its own; the rest is drawn as well."""
     draw = random.Random(seed)
-    apps = [f"app-{number:04}" for number in range(shapes)]
+    documents = crowd_of_pods(draw, pods, shapes)
+    apps = _apps(shapes)
+    nodes, bound = _existing(
+        draw, draw.choice((0, 0, 3, 30, 300)) if pods > 50 else draw.choice((0, 2)), apps
+    )
+    question = scenario(documents, _pools(draw, pods), _types(draw), nodes=nodes, bound=bound)
+    if draw.random() < 0.3:
+        question["daemonSets"] = [_agent()]
+    return to_problem(question)
+
+
+def crowd_of_pods(draw: random.Random, pods: int, shapes: int) -> list[Document]:
+    """The pods of a crowd alone."""
+    apps = _apps(shapes)
     plain = draw.choice((0.0, 0.3, 0.6, 0.9, 1.0))
     documents: list[Document] = []
     for index, app in enumerate(apps):
@@ -29,13 +42,11 @@ def crowd(seed: int, pods: int, shapes: int) -> Problem:
         port = 8080 if draw.random() < 0.02 else 0
         count = pods // shapes + (index < pods % shapes)
         documents += [pod(f"{app}-{number}", app, size, rule, port=port) for number in range(count)]
-    nodes, bound = _existing(
-        draw, draw.choice((0, 0, 3, 30, 300)) if pods > 50 else draw.choice((0, 2)), apps
-    )
-    question = scenario(documents, _pools(draw, pods), _types(draw), nodes=nodes, bound=bound)
-    if draw.random() < 0.3:
-        question["daemonSets"] = [_agent()]
-    return to_problem(question)
+    return documents
+
+
+def _apps(shapes: int) -> list[str]:
+    return [f"app-{number:04}" for number in range(shapes)]
 
 
 def _pools(draw: random.Random, pods: int) -> list[Document]:

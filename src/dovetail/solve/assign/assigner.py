@@ -16,7 +16,7 @@ from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.colocation import Hosts
 from dovetail.solve.assign.items import Assignment, Item, Unit
 from dovetail.solve.assign.spread_quotas import Seat, Slot, share_out
-from dovetail.solve.assign.strategies import Strategy
+from dovetail.solve.assign.strategies import Scatter, Strategy
 from dovetail.solve.assign.topology_rules import UNLIMITED, ClassRules, RuleChecker
 from dovetail.solve.instance.arrays import Amounts, Floats
 from dovetail.solve.instance.instance import Instance, lookup
@@ -35,9 +35,10 @@ class Assigner:
         self.instance = instance
         self.checker = RuleChecker(instance, anchors=strategy.anchors)
         self._strategy = strategy
-        self._survey = Survey(instance, self.checker, strategy)
+        self._scatter = Scatter(instance) if strategy.scattered else None
+        self._survey = Survey(instance, self.checker, strategy, self._scatter)
         self._used: set[Pins] = set()  # of items
-        self._hosts = Hosts(instance, self.checker, strategy)
+        self._hosts = Hosts(instance, self.checker, strategy, self._scatter)
         self._items: dict[_ItemKey, Item] = {}
         self._existing: dict[int, list[Unit]] = {}
         self._limit_quotas: LimitQuotas | None = None
@@ -66,7 +67,7 @@ class Assigner:
         over = self.instance.work.turns()
         failed: list[_Waiting] = []
         for number, (pod_class, names) in enumerate(waiting):
-            if over(number / len(waiting)):
+            if number >= _ALWAYS and over(number / len(waiting)):
                 return failed, waiting[number:]
             if not self._place_all(pod_class, names):
                 failed.append((pod_class, names))
@@ -156,6 +157,8 @@ class Assigner:
             class_rules = self.checker.class_rules(pod_class, number)
             alone = class_rules.self_repelling or not self.checker.settled(class_rules)
             pods = 1 if alone else len(names)
+            if self._scatter and self._scatter.leads(pod_class):
+                pods = min(pods, 1 + len(names) // _SCATTERED)
             placed = 0
             if self._strategy.even and class_rules.counting_spreads:
                 wide = replace(class_rules, spreads=(*class_rules.spreads, *class_rules.counting_spreads))
@@ -196,6 +199,8 @@ class Assigner:
             some = names[placed : placed + number]
             placed += number
             self._survey.taken(pod_class, slot, number)
+            if self._scatter:
+                self._scatter.placed(pod_class, lookup(slot.pins), number)
             if slot.row < 0:
                 self._buy_for(pod_class, slot, some)
             else:
@@ -230,6 +235,9 @@ def _pairs(waiting: list[_Waiting]) -> list[tuple[int, str]]:
     return [(pod_class.index, name) for pod_class, names in waiting for name in names]
 
 
+_ALWAYS = 64  # classes that have their turn however late it is: to leave them over saves next to no time
+_SCATTERED = 32  # parts that pods go to domains in where others must be near them
+_CROWD = 60  # bits of a slot's cost that are below how crowded its domain is
 _UNFAVOURED = 4  # times the price that a domain seems to cost which is not favoured
 _LAST = 1 << 40  # what nodes cost in domains that are not favoured: more than any number of a node
 _BEYOND = 1 << 49  # more than any domain seems to cost: added where more pods than are best would go
@@ -241,9 +249,12 @@ Stage = list[tuple[int, Requirements]]
 class Survey:
     """Finds slots. Every slot is legal for one pod but for spreads that count the pods themselves."""
 
-    def __init__(self, instance: Instance, checker: RuleChecker, strategy: Strategy) -> None:
+    def __init__(
+        self, instance: Instance, checker: RuleChecker, strategy: Strategy, scatter: Scatter | None
+    ) -> None:
         self._instance = instance
         self._strategy = strategy
+        self._scatter = scatter
         self._checker = checker
         self._placed: dict[
             tuple[int, int, Pins], int
@@ -293,7 +304,11 @@ class Survey:
                 continue
             favoured = any(value == self._strategy.favoured for _, value in place.pins)
             cost = int(place.estimate * (1 if favoured or not self._strategy.favoured else _UNFAVOURED))
-            yield Slot(base.cost + cost, capacity, base.level, base.wanted, place.pins, place.pools)
+            cost += base.cost + self._crowd(pod_class, place.pins)
+            yield Slot(cost, capacity, base.level, base.wanted, place.pins, place.pools)
+
+    def _crowd(self, pod_class: PodClass, pins: Pins) -> int:
+        return self._scatter.crowd(pod_class, lookup(pins)) << _CROWD if self._scatter else 0
 
     def _aimed(self, pod_class: PodClass, slots: Iterator[Slot]) -> Iterator[Slot]:
         """The slots, each as far as pods of the pod class are best there, and dearer what is beyond that."""
@@ -352,7 +367,8 @@ class Survey:
                 most = 1 if class_rules.self_repelling else most
                 favoured = self._strategy.favoured
                 last = bool(favoured) and all(value != favoured for _, value in pins)
-                yield Slot(base.cost + row + last * _LAST, most, base.level, base.wanted, pins, row=row)
+                cost = base.cost + row + last * _LAST + self._crowd(pod_class, pins)
+                yield Slot(cost, most, base.level, base.wanted, pins, row=row)
 
     def _open(self, pod_class: PodClass, class_rules: ClassRules, row: int) -> bool:
         nodes = self._instance.nodes

@@ -12,7 +12,7 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.model.ports import HostPort
 from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item, Unit
-from dovetail.solve.assign.strategies import Strategy
+from dovetail.solve.assign.strategies import Scatter, Strategy
 from dovetail.solve.assign.topology_rules import ClassRules, RuleChecker
 from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance, lookup, pinned
@@ -39,10 +39,13 @@ class _Host:
 class Hosts:
     """Nodes that fill up pod by pod. Invariant: some column of their pools holds what is on each of them."""
 
-    def __init__(self, instance: Instance, checker: RuleChecker, strategy: Strategy) -> None:
+    def __init__(
+        self, instance: Instance, checker: RuleChecker, strategy: Strategy, scatter: Scatter | None
+    ) -> None:
         self._instance = instance
         self._checker = checker
         self._apart = strategy.apart
+        self._scatter = scatter
         self._made = 0
         self._hosts: dict[str, _Host] = {}
         self._full: dict[tuple[int, int, Requirements], set[str]] = {}
@@ -167,6 +170,8 @@ class Hosts:
             pod_class, class_rules, host.name
         ):
             return None
+        if not host.wanted.overlaps(wanted):
+            return None
         known = dict(host.pins)
         keys = tuple(key for key in class_rules.keys if key not in known)
         if not keys:
@@ -174,13 +179,17 @@ class Hosts:
             if checker.refused(pod_class, class_rules.owned, domain_of, skip_hosts=False):
                 instance.work.spend(1)
                 return 0
-        both = Requirements.of((*host.wanted, *wanted, *pinned(host.pins)))
+        demands = Requirements.of((*host.wanted, *wanted))  # a pin is no demand: the pool's offerings have it
+        both = Requirements.of((*demands, *pinned(host.pins)))
         rules = pod_class.levels[number].rules
-        pools = tuple(pool for pool in host.pools if instance.suits(pool, both, rules))
+        pools = tuple(pool for pool in host.pools if instance.suits_pinned(pool, demands, host.pins, rules))
         count = self._most(host, pod_class, class_rules, len(names))
         while True:
             vector = host.vector + count * pod_class.vector
             places = instance.places(pools, both, vector + spare, keys)
+            if self._scatter and not host.units:
+                crowd = {place.pins: self._scatter.crowd(pod_class, lookup(place.pins)) for place in places}
+                places = sorted(places, key=lambda place: crowd[place.pins])
             for place in places:
                 instance.work.spend(1)
                 domain_of = lookup((*host.pins, *place.pins, (HOSTNAME, host.name)))
@@ -192,6 +201,8 @@ class Hosts:
                 host.units += [Unit(pod_class.index, number, name) for name in names[:count]]
                 ground = checker.ground(host.pools, host.wanted, host.pins)
                 checker.count(pod_class, number, domain_of, count, ground)
+                if self._scatter:
+                    self._scatter.placed(pod_class, domain_of, count)
                 return count
             if count == 1:
                 return 0 if places else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,9 +12,11 @@ from dovetail.model.labels import HOSTNAME
 from dovetail.solve.assign.items import Item
 from dovetail.solve.assign.topology_rules import matters
 from dovetail.solve.instance.instance import Instance
-from dovetail.solve.instance.topology import AFFINITY, Pins
+from dovetail.solve.instance.pod_classes import PodClass
+from dovetail.solve.instance.topology import AFFINITY, SPREAD, DomainOf, Pins
 
 _FAVOURED = 4  # domains that are tried
+_NO_USE = 1 << 20  # more than any number of pods in a domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Strategy:
     favoured: str = ""  # a domain that is picked wherever it may be, '' for none
     roomy: bool = False  # nodes that exist take whom others must be near only if these fit there as well
     apart: bool = False  # pods that others must be near go to different hosts as long as there are any
+    scattered: bool = False  # pods that others must be near go to as many domains as a spread of these wants
     plain: bool = False  # all preferences are given up from the start
     seen: bool = False  # spreads look at nodes that are there, and not at those that could be bought
     first: tuple[
@@ -63,11 +67,14 @@ def fuller(instance: Instance, left: tuple[int, ...]) -> Iterator[Strategy]:
     yield Strategy(first=left)
     if any(groups[group].id.kind == AFFINITY for index in left for group in _owned(instance, index)):
         yield Strategy(first=left, ahead=True)
+        yield Strategy(scattered=True)
+        yield Strategy(scattered=True, first=left)
     tied = any(group.id.kind == AFFINITY and group.id.key == HOSTNAME for group in groups)
     soft = any(level.lost for pod_class in instance.pod_classes for level in pod_class.levels)
     if tied:
         yield Strategy(roomy=True)
         yield Strategy(apart=True)
+        yield Strategy(apart=True, scattered=True)
     if soft:
         yield Strategy(plain=True)
     if tied and soft:
@@ -84,6 +91,61 @@ def fuller(instance: Instance, left: tuple[int, ...]) -> Iterator[Strategy]:
 
 def _owned(instance: Instance, pod_class: int) -> tuple[int, ...]:
     return tuple(group for level in instance.pod_classes[pod_class].levels[:1] for group in level.owned)
+
+
+class Scatter:
+    """Where pods go first if others must be near them: to domains that a spread of the others still lacks.
+
+    A spread over zones with an affinity to pods that are all in one zone leaves pods over, however much may
+    be bought elsewhere.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        groups = instance.topology.groups
+        self._instance = instance
+        # Per affinity, the labels that pods with it are spread over, with these pods.
+        self._followers: dict[int, dict[str, list[PodClass]]] = {}
+        for pod_class in instance.pod_classes:
+            owned = _owned(instance, pod_class.index)
+            keys = {groups[index].id.key for index in owned if groups[index].id.kind == SPREAD} - {HOSTNAME}
+            for index in owned if keys else ():
+                if groups[index].id.kind == AFFINITY:
+                    for key in sorted(keys):
+                        self._followers.setdefault(index, {}).setdefault(key, []).append(pod_class)
+        self._counted: dict[tuple[int, str], dict[str, int]] = {}  # pods per value, by affinity and label
+        self._useless: dict[tuple[int, int, str], Counter[str]] = {}
+
+    def leads(self, pod_class: PodClass) -> bool:
+        """True iff such pods should be scattered."""
+        return any(index in self._followers for index in pod_class.matching)
+
+    def crowd(self, pod_class: PodClass, domain_of: DomainOf) -> int:
+        """How many such pods are there already; very many where those that must be near them cannot be."""
+        most = 0
+        for index in pod_class.matching:
+            for key in self._followers.get(index, ()):
+                domain = domain_of(key)
+                there = self._counted.get((index, key), {}).get(domain, 0)
+                most = max(most, there + _NO_USE * self._kept_out(pod_class, index, key)[domain])
+        return most
+
+    def placed(self, pod_class: PodClass, domain_of: DomainOf, pods: int) -> None:
+        """So many more are there."""
+        for index in pod_class.matching:
+            for key in self._followers.get(index, ()):
+                counted = self._counted.setdefault((index, key), {})
+                counted[domain_of(key)] = counted.get(domain_of(key), 0) + pods
+
+    def _kept_out(self, pod_class: PodClass, index: int, key: str) -> Counter[str]:
+        """Per domain, how many classes of followers no new node there holds, beside the pod if they must."""
+        known = self._useless.get((pod_class.index, index, key))
+        if known is None:
+            beside = pod_class.vector if self._instance.topology.groups[index].id.key == HOSTNAME else None
+            every = self._instance.reachable(pod_class, key)
+            known = self._useless[pod_class.index, index, key] = Counter()
+            for follower in self._followers[index][key]:
+                known.update(set(every).difference(self._instance.reachable(follower, key, beside)))
+        return known
 
 
 def others(instance: Instance, items: Sequence[Item]) -> Iterator[Strategy]:

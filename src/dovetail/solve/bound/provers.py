@@ -61,7 +61,9 @@ class Proofs:
         self.better: tuple[Pattern, ...] = ()
         self.price = ENDLESS
         self._bought: list[PlannedNode] = []  # by a column generation of its own
-        self.slice_over = early is not None and scope.feasible.size > _LARGE and work.time_over
+        self.slice_over = (
+            early is not None and scope.feasible.size > _LARGE and (work.time_over or work.frugal)
+        )
         known = early.duals(scope) if early and (self.slice_over or early.same(scope)) else None
         self._stock = scope.unthinned() if known else self.pricing
         extra = self._stock.vectors.shape[1] - scope.vectors.shape[1]

@@ -24,7 +24,7 @@ from dovetail.solve.assign.topology_rules import Opened
 from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.build.plan_state import Part, PlannedNode, PlanState, Site
 from dovetail.solve.instance.arrays import ENDLESS
-from dovetail.solve.instance.instance import Instance, lookup
+from dovetail.solve.instance.instance import Instance, lookup, pinned
 from dovetail.solve.instance.matching import ports_conflict
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.pod_classes import PodClass
@@ -212,9 +212,13 @@ class PlanBuilder:
         taken = [port for item, _ in site.planned.parts for port in item.ports]
         if pod_class.ports and ports_conflict(pod_class.ports, tuple(taken)):
             return None
-        both = Requirements.of((*site.wanted(), *attempt.wanted))
+        # An empty intersection would read as "the label must be absent".
+        if not all(item.wanted.overlaps(attempt.wanted) for item, _ in site.planned.parts):
+            return None
+        demands = Requirements.of((*site.demands(), *attempt.wanted))
+        both = Requirements.of((*demands, *pinned(site.pins)))
         rules = pod_class.levels[attempt.number].rules
-        if not self.instance.suits(made.pool, both, rules):
+        if not self.instance.suits_pinned(made.pool, demands, site.pins, rules):
             return None
         if not self.instance.free_of_ports(made.pool, pod_class.ports):
             return None

@@ -14,7 +14,7 @@ from dovetail.solve.assign.topology_rules import Opened, crowded
 from dovetail.solve.build.plan_state import PlannedNode
 from dovetail.solve.instance.arrays import Amounts
 from dovetail.solve.instance.instance import Instance, pinned
-from dovetail.solve.instance.topology import SPREAD, Group
+from dovetail.solve.instance.topology import SPREAD, Group, NodeFilter
 from dovetail.solve.pack.node_candidate import NodeCandidate, narrowed
 
 _NONE: frozenset[str] = frozenset()
@@ -32,6 +32,8 @@ class OpenedDomains:
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._outside: dict[tuple[int, int], frozenset[str]] = {}
+        self._sold: dict[tuple[str, int], frozenset[str]] = {}  # values that a pool's nodes may have
+        self._counts: dict[tuple[NodeFilter, int, Requirements], bool] = {}  # by filter, pool and labels
         self._strained = [
             (index, group)
             for index, group in enumerate(instance.topology.groups)
@@ -72,13 +74,18 @@ class OpenedDomains:
         where that is too much, no order of the pods keeps the rule.
         """
         found: Opened = {}
+        different = [first.made for first, _ in _alike(bought)]
+        opened_by: dict[tuple[str, NodeFilter], frozenset[str]] = {}
         for index, owned in sorted(self._spread_pods(existing, bought).items()):
             group = self._instance.topology.groups[index]
             before = self._instance.before[index][0]
             ahead = max(before.get(domain, 0) + pods for domain, pods in owned.items())
             if ahead <= group.id.max_skew:
                 continue
-            opened = {self._lies_in(group, first.made) for first, _ in _alike(bought)} - {""}
+            seen = group.id.key, group.id.node_filter
+            if seen not in opened_by:
+                opened_by[seen] = frozenset(self._lies_in(group, made) for made in different) - {""}
+            opened = opened_by[seen]
             there = {*self._instance.present.domains(index), *opened}
             least = 0
             if there and len(there) >= group.id.min_domains:
@@ -120,15 +127,14 @@ class OpenedDomains:
     def _lies_in(self, group: Group, made: NodeCandidate) -> str:
         """The domain of a bought node that the spread counts, as far as it is certain; else ''."""
         instance, table = self._instance, self._instance.tables[made.pool]
-        seat = table.base.add(*made.requirements)
-        if not group.id.node_filter.accepts(seat, table.pool.taints, instance.well_known):
-            return ""
-        mask = instance.columns(made.pool, made.requirements, made.vector) & np.isin(
-            table.column_type, made.types
-        )
-        values = table.domains(group.id.key)
-        every = {values[column] for column in np.flatnonzero(mask).tolist()}
-        return every.pop() if len(every) == 1 else ""
+        memo = group.id.node_filter, made.pool, made.requirements
+        counts = self._counts.get(memo)
+        if counts is None:
+            seat = table.base.add(*made.requirements)
+            counts = group.id.node_filter.accepts(seat, table.pool.taints, instance.well_known)
+            self._counts[memo] = counts
+        key = group.id.key
+        return instance.certain_value(key, made.pool, made.requirements, made.types) if counts else ""
 
     def unseen(
         self, bought: Sequence[PlannedNode], left: Sequence[tuple[int, str]], *, named: bool
@@ -180,9 +186,12 @@ class OpenedDomains:
         index, group = spread
         known = self._outside.get((index, pool))
         if known is None:
-            table = self._instance.tables[pool]
-            values = table.domains(group.id.key)
-            every = {values[column] for column in np.flatnonzero(table.own).tolist()}
+            every = self._sold.get((group.id.key, pool))
+            if every is None:
+                table = self._instance.tables[pool]
+                values = table.domains(group.id.key)
+                every = frozenset([values[column] for column in np.flatnonzero(table.own).tolist()])
+                self._sold[group.id.key, pool] = every
             known = self._outside[index, pool] = frozenset(every - group.universe.keys() - {""})
         return known
 

@@ -15,8 +15,7 @@ from dovetail.model.requirement import Requirements
 from dovetail.solve.assign.items import Item, Unit
 from dovetail.solve.assign.topology_rules import Opened, RuleChecker, restart
 from dovetail.solve.bound.scope import Placement
-from dovetail.solve.instance.arrays import Amounts
-from dovetail.solve.instance.instance import Instance, expanded, lookup, pinned
+from dovetail.solve.instance.instance import Instance, expanded, lookup
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.instance.pod_classes import PodClass
 from dovetail.solve.instance.topology import SPREAD, DomainOf, Group, NodeFilter, Pins
@@ -83,10 +82,10 @@ class Site:
         """Where its pods count: all labels that rules about them look at are pinned."""
         return lookup((*self.pins, (HOSTNAME, self.name)))
 
-    def wanted(self) -> Requirements:
-        """What its pods demand of it."""
+    def demands(self) -> Requirements:
+        """What its pods demand of it, without the pins that its pool's offerings have anyway."""
         different = dict.fromkeys(item.wanted for item, _ in self.planned.parts)
-        return Requirements.of((*(each for wanted in different for each in wanted), *pinned(self.pins)))
+        return Requirements.of(each for wanted in different for each in wanted)
 
 
 class PlanState:
@@ -213,17 +212,11 @@ class PlanState:
         """Its domains are there for the spreads that count it, as far as it is certain which these are."""
         made, instance = site.planned.made, self.instance
         table, domain_of = instance.tables[made.pool], site.domain_of
-        columns: Amounts | None = None
         ground = table.base.add(*made.requirements), table.pool.taints
         for key, filters in self._alike.items():
             domain = domain_of(key)
             if not domain:
-                if columns is None:
-                    mask = instance.columns(made.pool, made.requirements, made.vector)
-                    columns = np.flatnonzero(mask & np.isin(table.column_type, made.types))
-                codes, values = table.combinations((key,))
-                held = codes[columns]
-                domain = values[int(held[0])][0] if len(held) and (held == held[0]).all() else ""
+                domain = instance.certain_value(key, made.pool, made.requirements, made.types)
             for node_filter, spreads in filters.items() if domain else ():
                 counts = node_filter.accepts(*ground, instance.well_known)
                 for index in spreads:

@@ -80,6 +80,12 @@ class Generator:
         self.bound = 0.0  # what any plan costs at least, about; `dual_values` proves it
         self.most: Floats = np.zeros(0)  # worth that no pattern exceeds, (K,), by which it does
 
+    def _added(self, found: Amounts, most: int | None = None) -> int:
+        """How many of these patterns (M, I) are new to the master."""
+        number = self._master.add(found, most)
+        self._work.tally["columns"] += number
+        return number
+
     def run(self, seeds: Amounts) -> list[PlannedNode]:
         """A plan for the market's demand, from patterns (M, I) to start with. May stop short of it."""
         return self._dive(self.search(seeds))
@@ -138,7 +144,7 @@ class Generator:
         fine = np.all(counts <= demand, axis=1)
         added = 0
         for found in self._exchange.run(now.dual_values, counts[fine], column[fine], demand, rows):
-            added += self._master.add(found, most - added)
+            added += self._added(found, most - added)
             if added == most:
                 break
         return added
@@ -166,7 +172,7 @@ class Generator:
             found.append(counts[gain > _GAIN])
             gains.append(gain[gain > _GAIN])
         order = np.argsort(-np.concatenate(gains), kind="stable")
-        return self._master.add(np.concatenate(found)[order], _NEW)
+        return self._added(np.concatenate(found)[order], _NEW)
 
     def _searched(self, now: Fractions, width: int) -> int:
         """Patterns that pay by a search of those columns that might have any; what it proves is kept."""
@@ -180,7 +186,7 @@ class Generator:
         highest = float(np.max(most / np.maximum(self._pricing.price, 1), initial=1.0))
         if now.cost / highest > self.bound:
             self.bound, self.dual_values, self.most = now.cost / highest, now.dual_values, most
-        return self._master.add(np.concatenate(found))
+        return self._added(np.concatenate(found))
 
     def _dive(self, now: Fractions) -> list[PlannedNode]:
         """Buy the whole nodes of the optimum, or its largest fraction, and plan the rest anew."""

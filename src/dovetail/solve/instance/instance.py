@@ -53,7 +53,7 @@ class Instance:
             self.topology,
             problem.volumes,
             soft_taints_exist=soft,
-            enough=lambda: work.read_enough,
+            reading=work.reading,
         )
         repelled = repelling(problem.nodes, self.topology)
         self.axis = Axis({"cpu", "memory", "pods", *interner.read(problem.pods), *_of_daemons(problem)})
@@ -89,6 +89,7 @@ class Instance:
         ]
         self._reached: dict[tuple[object, ...], list[str]] = {}
         self._places: dict[tuple[object, ...], list[Place]] = {}
+        self._certain: dict[tuple[str, int, Requirements, tuple[int, ...]], str] = {}
         self._tolerated: dict[tuple[int, tuple[Toleration, ...], bool], bool] = {}
         self.uniform: frozenset[int] = (
             frozenset()
@@ -124,12 +125,32 @@ class Instance:
             return False
         return table.base.suits(wanted, self.well_known)
 
+    def suits_pinned(self, pool: int, demands: Requirements, pins: Pins, rules: Rules) -> bool:
+        """As `suits`, on a node with these pins. A pin alone asks nothing of a pool that does not name it."""
+        base = self.tables[pool].base.by_key
+        known = tuple([(key, value) for key, value in pins if key in base or key in self.well_known])
+        return self.suits(pool, Requirements.of((*demands, *pinned(known))), rules)
+
     def columns(self, pool: int, wanted: Requirements, vector: Amounts) -> Mask:
         """The pool's columns that meet the demands and hold the requests, shape (C,)."""
         table = self.tables[pool]
         self.work.spend(1 + len(table.offerings) // COLUMNS_PER_UNIT)
         mask: Mask = table.usable(wanted) & table.fits(vector)[table.column_type]
         return mask
+
+    def certain_value(self, key: str, pool: int, requirements: Requirements, types: tuple[int, ...]) -> str:
+        """The value of a label that a node of these types has for certain; '' if there may be several."""
+        memo = key, pool, requirements, types
+        known = self._certain.get(memo)
+        if known is None:
+            table = self.tables[pool]
+            some = np.zeros(len(table.types), dtype=np.bool_)
+            some[list(types)] = True
+            codes, values = table.combinations((key,))
+            held = codes[table.usable(requirements) & some[table.column_type]]
+            known = values[int(held[0])][0] if len(held) and (held == held[0]).all() else ""
+            self._certain[memo] = known
+        return known
 
     def places(
         self, pools: tuple[int, ...], wanted: Requirements, vector: Amounts, keys: tuple[str, ...]
@@ -182,7 +203,7 @@ class Instance:
                 if index in hosts and index not in open_hosts and self._buyable(pod_class):
                     open_hosts.add(index)
                 elif index in groups and index not in hosts:
-                    domains = self._reachable(pod_class, groups[index].id.key)
+                    domains = self.reachable(pod_class, groups[index].id.key)
                     groups[index].universe.update(dict.fromkeys(domains))
                     reached.setdefault(index, set()).add(tuple(domains))
         self.uniform = frozenset(index for index, domains in reached.items() if len(domains) == 1)
@@ -196,26 +217,31 @@ class Instance:
         for index in spreads:
             self.topology.groups[index].universe.update(self.present.domains(index))
 
-    def _reachable(self, pod_class: PodClass, key: str) -> list[str]:
+    def reachable(self, pod_class: PodClass, key: str, beside: Amounts | None = None) -> list[str]:
+        """The values of the label that new nodes for such a pod may have, sorted.
+
+        `beside`: what else must find place on the node, (R,).
+        """
         last = pod_class.levels[-1].rules
         rules = last.tolerations, last.soft_taints, last.needed()
-        memo = (key, pod_class.required, pod_class.vector.tobytes(), *rules)
+        vector = pod_class.vector if beside is None else pod_class.vector + beside
+        memo = (key, pod_class.required, vector.tobytes(), *rules)
         known = self._reached.get(memo)
         if known is None:
-            known = sorted({place.pins[0][1] for place in self._new_nodes(pod_class, (key,))} - {""})
+            known = sorted({place.pins[0][1] for place in self._new_nodes(pod_class, (key,), vector)} - {""})
             self._reached[memo] = known
         return known
 
     def _buyable(self, pod_class: PodClass) -> bool:
-        return any(True for _ in self._new_nodes(pod_class, ()))
+        return any(True for _ in self._new_nodes(pod_class, (), pod_class.vector))
 
-    def _new_nodes(self, pod_class: PodClass, keys: tuple[str, ...]) -> Iterator[Place]:
+    def _new_nodes(self, pod_class: PodClass, keys: tuple[str, ...], vector: Amounts) -> Iterator[Place]:
         """What may be bought for such a pod once it gave up all that it can."""
         last = pod_class.levels[-1].rules
         for pool in self.buying:
             for wanted in pod_class.required:
                 if self.suits(pool, wanted, last):
-                    yield from self.places((pool,), wanted, pod_class.vector, keys)
+                    yield from self.places((pool,), wanted, vector, keys)
 
     def _may_buy(self, pool: int) -> bool:
         table = self.tables[pool]

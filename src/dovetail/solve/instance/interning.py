@@ -34,25 +34,42 @@ class Ask:
 
 
 class Reader:
-    """Reads specs. Copies of a pod cost one encoding of the spec each, which is a fraction of reading it."""
+    """Reads specs. Copies of a pod cost a look at what matters of it, which is a fraction of reading it."""
 
     def __init__(self) -> None:
-        self._raw: dict[tuple[str, bytes], Ask] = {}
+        self._raw: dict[tuple[object, ...], Ask] = {}
         self._asks: dict[bytes, Ask] = {}
 
     def read(self, pod: Pod) -> Ask:
         """What the pod asks for."""
-        spec = _without_names(pod.spec)
-        key = (pod.metadata.namespace, _ENCODER.encode(spec))
+        key = _glance(pod)
         known = self._raw.get(key)
         if known is None:
-            fresh = _ask(pod, spec)
+            fresh = _ask(pod, _without_names(pod.spec))
             known = self._raw[key] = self._asks.setdefault(fresh.fingerprint, fresh)
         return known
 
     def different(self) -> Iterable[Ask]:
         """Everything read so far, once each, in the order it came up."""
         return self._asks.values()
+
+
+def _glance(pod: Pod) -> tuple[object, ...]:
+    """Equal only for pods that ask for the same; names of containers and images are not part of it."""
+    spec = pod.spec
+    rules = b""
+    if spec.affinity or spec.topology_spread_constraints or spec.tolerations or spec.node_selector:
+        rules = _ENCODER.encode(
+            (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints)
+        )
+    whole = spec.resources.requests if spec.resources else {}
+    if len(spec.containers) == 1 and not (spec.init_containers or spec.overhead or whole):
+        claims = [item for item in spec.volumes if item.persistent_volume_claim or item.ephemeral]
+        if not claims:
+            only = spec.containers[0]
+            requests = [(name, amount.nanos) for name, amount in only.resources.requests.items()]
+            return (pod.metadata.namespace, rules, only.ports, *requests)
+    return (pod.metadata.namespace, _ENCODER.encode(_without_names(spec)))
 
 
 def _without_names(spec: PodSpec) -> PodSpec:
@@ -148,15 +165,16 @@ class Interner:
         volumes: VolumeIndex,
         *,
         soft_taints_exist: bool,
-        enough: Callable[[], bool] = lambda: False,
+        reading: Callable[[], Callable[[], bool]] = lambda: lambda: False,
     ) -> None:
-        """`enough`: whether what was read so far is all that there is time for."""
+        """`reading` is called once it is known what is asked for; what it returns tells whether the classes
+        that were read so far are all that there is time for."""
         self.reader = Reader()
         self._options = options
         self._topology = topology
         self._volumes = volumes
         self._soft = soft_taints_exist
-        self._enough = enough
+        self._reading = reading
         self._turns: dict[int, int] = {}  # by the identity of what is asked; where all have the same, none
         self.left_out: list[str] = []  # pods that there is no time for
         self._levels: dict[tuple[bytes, tuple[str | None, ...], str], _Ladder] = {}
@@ -174,10 +192,11 @@ class Interner:
             for pod, ask in asked:
                 self._entries.append((pod, ask, self._levels_of(pod, ask)))
             return frozenset(name for ask in self.reader.different() for name in ask.requests)
+        enough = self._reading()
         for number, (ask, some) in enumerate(_in_turn(asked)):
             demanding = ask.relations > _RELATIONS or len(names | ask.requests.keys()) > _NAMES
             pairs = (len(self._turns) + 1) * self._topology.wide
-            if self._entries and (demanding or pairs > _PAIRS or self._enough()):
+            if self._entries and (demanding or pairs > _PAIRS or enough()):
                 self.left_out += [pod.key for pod in some]
                 continue
             names |= ask.requests.keys()

@@ -82,6 +82,8 @@ class PoolTable:
         self._combinations: dict[tuple[str, ...], tuple[Amounts, list[tuple[str, ...]]]] = {}
         self._grouped: dict[tuple[str, ...], tuple[Amounts, Amounts]] = {}
         self.own = self.mask(self.base)
+        # Columns that are no reserved capacity, (C,).
+        self.unreserved = np.array([not item.reservation_id for item in self.offerings], dtype=np.bool_)
 
     def reserve(self, taken: Amounts) -> None:
         """Take what daemons need, (T, R), out of the capacity; once, before anybody asks what fits."""

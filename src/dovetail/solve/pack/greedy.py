@@ -211,14 +211,18 @@ class Stock:
         protected = columns.reserved | np.isin(columns.pool, limited) | drawing
         self.scarce = bool(protected.any())
         self.offered = undominated(self.cells.feasible, self.capacity, columns.price, protected)
-        self.kept = self.offered
-        if not self.scarce or len(self.offered) * len(self.cells.vectors) > _MANY_CELLS:
-            free = self.offered[~columns.reserved[self.offered]]
-            some = thinned(free, self.cells.feasible, columns.price)
-            self.kept = np.union1d(some, self.offered[columns.reserved[self.offered]])
         free = self.offered[~columns.reserved[self.offered]]
         self.sold: Amounts = free[np.argsort(columns.price[free], kind="stable")]
         self._sold_price = columns.price[self.sold]
+
+    @cached_property
+    def kept(self) -> Amounts:
+        """Those of `offered` that are filled again and again."""
+        if self.scarce and len(self.offered) * len(self.cells.vectors) <= _MANY_CELLS:
+            return self.offered
+        reserved = self.columns.reserved[self.offered]
+        some = thinned(self.offered[~reserved], self.cells.feasible, self.columns.price)
+        return np.union1d(some, self.offered[reserved])
 
     @cached_property
     def conflict(self) -> Mask:
@@ -400,6 +404,8 @@ class Packer(Stock):
         """
         left = (self.demand if demand is None else demand).copy()
         candidates: list[NodeCandidate] = []
+        if self.instance.work.time_over:
+            return Packing(first_fit(self, charge, left, limits), left)
         active, rate = self.kept, 0.0
         while left.any():
             if self.instance.work.time_over:
@@ -410,7 +416,7 @@ class Packer(Stock):
             options = self._options(usable, (values, charge), node_count_weights, left)
             dear = bool(options) and options[0].rate > rate * self._stale
             if active is not self.kept and (dear or not options):
-                if not options or self.instance.work.left:
+                if not options or self.instance.work.left or self.instance.work.frugal:
                     active = self.kept
                     continue
                 if self.instance.work.slice_over:

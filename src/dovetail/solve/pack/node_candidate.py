@@ -114,7 +114,7 @@ def _ground(
         return nowhere
     mask = table.own & table.mask(table.base.add(*requirements))
     if not reservation:
-        mask &= np.array([not item.reservation_id for item in table.offerings], dtype=np.bool_)
+        mask &= table.unreserved
     options = np.flatnonzero(mask)
     return Ground(requirements, options[np.argsort(table.price[options], kind="stable")])
 
