@@ -17,7 +17,7 @@ from dovetail.solve.colgen.compact_mip import whole_nodes
 from dovetail.solve.colgen.exchange_pricing import Exchange
 from dovetail.solve.colgen.generation import Generator, Master
 from dovetail.solve.colgen.knapsack_pricing import Completions, Knapsacks
-from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance
+from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_instance, usable
 
 
 @st.composite
@@ -197,3 +197,27 @@ def test_no_load_is_completed_to_more_than_the_tables_say(some: PricingInstance,
                     capacity = (some.capacity[column] - begun @ some.vectors)[None]
                     most = rest.most(start, np.array([float(begun @ dual_values)]), capacity)
                     assert float(pattern @ dual_values) <= float(most[0]) * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=5),
+    st.sampled_from((20_000, 4)),
+)
+def test_no_pods_fill_more_of_a_capacity_than_is_usable(
+    items: list[tuple[int, int, int]], nodes: list[tuple[int, int]], most_sums: int
+) -> None:
+    vectors, demand = np.array([item[:2] for item in items]), np.array([item[2] for item in items])
+    capacity = np.array(nodes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dovetail.solve.colgen.pricing_instance._SUMS", most_sums)
+        found = usable(capacity, vectors, demand)
+    every = np.array(list(itertools.product(*(range(number + 1) for number in demand.tolist()))))
+    sums = every @ vectors
+    assert (found <= capacity).all()
+    for row, node in enumerate(capacity):
+        for resource in range(2):
+            largest = max(int(each) for each in sums[:, resource] if each <= node[resource])
+            assert found[row, resource] >= largest
+            assert most_sums < 20_000 or found[row, resource] == largest

@@ -1,8 +1,9 @@
 """Problem in, Plan out: the solver. docs/concepts/solver.md tells how it works, with a picture and figures.
 
-The capacities, bottom first; imports only go down:
+The rooms, bottom first; imports only go down:
 
 budget      how much may still be done: counted work, and a clock in production
+tolerances  when near is near enough, and what is few
 instance    the problem as arrays: pod classes, offerings, existing nodes, topology counters
 assign      domains before nodes: existing nodes filled, spreads turned into quotas, colocation
 colgen      pricing, restricted master, column generation, integer programs over patterns

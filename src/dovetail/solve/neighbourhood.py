@@ -17,11 +17,11 @@ from dovetail.solve.bound.topology_model import TargetNode
 from dovetail.solve.build.builder import Move, opened_by, turns_of
 from dovetail.solve.search import PER_UNIT, Search
 from dovetail.solve.search_state import Answer, SolveContext
+from dovetail.solve.tolerances import GAP
 
 _SHARE = 0.5  # of the work left
 _LEAST = 20_000  # units that are spent in any case for pods that are left over
 _FOLLOW, _FOLLOW_LEAST = 0.15, 10_000  # the same two for following an answer
-_NEAR = 0.001  # gap that is not worth a move
 _Pods = tuple[tuple[int, str], ...]  # (pod class, pod)
 
 
@@ -31,7 +31,7 @@ def rearranged(context: SolveContext, answer: Answer) -> Answer:
     stranded = bool(context.stranded(best.plan.left))
     enough = work.used + max(_LEAST if stranded else 0, int(_SHARE * work.rest))
     found: Answer | None = answer
-    while found is not None and (stranded or best.plan.cost.gap >= _NEAR):
+    while found is not None and (stranded or best.plan.cost.gap >= GAP):
         found = _improved(context, best, enough)
         best = found or best
         stranded = bool(context.stranded(best.plan.left))

@@ -27,9 +27,9 @@ from dovetail.solve.pack.choose import choose
 from dovetail.solve.pack.destroy_repair import MANY_NODES
 from dovetail.solve.pack.greedy import Packing
 from dovetail.solve.search_state import Answer, Case, SolveContext
+from dovetail.solve.tolerances import FEW
 
 _ROUNDS = 8  # further chances for pods that limits left over
-_FEW = 64  # items; with more, a search for a proof in whole numbers has no chance
 PER_UNIT = 10  # of the work that is counted, moving pods one by one takes so much more
 _FEW_PODS = 64  # with more, moving them one by one takes too long
 _OTHER = 0.5  # of the time left, kept for plans that place more pods
@@ -184,7 +184,7 @@ class Search:
 
     def _spared(self, items: list[Item]) -> float:
         """The share of the work that packing leaves to the proof."""
-        if len(items) > _FEW:
+        if len(items) > FEW:
             return 0.0
         if not self._tied:
             return _PROOF

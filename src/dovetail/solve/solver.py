@@ -21,8 +21,8 @@ from dovetail.solve.instance.shared_quotas import overdrawn
 from dovetail.solve.neighbourhood import followed, rearranged
 from dovetail.solve.search import Search
 from dovetail.solve.search_state import Answer, SolveContext
+from dovetail.solve.tolerances import GAP
 
-_NEAR = 0.001  # gap that is not worth another way to pick domains
 _AFFORDABLE = 12  # the budget's rest must allow so many more, or none is tried
 _CHEAP = 100_000  # units: so much is spent in any case before pods are left out that had a place alone
 _LAST = 0.2  # of the work that is left before the last ways: for a last proof
@@ -94,7 +94,7 @@ class _Solve:
     @property
     def worthwhile(self) -> bool:
         """True iff there may be a better plan, and budget to look for it."""
-        return self.work.left and self.best.plan.cost.gap >= _NEAR
+        return self.work.left and self.best.plan.cost.gap >= GAP
 
     @property
     def stranded(self) -> tuple[int, ...]:

@@ -31,16 +31,13 @@ from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pattern_mip import Loads, Pattern, whole
 from dovetail.solve.colgen.pricing_instance import PricingInstance, cliques, copies_in
 from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
+from dovetail.solve.tolerances import CLOSE, FEW, NARROW, ROUNDING, WIDE
 
 # (partial patterns that are followed, times the price), until it is told what a node holds at most.
 # What is a little too much is easier to rule out than what is just too much.
-_WIDEST = 20_000
-_SEARCHES = ((2_000, 1.0), (_WIDEST, 1.0), (_WIDEST, 1.0003), (_WIDEST, 1.001), (_WIDEST, 1.003))
-_SLACK = 1e-9  # share by which dual values are lowered for rounding in floating point
+_SEARCHES = ((NARROW, 1.0), (WIDE, 1.0), (WIDE, 1.0003), (WIDE, 1.001), (WIDE, 1.003))
 _NEAR = 0.97  # the same where column generation has been tried in another way
-_CLOSE = 0.999  # share of the cost: a bound that near is not worth another search
 _TOLD = 1.0002  # a multiple that is not worth a search for a lower one
-_FEW = 64  # kinds; with more there are too many patterns to try them all
 _LARGE = 80_000  # kinds times offerings; a relaxation of more is not solved when it is late
 
 
@@ -77,7 +74,7 @@ class Proofs:
     @property
     def small(self) -> bool:
         """True iff there are so few kinds that another column generation takes no time."""
-        return len(self._scope.pods) <= _FEW
+        return len(self._scope.pods) <= FEW
 
     @cached_property
     def pricing(self) -> PricingInstance:
@@ -190,7 +187,7 @@ class Proofs:
     def _proof(self, method: str, values: Floats, ratio: float) -> Proof:
         """All pods together are worth that much, less what free capacity takes."""
         scope = self._scope
-        dual_values = np.floor(np.maximum(values, 0.0) / ratio * (1 - _SLACK)).astype(np.int64)
+        dual_values = np.floor(np.maximum(values, 0.0) / ratio * (1 - ROUNDING)).astype(np.int64)
         names: dict[str, int] = {}
         for name, amount in zip(
             scope.free_names, self._taken(dual_values.astype(np.float64)).tolist(), strict=True
@@ -233,7 +230,7 @@ class Question:
     @property
     def open(self) -> bool:
         """True iff another proof may be worth its work."""
-        return self.bound < self.hourly * _CLOSE
+        return self.bound < self.hourly * CLOSE
 
     @property
     def useless(self) -> bool:
@@ -269,7 +266,7 @@ def _relaxation(question: Question) -> None:
 def _capacities(question: Question) -> None:
     proofs, hourly = question.proofs, question.hourly
     question.capacities = proofs.capacities(question.linear, hourly)
-    question.settled = question.capacities.bound >= hourly * _CLOSE
+    question.settled = question.capacities.bound >= hourly * CLOSE
     question.hourly = min(hourly, proofs.price)
 
 
@@ -333,15 +330,15 @@ def highest_ratio(
     None if that cannot be told within the work, or once the multiple is `hopeless`.
     """
     knapsacks = Knapsacks(pricing, work)
-    patterns = Loads(pricing, dual_values, work) if len(dual_values) <= _FEW else None
+    patterns = Loads(pricing, dual_values, work) if len(dual_values) <= FEW else None
     highest = 1.0
     for column, price in enumerate(pricing.price.tolist()):
         if price <= 0 or hopeless(highest):
             return None
         if patterns is not None and work.left:
-            found = patterns.of(column, price * highest, _WIDEST)
+            found = patterns.of(column, price * highest, WIDE)
             if found.others <= price * highest:
-                best = float(np.max(found.counts @ dual_values, initial=0.0)) * (1 + _SLACK)
+                best = float(np.max(found.counts @ dual_values, initial=0.0)) * (1 + ROUNDING)
                 highest = max(highest, best / price)
                 continue
         most = float("inf")
@@ -351,7 +348,7 @@ def highest_ratio(
             above = price * max(highest, much)
             told = knapsacks.run(column, dual_values, above, width)
             most = min(most, told.most)
-            if told.others <= above * (1 + _SLACK):
+            if told.others <= above * (1 + ROUNDING):
                 break
         highest = max(highest, most / price)
     return highest
@@ -407,7 +404,7 @@ def absorbed(dual_values: Floats, vectors: Amounts, copies: Amounts, free: Amoun
         part = slice(start, start + step)
         most = beyond @ copies[:, part] + prices @ free[part].T
         least[part] = most.min(axis=0)
-    result: Floats = least * (1 + _SLACK)
+    result: Floats = least * (1 + ROUNDING)
     return result
 
 
@@ -451,7 +448,7 @@ class WholeNumbers:
             ways.reverse()
         bound = 0
         for way in ways:
-            if bound < self.price * _CLOSE:
+            if bound < self.price * CLOSE:
                 bound = max(bound, way())
         return bound
 
@@ -467,7 +464,7 @@ class WholeNumbers:
 
     def _small(self) -> bool:
         kinds = len(self._scope.pods)
-        return kinds <= _FEW and len(self._open) <= _GROUPS and self._work.left
+        return kinds <= FEW and len(self._open) <= _GROUPS and self._work.left
 
     def by_rooms(self, *, pods: bool) -> int:
         """By what the nodes of one offering hold as one large node; in whole pods too if `pods`."""

@@ -24,6 +24,7 @@ from dovetail.solve.colgen.pricing_instance import PricingInstance, pricing_inst
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.topology import AFFINITY
+from dovetail.solve.tolerances import NARROW, OPTIMAL
 
 _MASTER_ROUNDS = 40  # of linear programs
 _AT_ONCE = 400  # patterns that one round adds
@@ -353,11 +354,9 @@ def alike(topology_sites: TopologySites) -> Sequence[Sequence[int]]:
 
 
 _PRICING_ROUNDS = 60
-_WIDTH = 2_000  # partial patterns that are followed
 _PER_SITE = 20  # patterns that one round adds
 _FIRST = 0.9  # share of its price that a pattern of the first round is worth, by what fractions of nodes say
 _GAIN = 1e-6  # of the price: less is not worth a pattern
-_CLOSE = 0.9999  # share of the cost in fractions: a bound that near is not worth another round
 _SHARE = 0.4  # of the work left
 
 
@@ -394,7 +393,7 @@ class Pricing:
                 return now
             found, most = self._found(master.dual_values(now), 1 + _GAIN)
             self.bound = max(self.bound, now.least / most)
-            if not len(found) or self.bound >= now.least * _CLOSE:
+            if not len(found) or self.bound >= now.least * OPTIMAL:
                 return now
             master.add(found)
         return master.linear(master.every, work)
@@ -438,7 +437,7 @@ class Pricing:
                 # Negative dual values: such pods are left out, as if that cost nothing.
                 here = dual_values[site] * NANO_DOLLARS
                 of_pods, extra = here[:-1], float(here[-1])
-                best = fleet.knapsacks.run(column, np.maximum(of_pods, 0.0), price * share - extra, _WIDTH)
+                best = fleet.knapsacks.run(column, np.maximum(of_pods, 0.0), price * share - extra, NARROW)
                 counts, most = self._owned(fleet.pricing, column, of_pods, best.counts)
                 highest = max(highest, (max(most, best.others) + extra) / max(price, 1))
                 found.append(self._new(fleet, counts[:_PER_SITE]))

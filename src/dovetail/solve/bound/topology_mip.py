@@ -27,17 +27,16 @@ from dovetail.solve.instance.arrays import ENDLESS, Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable
 from dovetail.solve.instance.topology import AFFINITY, SPREAD
+from dovetail.solve.tolerances import CLOSE, LESS
 
 _SLACK = 1e-6  # share by which the solver's bound is lowered for its tolerances
 # What programs may be as large as with the usual work; with more, they take too long. With more work, larger.
 _USUAL = 1_000_000  # units
 _MOST_CELLS = 2_500  # kinds times sites where they may be
 _MOST_FEASIBLE = 4_000  # pod classes times offerings where they may be
-_MOST_SIZE = 40_000  # pod classes times offerings
+_MOST_SIZE = 400_000  # pod classes times offerings: so many take 0.1 s to look through
 _MOST_LOADS = 500
 _LOOKED = 10_000  # patterns that are looked at
-_CLOSE = 0.999  # share of the price: a bound that near is not worth another search
-_LESS = 1 - 2e-7  # share of the price: plans that save less are not looked for
 _UNITS = 4  # of work per factor of a program, to write it down
 # Units of work between two questions of the solver: measured, 0.5 to 2 times that.
 _FEWEST, _PER_FACTOR = 400, 0.6
@@ -113,7 +112,8 @@ class TopologyBound:
         key = _key(found)
         if key not in self._known and work.left:
             begun = work.used
-            topology_sites = topology_sites_of(self._instance, self._columns, free, found)
+            most = _MOST_CELLS * _times(work)
+            topology_sites = topology_sites_of(self._instance, self._columns, free, found, most)
             work.spend(topology_sites.feasible.size)
             self._note(key, *self._solved(topology_sites, price))
             self.spent += work.used - begun
@@ -156,7 +156,7 @@ class TopologyBound:
         best, following = Ruled(), None
         for by_sites in (first, not first):
             price = min(price, best.cost)
-            if best.bound >= price * _CLOSE or best.settled or not work.left:
+            if best.bound >= price * CLOSE or best.settled or not work.left:
                 break
             if by_sites:
                 found, following = self._by_sites(rows, price, _SHARE)
@@ -169,12 +169,12 @@ class TopologyBound:
 
     def _by_sites(self, rows: Rows, price: int, share: float) -> tuple[Ruled, _Next | None]:
         """By nodes per site; and what to tell apart if an answer has too much on several nodes of one."""
-        work, below = self._instance.work, price / NANO_DOLLARS * _LESS
+        work, below = self._instance.work, price / NANO_DOLLARS * LESS
         answer = minimum(rows.model(), work, check=_check(rows.size), share=share, below=below)
         bound, values = max(0, min(price, _in_nano(answer.bound))), answer.values
         if values is None:
             return Ruled(bound), None
-        singles = cramped(rows, values) if answer.bound >= rows.cost(values) * _CLOSE else {}
+        singles = cramped(rows, values) if answer.bound >= rows.cost(values) * CLOSE else {}
         nodes = list(shared_out(rows, values))
         target_nodes = tuple(target_nodes_of(self._instance, self._columns, rows, nodes))
         whole = sum(sum(pattern) for _, pattern in nodes) == rows.topology_sites.demand.sum()
@@ -188,7 +188,7 @@ class TopologyBound:
         work, master = self._instance.work, Master(self._instance, rows, patterns)
         least, value, kept = master.useful(price / NANO_DOLLARS, work)
         bound = max(0, min(price, _in_nano(least)))
-        if bound >= price * _CLOSE or not work.left:
+        if bound >= price * CLOSE or not work.left:
             return Ruled(bound)
         few = self._few(value, kept)
         every = bool(np.array_equal(few, kept))
@@ -203,7 +203,7 @@ class TopologyBound:
         pricing = Pricing(rows, work)
         linear = pricing.run(master)
         bound = max(0, min(price, _in_nano(pricing.bound)))
-        if linear is None or bound >= price * _CLOSE or not work.left:
+        if linear is None or bound >= price * CLOSE or not work.left:
             return Ruled(bound)
         value = master.reduced(linear)
         few = self._few(value, value <= price / NANO_DOLLARS - linear.least)
@@ -221,7 +221,7 @@ class TopologyBound:
         others.
         """
         model, work = master.model(kept), self._instance.work
-        check, below = _check(len(model.a_matrix_.value_)), price / NANO_DOLLARS * _LESS
+        check, below = _check(len(model.a_matrix_.value_)), price / NANO_DOLLARS * LESS
         answer = minimum(model, work, check=check, share=share, below=below)
         bound = min(price, _in_nano(answer.bound))
         if answer.values is None:

@@ -7,7 +7,7 @@ hold together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import highspy
@@ -18,7 +18,7 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.requirement import Requirement, Requirements
 from dovetail.solve.bound.scope import Kinds, State, asked_by, node_rules, owned_by, reach_of, sites_of
 from dovetail.solve.colgen.dual_feasible import shares
-from dovetail.solve.colgen.pricing_instance import cliques
+from dovetail.solve.colgen.pricing_instance import cliques, usable
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
 from dovetail.solve.instance.instance import Instance
 from dovetail.solve.instance.offerings import OfferingsTable, undominated
@@ -113,11 +113,12 @@ class TopologySites:
 
 
 def topology_sites_of(
-    instance: Instance, columns: OfferingsTable, free: Amounts, found: Kinds
+    instance: Instance, columns: OfferingsTable, free: Amounts, found: Kinds, most: float = np.inf
 ) -> TopologySites:
     """The terrain of a plan: of the pods that it places, by (pod class, level, tier).
 
-    `free` (nodes, R) is the capacity on existing nodes before anything was placed.
+    `free` (nodes, R) is the capacity on existing nodes before anything was placed. Where kinds times sites
+    would be more than `most`, sites are left out of which the pods could fill no more than of a cheaper one.
     """
     kinds = tuple(_kind(instance, place, pods) for place, pods in found.items())
     concerned = sorted({index for kind in kinds for index in (*kind.owned, *kind.matching)})
@@ -134,13 +135,20 @@ def topology_sites_of(
     filters = {index: instance.topology.groups[index].id.node_filter for index in land.spreads}
     counted = {wanted: land.counting(wanted, useful) for wanted in dict.fromkeys(filters.values())}
     counting = {index: counted[wanted] for index, wanted in filters.items()}
-    kept = _kept(
-        (anywhere[:, useful], own[:, useful]), domains, counted.values(), land.sites.column[useful], columns
-    )
+    rules = _node_rules(instance, kinds)
+    pods = np.array([len(kind.pods) for kind in kinds], dtype=np.int64)
+    sold = len(useful)
+    capacity = np.maximum(np.concatenate([columns.capacity[land.sites.column[useful]], free]), 0)
+    marks = _marks((anywhere[:, useful], own[:, useful]), domains, counted.values())
+    price, reserved = columns.price[land.sites.column[useful]], columns.reserved[land.sites.column[useful]]
+    kept = undominated(marks, capacity[:sold], price, reserved)
+    if np.count_nonzero(anywhere[:, useful[kept]]) > most:
+        # Few pods on a whole catalogue: what they can fill of a node is what counts.
+        of_use = usable(capacity[:sold], rules.vectors[:, : capacity.shape[1]], pods)
+        kept = undominated(marks, of_use, price, reserved)
     some = useful[kept]
     column = land.sites.column[some]
-    rules = _node_rules(instance, kinds)
-    capacity = np.maximum(np.concatenate([columns.capacity[column], free]), 0)
+    capacity = np.concatenate([capacity[:sold][kept], capacity[sold:]])
     left = [columns.left.get(columns.reservation[each], ENDLESS) for each in column.tolist()]
     none = np.zeros(len(free), dtype=np.int64)
     return TopologySites(
@@ -174,21 +182,15 @@ def _table(rows: Sequence[Mask], width: int) -> Mask:
     return np.array(rows, dtype=np.bool_).reshape(len(rows), width)
 
 
-def _kept(
-    reach: tuple[Mask, Mask],
-    domains: Mapping[str, Sequence[str]],
-    counting: Iterable[Counting],
-    column: Amounts,
-    columns: OfferingsTable,
-) -> Amounts:
-    """The sites that no other one replaces for every kind and every rule; `reach` are two tables (S, K)."""
+def _marks(
+    reach: tuple[Mask, Mask], domains: Mapping[str, Sequence[str]], counting: Iterable[Counting]
+) -> Mask:
+    """All that tells sites apart for some kind or some rule, (M, K); `reach` are two tables (S, K)."""
     marks = [*reach, *(np.stack([each.surely, each.never, each.foreign]) for each in counting)]
     for values in domains.values():
         codes = np.unique(values, return_inverse=True)[1]
         marks.append(codes[None, :] == np.arange(codes.max(initial=-1) + 1)[:, None])
-    return undominated(
-        np.concatenate(marks), columns.capacity[column], columns.price[column], columns.reserved[column]
-    )
+    return np.concatenate(marks)
 
 
 def _kind(instance: Instance, place: tuple[int, int, int], pods: list[str]) -> Kind:
@@ -250,12 +252,14 @@ class _Land:
 
     def domains(self, some: Amounts) -> dict[str, list[str]]:
         """Per label its value at each of some sites; hostnames and labels that may have any are left out."""
-        found = {key: [self._value(site, key) for site in some.tolist()] for key in self._keys}
-        return {
-            key: [value for value in values if value is not None]
-            for key, values in found.items()
-            if None not in values
-        }
+        found = {}
+        for key in self._keys:
+            first, like = self._told_apart((key,), some)
+            values = [self._value(site, key) for site in first.tolist()]
+            known = [value for value in values if value is not None]
+            if len(known) == len(values):
+                found[key] = [known[number] for number in like.tolist()]
+        return found
 
     def of_nodes(self, key: str) -> list[str]:
         """The value of a label on each existing node; "" where it has none."""
@@ -265,7 +269,8 @@ class _Land:
     def counting(self, wanted: NodeFilter, some: Amounts) -> Counting:
         """What a spread that counts such nodes makes of some sites."""
         answers = []
-        for site in some.tolist():
+        first, like = self._told_apart(wanted.labels(), some)
+        for site in first.tolist():
             column = int(self._columns.column[self.sites.column[site]])
             table = self._table(site)
             labels = table.base
@@ -279,7 +284,19 @@ class _Land:
             accepted = wanted.accepts(labels, table.pool.taints, well_known)
             tainted = not replace(wanted, alternatives=()).accepts(labels, table.pool.taints, well_known)
             answers.append((known and accepted, foreign or tainted, foreign))
-        return Counting(*np.array(answers, dtype=np.bool_).reshape(len(some), 3).T)
+        return Counting(*np.array(answers, dtype=np.bool_).reshape(len(first), 3)[like].T)
+
+    def _told_apart(self, keys: Collection[str], some: Amounts) -> tuple[Amounts, Amounts]:
+        """One of all sites (K,) that these labels do not tell apart, and per site the number of its one."""
+        numbers, start = [np.zeros(0, dtype=np.int64)], 0
+        for table in self._instance.tables:
+            mine = table.told_apart(keys) + start
+            start = int(mine.max(initial=start - 1)) + 1
+            numbers.append(mine)
+        states = max(map(len, self.sites.states), default=1)
+        codes = np.concatenate(numbers)[self.sites.column[some]] * states + self.sites.state[some]
+        _, first, like = np.unique(codes, return_index=True, return_inverse=True)
+        return some[first], like
 
     def counting_nodes(self, index: int) -> Counting:
         """What it makes of the existing nodes. Those with taints show that their domain is there."""

@@ -11,16 +11,16 @@ from dovetail.model.offering import NANO_DOLLARS
 from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.dual_feasible import shares
 from dovetail.solve.colgen.highs import minimum
-from dovetail.solve.colgen.pattern_mip import LESS, Pattern, Whole, most_nodes
+from dovetail.solve.colgen.pattern_mip import Pattern, Whole, most_nodes
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.tolerances import LESS, PROGRAM
 
 _MOST_CELLS = 3_000  # offerings times kinds, where only nodes are whole
 _SHARED_CELLS = 1_500  # the same where shares of nodes are looked at as well
 _WHOLE_CELLS = 800  # the same where pods are whole too; more take too long
 _MOST_NODES = 40  # to which pods are given one by one
 _SHARE, _LITTLE = 0.5, 0.25  # of the work left: where shares of nodes are looked at, and where they are not
-_SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def whole_nodes(
     _in_whole_numbers(model, pricing.demand[np.nonzero(feasible)[0]], most, pods=pods)
     share = _SHARE if size <= _SHARED_CELLS else _LITTLE
     answer = minimum(model, work, share=share, below=limit * LESS / NANO_DOLLARS)
-    bound = int(answer.bound * NANO_DOLLARS * (1 - _SLACK)) if np.isfinite(answer.bound) else 0
+    bound = int(answer.bound * NANO_DOLLARS * (1 - PROGRAM)) if np.isfinite(answer.bound) else 0
     if answer.values is None:
         return Whole(bound)
     nodes = np.rint(answer.values[-len(most) :]).astype(np.int64)

@@ -20,6 +20,7 @@ from dovetail.solve.colgen.pattern_mip import whole
 from dovetail.solve.colgen.patterns import fill
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats
+from dovetail.solve.tolerances import NARROW, OPTIMAL, WIDE
 
 _ROWS = 2_500  # ways to take items out that are tried in one round
 _NEW = 200  # patterns that one round adds
@@ -27,7 +28,6 @@ _FEW_NEW = 25  # when a round adds fewer, patterns are looked for in another way
 _PROGRESS = 1e-5  # share of the cost: the same after a round that gained less
 _GAIN = 1e-4  # of a node's price: less is not worth a pattern
 _FILLED_AT_ONCE = 12_000  # columns times items, so that the time is looked at in between
-_WIDTHS = (2_000, 20_000)  # partial patterns that a search for patterns follows; more where it found nothing
 _PER_COLUMN = 40
 _PIVOT = 20  # units of work per iteration of the simplex method
 _DIVE_ROWS = 500
@@ -38,7 +38,6 @@ _DIVE = 0.75  # of the work left: for a dive; the rest is for packing what it di
 _NEARLY_ONE = 0.8  # a fraction of a node that is rounded up together with the largest
 _PATIENCE = 40  # rounds in a row that may gain nothing
 _WHOLE = 1e-6
-_CLOSE = 0.9999  # share of the cost in fractions: a bound that near is not worth another search
 _SHARE = 0.65  # of the work left: for patterns; the rest is for making a plan of them
 
 
@@ -102,12 +101,12 @@ class Generator:
             if idle or added < _FEW_NEW:
                 added += self._filled(now)
             if added < _FEW_NEW:
-                for width in _WIDTHS:
+                for width in (NARROW, WIDE):
                     found = self._searched(now, width)
                     added += found
-                    if found or not part.left or self.bound > now.cost * _CLOSE:
+                    if found or not part.left or self.bound > now.cost * OPTIMAL:
                         break
-            if not added or self.bound > now.cost * _CLOSE:
+            if not added or self.bound > now.cost * OPTIMAL:
                 break
             before, now = now.cost, self._solve()
         self._last, self.cost = now.dual_values, now.cost

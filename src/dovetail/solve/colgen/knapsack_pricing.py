@@ -18,8 +18,8 @@ from dovetail.solve.budget import SolveBudget
 from dovetail.solve.colgen.highs import quiet_solver
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats
+from dovetail.solve.tolerances import ROUNDING
 
-_SLACK = 1e-9  # share by which bounds are raised for rounding in floating point
 _LABELS_PER_UNIT = 6
 _RELAXATION = 300  # units of work for a linear program of one column
 _CELLS_PER_UNIT = 1_000  # of prices times columns times items
@@ -109,7 +109,7 @@ class Knapsacks:
         beyond = np.maximum(dual_values - prices @ self._pricing.vectors.T, 0.0)
         most = prices @ self._pricing.capacity.T + beyond @ self._copies.T
         self._work.spend(most.size * len(dual_values) // _CELLS_PER_UNIT)
-        least: Floats = most.min(axis=0) * (1 + _SLACK)
+        least: Floats = most.min(axis=0) * (1 + ROUNDING)
         return least
 
     def run(self, column: int, dual_values: Floats, above: float, width: int) -> Best:
@@ -124,15 +124,15 @@ class Knapsacks:
         # An item that loses more by being put in than the bound is above the aim is in no such pattern.
         items = np.flatnonzero((copies > 0) & (dual_values > 0) & (reduced >= above - most))
         items, rest = self._ordered(column, items, dual_values, prices)
-        top = float(rest.most(0, np.zeros(1), self._pricing.capacity[column][None])[0]) * (1 + _SLACK)
+        top = float(rest.most(0, np.zeros(1), self._pricing.capacity[column][None])[0]) * (1 + ROUNDING)
         if top <= above:
             return Best(np.zeros((0, len(dual_values)), dtype=np.int64), min(most, above), min(most, above))
         found, missed = self._search(column, (items, dual_values[items], rest), above, width)
         counts = np.zeros((len(found), len(dual_values)), dtype=np.int64)
         counts[:, items] = found
         best = float(np.max(counts @ dual_values, initial=0.0))
-        others = min(most, max(above, missed * (1 + _SLACK)))
-        return Best(counts, max(min(most, best * (1 + _SLACK)), others), others)
+        others = min(most, max(above, missed * (1 + ROUNDING)))
+        return Best(counts, max(min(most, best * (1 + ROUNDING)), others), others)
 
     def _ordered(
         self, column: int, items: Amounts, dual_values: Floats, prices: Floats
@@ -174,7 +174,7 @@ class Knapsacks:
             count = np.arange(len(parent)) - np.repeat(ends - number - 1, number + 1)
             value = value[parent] + count * dual_values[step]
             capacity = capacity[parent] - count[:, None] * need
-            bound = rest.most(step + 1, value, capacity) * (1 + _SLACK)
+            bound = rest.most(step + 1, value, capacity) * (1 + ROUNDING)
             chosen = np.flatnonzero(bound > above)
             self._work.spend(_STEP + len(parent) // _LABELS_PER_UNIT)
             width = min(width, _NARROW) if self._work.time_over else width

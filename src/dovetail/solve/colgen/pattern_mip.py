@@ -19,16 +19,14 @@ from dovetail.solve.colgen.highs import minimum
 from dovetail.solve.colgen.knapsack_pricing import Knapsacks
 from dovetail.solve.colgen.pricing_instance import PricingInstance
 from dovetail.solve.instance.arrays import Amounts, Floats, Mask
+from dovetail.solve.tolerances import LESS, PROGRAM, ROUNDING, WIDE
 
-_WIDTH = 20_000  # partial patterns that are followed at most
 _PATTERNS = 1_500  # more are not solved
 _MOST_FOUND = 40_000  # patterns; then no more are looked for
 _FIND = 0.2  # of the work left, for finding patterns
 _SOLVE = 0.6  # of the work left, for choosing among them
 _PATTERN = 10  # units of work for each pattern
 _LOOK = 3e-9  # seconds for each item, pattern and column that is looked at, measured with some to spare
-_SLACK = 1e-7  # share by which the solver's bound is lowered for its tolerances
-LESS = 1 - 2e-7  # share of the limit: plans that save less are not looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +162,9 @@ def _enumerated(
         if work.used > enough or not work.left or total > _MOST_FOUND:
             return result, 0
         above = max(0.0, float(price - slack))
-        found = patterns.of(column, above, _WIDTH)
-        if found.others > above * (1 + _SLACK):
-            least = min(least, int(price - found.others * (1 + _SLACK)))
+        found = patterns.of(column, above, WIDE)
+        if found.others > above * (1 + PROGRAM):
+            least = min(least, int(price - found.others * (1 + PROGRAM)))
         total += len(found.counts)
         if len(found.counts):
             result.append((column, found.counts))
@@ -208,7 +206,7 @@ def _solved(
     model.a_matrix_.index_ = row.astype(np.int32)
     model.a_matrix_.value_ = matrix[pattern, row]
     answer = minimum(model, work, share=_SOLVE, below=limit * LESS / NANO_DOLLARS)
-    bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - _SLACK), known), others))
+    bound = int(min(max(answer.bound * NANO_DOLLARS * (1 - PROGRAM), known), others))
     if answer.values is None:
         return Whole(bound)
     nodes = np.rint(answer.values).astype(np.int64)
@@ -219,7 +217,6 @@ def _solved(
     return Whole(bound, plan)
 
 
-_ROUNDING = 1e-9  # share by which bounds are raised for rounding in floating point
 _LABELS_PER_UNIT = 4
 _MOST_FOLLOWED = 4  # times the width: so many partial patterns are made, then most must go
 
@@ -290,7 +287,7 @@ class Loads:
             count = np.arange(len(parent)) - np.repeat(np.cumsum(number + 1) - number - 1, number + 1)
             value = value[parent] + count * dual_values[step]
             capacity = capacity[parent] - count[:, None] * needs[step]
-            chosen = np.flatnonzero((value + capacity @ prices + later[step]) * (1 + _ROUNDING) > above)
+            chosen = np.flatnonzero((value + capacity @ prices + later[step]) * (1 + ROUNDING) > above)
             patterns, value, capacity = patterns[parent[chosen]], value[chosen], capacity[chosen]
             patterns[:, step] = count[chosen]
             full = ~_could_hold_more(capacity - rest[step], patterns, (needs, copies, apart), step + 1)

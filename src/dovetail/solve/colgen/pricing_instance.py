@@ -9,6 +9,7 @@ import numpy as np
 from dovetail.solve.instance.arrays import Amounts, Mask, share
 
 _BLOCK = 512  # columns that are compared with all kept ones at once
+_SUMS = 20_000  # of requests, with those that repeat: a millisecond each resource
 _CLIQUES = 24  # rules of "one of these at most" that are made resources; more are only checked
 
 
@@ -136,6 +137,38 @@ def copies_in(capacity: Amounts, vectors: Amounts, demand: Amounts, allowed: Mas
         asked = need > 0
         result[asked] = np.minimum(result[asked], capacity[:, row][None, :] // need[asked][:, None])
     return result
+
+
+def usable(capacity: Amounts, vectors: Amounts, demand: Amounts) -> Amounts:
+    """What so many items (I,) can fill of each capacity (N, R) at most: the largest sum of their requests
+    `vectors` (I, R) within it, resource by resource.
+
+    Few items have few sums: capacities of different sizes are of the same use to them, and most offerings are
+    dominated then. Time: O(N R log S) beside the S sums.
+    """
+    result = capacity.copy()
+    for row in range(vectors.shape[1]):
+        need, top = vectors[:, row], int(capacity[:, row].max(initial=0))
+        sums = _sums(need, demand, top)
+        if sums is None:
+            whole = min(float(need.astype(np.float64) @ demand), float(top))
+            np.minimum(result[:, row], int(whole), out=result[:, row])
+        else:
+            at = np.searchsorted(sums, capacity[:, row], side="right") - 1
+            result[:, row] = sums[np.maximum(at, 0)]
+    return result
+
+
+def _sums(sizes: Amounts, demand: Amounts, top: int) -> Amounts | None:
+    """All sums up to `top` of so many of these sizes (I,), in their order; None where there are too many."""
+    found = np.zeros(1, dtype=np.int64)
+    for size in np.unique(sizes[(sizes > 0) & (demand > 0)]).tolist():
+        copies = min(int(demand[sizes == size].sum()), top // size)
+        if len(found) * (copies + 1) > _SUMS:
+            return None
+        found = np.unique(found[:, None] + size * np.arange(copies + 1))
+        found = found[found <= top]
+    return found
 
 
 def cliques(conflict: Mask) -> list[list[int]]:

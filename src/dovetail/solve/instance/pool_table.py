@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -182,6 +182,13 @@ class PoolTable:
             self._domains[key] = known
         return known
 
+    def told_apart(self, keys: Collection[str]) -> Amounts:
+        """Numbers (C,), equal for columns that these labels do not tell apart. O(types and kinds)."""
+        by_type = _numbered((kind.requirements for kind in self.types), keys)
+        by_kind = _numbered(self._kinds, keys)
+        found: Amounts = by_type[self.column_type] * max(1, len(self._kinds)) + by_kind[self._kind]
+        return found
+
     def _types_meeting(self, item: Requirement) -> Mask:
         if item.key not in self._labelled:
             return self._every_type
@@ -238,6 +245,13 @@ def _meets(by_key: Mapping[str, Requirement], item: Requirement) -> bool:
     if found is None:
         return True
     return found.has_intersection(item) or (found.allows_absence() and item.allows_absence())
+
+
+def _numbered(many: Iterable[Requirements], keys: Collection[str]) -> Amounts:
+    """Equal numbers for those that ask the same of these labels."""
+    numbers: dict[tuple[Requirement | None, ...], int] = {}
+    asked = (tuple([each.by_key.get(key) for key in keys]) for each in many)
+    return np.array([numbers.setdefault(each, len(numbers)) for each in asked], dtype=np.int64)
 
 
 def _left(offering: Offering) -> bool:

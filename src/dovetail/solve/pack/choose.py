@@ -17,8 +17,8 @@ from dovetail.solve.pack.aggregation import ItemClasses, item_classes
 from dovetail.solve.pack.destroy_repair import Refined, refine, regrouped
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.local_search import Improver, joined, settled
+from dovetail.solve.tolerances import GOOD
 
-_GOOD = 1.002  # times the price in fractions: local search has nothing to find there
 _MANY = 1_000  # lots; beyond it column generation does not come to an end
 _AGAIN = 0.6  # of the time left: kept for another round, which limits make necessary
 _SHARE = 0.15  # of the work left: for greedy packings to start from
@@ -51,7 +51,7 @@ def choose(instance: Instance, columns: OfferingsTable, start: Limits, items: li
     bound = 0.0 if packer.visitors else least
     with instance.work.sparing(0.0, of_time=_AGAIN if seeds[0].left.any() else 0.0):
         refinable = instance.work.left and len(packer.items) <= _MANY
-        if refinable and seeds[0].price > least * _GOOD:
+        if refinable and seeds[0].price > least * GOOD:
             refined = refine(packer, seeds[0], start)
             bound = max(bound, refined.cost)
         packing, limits = _improved(packer, start, (refined, seeds), bound)
@@ -93,7 +93,7 @@ def _improved(
         tastes = [refined.dual_values if refined.dual_values.any() else by_duals, by_duals]
         improver, enough = Improver(packer, start), work.after(_SHARE)
         for number, each in enumerate((best, *seeds)):
-            near = best.price <= bound * _GOOD and not best.left.any()  # column generation knows no limits
+            near = best.price <= bound * GOOD and not best.left.any()  # column generation knows no limits
             if near or not work.left or (number and work.used > enough):
                 break
             better, _ = improver.run(each, tastes[number % len(tastes)], bound)

@@ -18,15 +18,13 @@ from dovetail.solve.instance.arrays import Amounts, Floats
 from dovetail.solve.instance.limits import Limits
 from dovetail.solve.pack.greedy import Packer, Packing, rank
 from dovetail.solve.pack.node_candidate import NodeCandidate, loads_of, make_candidate
+from dovetail.solve.tolerances import FEW, GOOD, OPTIMAL
 
-_FEW = 64  # items; with more, a group takes too long
 _SIZES = (2, 3, 3, 4, 4, 5)  # nodes in a group, as likely as they stand here
 _SHARE = 0.3  # of the work left
 _GROUP = 60_000  # units of work for a group
 _PATIENCE = 8  # groups per node that may gain nothing, one after the other
-_ENOUGH = 1.002  # times the bound: no use in looking further
 _ANY = 0.02  # of a mean node's price: so wasteful every node counts at least
-_OPTIMAL = 0.9999  # share of a group's price: what must be paid is not worth another search
 
 
 def regrouped(packer: Packer, packing: Packing, start: Limits, dual_values: Floats, bound: float) -> Packing:
@@ -36,15 +34,13 @@ def regrouped(packer: Packer, packing: Packing, start: Limits, dual_values: Floa
     `bound` is a price that cannot be beaten. Reserved nodes stay as they are.
     """
     work = packer.instance.work
-    suited = (
-        1 < len(packing.candidates) <= MANY_NODES and len(packer.items) <= _FEW and not packing.left.any()
-    )
-    if not suited or packing.price <= bound * _ENOUGH or not work.left:
+    suited = 1 < len(packing.candidates) <= MANY_NODES and len(packer.items) <= FEW and not packing.left.any()
+    if not suited or packing.price <= bound * GOOD or not work.left:
         return packing
     regrouping = _Regrouping(packer, start, dual_values)
     draw, part = stream(0, "solve", "regroup"), work.part(_SHARE)
     idle = 0
-    while part.left and packing.price > bound * _ENOUGH and idle < _PATIENCE * len(packing.candidates):
+    while part.left and packing.price > bound * GOOD and idle < _PATIENCE * len(packing.candidates):
         with work.sparing(1 - min(1.0, _GROUP / max(1, work.rest)), of_time=0.0):
             better = regrouping.tried(packing, draw)
         idle = 0 if better else idle + 1
@@ -86,7 +82,7 @@ class _Regrouping:
         pricing = replace(every.only(np.flatnonzero(every.price < price)), demand=demand)
         generator = Generator(pricing, packer.instance.work)
         generator.search(patterns)
-        if not packer.instance.work.left or generator.bound > price * _OPTIMAL:
+        if not packer.instance.work.left or generator.bound > price * OPTIMAL:
             return None
         bought = generator.whole(price)
         if not bought:
@@ -147,12 +143,7 @@ def refine(packer: Packer, start: Packing, limits: Limits) -> Refined:
     again = int(packer.demand.sum()) > _PODS or any(
         pod_class.involved for pod_class in packer.instance.pod_classes
     )
-    if (
-        again
-        and len(packer.items) <= _FEW
-        and not packing.left.any()
-        and packing.price > least * _NEAR_ENOUGH
-    ):
+    if again and len(packer.items) <= FEW and not packing.left.any() and packing.price > least * _NEAR_ENOUGH:
         if tied:
             least = max(least, whole_nodes(pricing, packer.instance.work, pods=True).bound)
         if packing.price > least * _NEAR_ENOUGH:
