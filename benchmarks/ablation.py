@@ -148,7 +148,7 @@ _BOUND = (
     ),
     Part(
         "topology bound: nodes one by one",
-        ((solver, "_deepened", _given(1)),),
+        ((topology_mip.TopologyBound, "deeper", _zero),),
         (topology_mip.split, topology_mip.cramped),
     ),
     Part(
