@@ -93,7 +93,7 @@ CASES = [
     ),
     (
         "MIME that is none",
-        {"userData": "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n"},
+        {"userData": "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\nno colon\n\n"},
         ("ValidationSucceeded", "InvalidUserData", "spec.userData"),
     ),
     (

@@ -6,7 +6,9 @@ import asyncio
 import functools
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 import pytest
 
@@ -88,6 +90,12 @@ class Ended:
 
 @pytest.fixture(scope="module")
 def ended() -> Ended:
+    """Played in a process of its own: what other tests left in caches would count here."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_played).result()
+
+
+def _played() -> Ended:
     async def play(clock: VirtualClock) -> Ended:
         life = Life(clock, BUSY)
         await life.start()

@@ -151,7 +151,10 @@ def _open_api(schema: Schema, path: str, words: Mapping[str, str]) -> Document:
         result["properties"] = {
             key: _open_api(child, join(path, key), words) for key, child in schema.properties.items()
         }
-    if schema.values is not None:
+    if schema.values is not None and schema.values.type == "any":
+        # Of the values alone a schema could only say that they are objects.
+        result["x-kubernetes-preserve-unknown-fields"] = True
+    elif schema.values is not None:
         result["additionalProperties"] = _open_api(schema.values, f"{path}{{}}", words)
     if schema.items is not None:
         result["items"] = _open_api(schema.items, f"{path}[]", words)

@@ -506,7 +506,7 @@ CLASSES = (
                     }
                 ]
                 * 50,
-                "ipPrefixCount": LARGEST,
+                "ipPrefixCount": 2**31 - 1,
             }
         },
         namespaced=False,
