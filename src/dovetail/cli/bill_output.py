@@ -10,10 +10,9 @@ from rich.text import Text
 
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud import catalog
-from dovetail.cloud.catalog.volumes import HOURS_A_MONTH
 from dovetail.disrupt.bill import Bill, Price, on_demand
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType
+from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS, InstanceType
 from dovetail.model.problem import ExistingNode, Problem
 
 _GROUP_CAPACITY = "eks.amazonaws.com/capacityType"

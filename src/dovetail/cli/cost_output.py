@@ -18,9 +18,9 @@ from dovetail.cli.tables import add_row, new_table
 from dovetail.cost.allocation import IDLE, NANO, Allocation, AllocationSet
 from dovetail.cost.idle import Cause, sentence
 from dovetail.cost.window import Window
+from dovetail.model.offering import HOURS_A_MONTH
 from dovetail.units.timestamp import to_rfc3339
 
-_MONTH = 730  # hours, as prices are told
 _MOST = 12  # causes of idle that a table shows
 
 
@@ -108,7 +108,7 @@ def _cells(group: Allocation, hours: int) -> Iterator[str]:
     for amount in (*(group.resource_cost(name) for name in ("cpu", "ram", "gpu")), group.volume_cost, other):
         yield _short(amount) if amount else "-"
     yield _short(group.total)
-    yield f"{group.total * _MONTH * HOUR / max(1, hours) / NANO:,.2f}"
+    yield f"{group.total * HOURS_A_MONTH * HOUR / max(1, hours) / NANO:,.2f}"
     used = any(group.usage.values()) and not group.is_idle
     yield f"{group.total_efficiency:.0%}" if used else "-"
 

@@ -10,14 +10,12 @@ from rich.text import Text
 
 from dovetail.cli.tables import add_row, new_table
 from dovetail.explain.cost import CostStory, RulePrice
-from dovetail.model.offering import NANO_DOLLARS
-
-HOURS_PER_MONTH = 730
+from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 
 
 def monthly(nanos: int) -> float:
     """Nano-dollars per hour as dollars per month of 730 hours."""
-    return nanos * HOURS_PER_MONTH / NANO_DOLLARS
+    return nanos * HOURS_A_MONTH / NANO_DOLLARS
 
 
 def cost_document(story: CostStory) -> dict[str, Any]:
@@ -48,7 +46,7 @@ def cost_tables(story: CostStory) -> RenderableType:
         return Text("The plan buys nothing, so no rule costs anything.")
     parts: list[RenderableType] = [
         Text(
-            f"The plan costs ${monthly(cost.hourly):,.2f} a month ({HOURS_PER_MONTH} h); no plan under these "
+            f"The plan costs ${monthly(cost.hourly):,.2f} a month ({HOURS_A_MONTH} h); no plan under these "
             f"rules costs less than ${monthly(cost.lower_bound):,.2f}."
         )
     ]

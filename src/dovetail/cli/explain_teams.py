@@ -11,13 +11,14 @@ from rich.text import Text
 
 from dovetail.api.core import Pod
 from dovetail.base.errors import InputError
-from dovetail.cli.explain_cost_output import HOURS_PER_MONTH, monthly
+from dovetail.cli.explain_cost_output import monthly
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cost.aggregate import key_of, strict_keys
 from dovetail.cost.allocation import Properties
 from dovetail.cost.facts import owner_of
 from dovetail.cost.filters import sanitized
 from dovetail.disrupt.pods import reschedulable, unbound
+from dovetail.model.offering import HOURS_A_MONTH
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 
@@ -114,7 +115,7 @@ def _lines(found: list[Team], together: Plan) -> Iterator[str]:
     alone = sum(team.plan.cost.hourly for team in found)
     cost = together.cost
     yield (
-        f"Alone they cost ${monthly(alone):,.2f} a month ({HOURS_PER_MONTH} h) in all; together "
+        f"Alone they cost ${monthly(alone):,.2f} a month ({HOURS_A_MONTH} h) in all; together "
         f"${monthly(cost.hourly):,.2f} on {len(together.claims)} nodes, and at least "
         f"${monthly(cost.lower_bound):,.2f}: proven."
     )

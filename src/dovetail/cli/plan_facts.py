@@ -13,8 +13,7 @@ from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
 from dovetail.cli.region import Region
 from dovetail.cli.searching import Answer
 from dovetail.cloud.catalog.provenance import provenance
-from dovetail.cloud.catalog.volumes import HOURS_A_MONTH
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.problem import Problem
 from dovetail.reading import Reading
 

@@ -73,7 +73,7 @@ class Template:
 
     @property
     def system(self) -> bool:
-        """Such as what a cluster brings: its owner is somebody else."""
+        """Such as what a cluster brings: its owner is another one."""
         return self.namespace in ("kube-system", "kube-node-lease", "kube-public")
 
 

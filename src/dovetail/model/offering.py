@@ -11,6 +11,7 @@ from dovetail.model.resources import LARGEST, Resources, bounded, subtract
 
 # Prices are integers, so that ties and sums are exact: billionths of a dollar per hour.
 NANO_DOLLARS = 1_000_000_000
+HOURS_A_MONTH = 730  # as AWS's own calculator counts
 
 
 def parse_dollars(text: str) -> int:

@@ -124,7 +124,7 @@ class CostRecord:
             one.ending, one.why = now, chosen.reason.lower() if chosen is not None else "deleted"
 
     def _node(self, change: ChangeType, node: Any, now: int) -> None:
-        identifier = node.spec.provider_id or f"node:///{node.metadata.name}"
+        identifier = _identifier(node)
         if change == "DELETED":
             if self._context.state.claim_of(node) is None:
                 self._ended(identifier, now)
@@ -188,14 +188,13 @@ class CostRecord:
         if not name:
             return
         node = self._context.state.get(Node, name)
-        identifier = "" if node is None else node.spec.provider_id or f"node:///{name}"
+        identifier = "" if node is None else _identifier(node)
         one = self._facts.instances.get(identifier)
         if change == "DELETED" or pod.terminal:
             self._waiting.pop(pod.key, None)
-            for key in [(pod.metadata.namespace, pod.metadata.name, identifier)]:
-                run = self._runs.get(key)
-                if run is not None and run.end is None:
-                    run.end = max(now, run.start)
+            run = self._runs.get((pod.metadata.namespace, pod.metadata.name, identifier))
+            if run is not None and run.end is None:
+                run.end = max(now, run.start)
         elif one is None:
             self._waiting[pod.key] = pod, now
         else:
@@ -212,6 +211,10 @@ class CostRecord:
         run = PodRun(pod.metadata.name, self._workloads.setdefault(made, made), one.id, max(since, one.start))
         self._runs[key] = run
         self._facts.pods.append(run)
+
+
+def _identifier(node: Node) -> str:
+    return node.spec.provider_id or f"node:///{node.metadata.name}"
 
 
 def _workload(pod: Pod) -> Workload:

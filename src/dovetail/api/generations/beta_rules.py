@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from dovetail.api.karpenter import common_rules, wellknown
@@ -193,9 +192,10 @@ def ami_term_selects(terms: Terms) -> bool:
 
 def _not_every(field: str, others: tuple[str, ...], where: str) -> Rule:
     """Not every term sets the field together with another: the original's rule, true of no term at all."""
-    every: Callable[[Terms], bool] = lambda terms: all(  # noqa: E731  the field and others are bound here
-        field in term and has_any(term, *others) for term in terms
-    )
+
+    def every(terms: Terms) -> bool:
+        return all(field in term and has_any(term, *others) for term in terms)
+
     return Rule(
         f"{where}_{field}_alone",
         f"'{field}' is mutually exclusive, cannot be set with a combination of other fields in {where}",

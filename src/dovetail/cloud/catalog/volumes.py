@@ -10,8 +10,8 @@ import msgspec
 
 from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass, ElasticBlockStore
 from dovetail.cloud.catalog.settings import GIB, ami_family, devices, parse_size
+from dovetail.model.offering import HOURS_A_MONTH
 
-HOURS_A_MONTH = 730  # as AWS's own calculator counts
 # Regions and types that the table does not have are priced as here.
 _REFERENCE = "us-east-1"
 _GP3_FREE_IOPS = 3_000

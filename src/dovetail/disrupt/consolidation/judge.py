@@ -9,7 +9,7 @@ from dovetail.disrupt.consolidation.balanced import Score
 from dovetail.disrupt.consolidation.price import Refused, affordable
 from dovetail.disrupt.consolidation.question import Move, Mover, Question
 from dovetail.disrupt.obstacles import obstacle
-from dovetail.model.plan import Plan
+from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
 
 
@@ -21,6 +21,12 @@ def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: 
         raise Refused(found)
     claims = [claim for claim in plan.claims if not moved.isdisjoint(claim.pods)]
     bought = affordable(question, movers, claims) if claims else ()
+    return scored(question, movers, plan, bought)
+
+
+def scored(question: Question, movers: Sequence[Mover], plan: Plan, bought: tuple[PlannedClaim, ...]) -> Move:
+    """The move of their pods to where the plan has them; Refused if a pool's policy does not allow it."""
+    moved = {pod.key for mover in movers for pod in mover.pods}
     places = {
         name: tuple(pod for pod in pods if pod in moved)
         for name, pods in plan.existing.items()

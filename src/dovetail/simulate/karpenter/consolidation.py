@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from dovetail.disrupt.consolidation.judge import check
+from dovetail.disrupt.consolidation.judge import scored
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import (
     FILTERED,
@@ -126,15 +126,7 @@ def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: 
     if len(plan.claims) > 1:
         raise Refused(_TOO_MANY.format(len(plan.claims)))
     bought = tuple(_cheaper(question, movers, claim) for claim in plan.claims)
-    places = {
-        name: tuple(pod for pod in pods if pod in moved)
-        for name, pods in plan.existing.items()
-        if not moved.isdisjoint(pods)
-    }
-    move = Move(tuple(movers), bought, places)
-    scores = question.scores(movers, move.saving)
-    check(scores)
-    return replace(move, scores=scores)
+    return scored(question, movers, plan, bought)
 
 
 def _cheaper(question: Question, movers: Sequence[Mover], claim: PlannedClaim) -> PlannedClaim:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dovetail import __version__
-from dovetail.base.errors import InputError
 from dovetail.simulate.experiment.dataset import Point
 from dovetail.simulate.experiment.measures import MEASURES
-from dovetail.views.page.document import one_file, part
+from dovetail.views.page.document import one_file, part, write_page
 
 _PAGE = "dovetail.views.comparison"
 
@@ -32,11 +31,4 @@ def write_sweep(found: Sequence[Point], counted: Sequence[str], path: Path) -> N
         ],
     }
     page = one_file("Dovetail: a sweep", part("sweep.html", _PAGE), part("sweep.js", _PAGE), data)
-    try:
-        path.write_text(page, "utf-8")
-    except OSError as error:
-        raise InputError(
-            f"cannot write the report: {error.strerror}",
-            source=str(path),
-            remedy="give --report a file in a folder that may be written to",
-        ) from None
+    write_page(page, path)

@@ -11,12 +11,11 @@ from zoneinfo import ZoneInfo
 
 from dovetail import __version__
 from dovetail.base.clock import SECOND
-from dovetail.base.errors import InputError
 from dovetail.simulate.experiment.comparison import Comparison, Way
 from dovetail.simulate.experiment.measures import MEASURES
 from dovetail.simulate.experiment.runs import Run
 from dovetail.simulate.experiment.steps import DIRECT
-from dovetail.views.page.document import one_file, part
+from dovetail.views.page.document import one_file, part, write_page
 from dovetail.views.report.series import chart_series
 
 _PAGE = "dovetail.views.comparison"
@@ -26,14 +25,7 @@ _TILES = ("costPerDay", "waitP99", "evictions", "requestsOverCapacity")
 
 def write_comparison(found: Comparison, path: Path) -> None:
     """The page; raises InputError when it cannot be written."""
-    try:
-        path.write_text(render(found), "utf-8")
-    except OSError as error:
-        raise InputError(
-            f"cannot write the report: {error.strerror}",
-            source=str(path),
-            remedy="give --report a file in a folder that may be written to",
-        ) from None
+    write_page(render(found), path)
 
 
 def render(found: Comparison) -> str:

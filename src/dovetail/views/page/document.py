@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 from string import Template
 from typing import Any
+
+from dovetail.base.errors import InputError
 
 _PARTS = "dovetail.views.page"
 STYLES = ("uPlot.min.css", "parts.css")
@@ -25,6 +28,18 @@ def linked(title: str, body: str, script: str, data: Mapping[str, Any]) -> str:
     styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in STYLES)
     scripts = "".join(f'<script src="{name}"></script>' for name in (*SCRIPTS, script))
     return _page(title, body, styles, scripts, embedded(data))
+
+
+def write_page(page: str, path: Path) -> None:
+    """Write a page to the file of --report; raises InputError when it cannot be written."""
+    try:
+        path.write_text(page, "utf-8")
+    except OSError as error:
+        raise InputError(
+            f"cannot write the report: {error.strerror}",
+            source=str(path),
+            remedy="give --report a file in a folder that may be written to",
+        ) from None
 
 
 def _page(title: str, body: str, styles: str, scripts: str, data: str) -> str:

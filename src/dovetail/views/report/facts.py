@@ -10,11 +10,11 @@ from dovetail.base.clock import HOUR, SECOND
 from dovetail.cost.allocation import NANO
 from dovetail.cost.facts import Facts, Instance
 from dovetail.cost.window import Window
+from dovetail.model.offering import HOURS_A_MONTH
 from dovetail.views.report.costs import facts_data
 from dovetail.views.report.series import POINTS
 
 _STEP = 5 * SECOND
-_MONTH = 730  # hours
 _NOTE = "What instances and their root volumes cost, at the prices that were paid."
 _RESOURCES = ("cpu", "memory")
 
@@ -77,7 +77,7 @@ def _tiles(
     shown = [
         (f"${costs['bill']:,.2f}", "spent in the time shown"),
         (f"${hourly:,.2f}", "an hour at its end"),
-        (f"${hourly * _MONTH:,.0f}", "a month at that rate"),
+        (f"${hourly * HOURS_A_MONTH:,.0f}", "a month at that rate"),
         (str(len(now)), f"nodes at its end, {spot} of them spot"),
         (str(pods), "pods with a node at its end"),
         (f"{costs['idle'] / costs['bill'] if costs['bill'] else 0:.0%}", "idle: borne by no pod"),

@@ -7,8 +7,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from dovetail.base.clock import SECOND
-from dovetail.base.errors import InputError
 from dovetail.simulate.run import Result
+from dovetail.views.page.document import write_page
 from dovetail.views.report.page import Period, render
 
 
@@ -29,11 +29,4 @@ def period_of(result: Result) -> Period:
 def write_report(result: Result, path: Path) -> None:
     """One self-contained HTML file; raises InputError when it cannot be written."""
     page = render(result.scenario.file.name, period_of(result), result.records, result.summary)
-    try:
-        path.write_text(page, "utf-8")
-    except OSError as error:
-        raise InputError(
-            f"cannot write the report: {error.strerror}",
-            source=str(path),
-            remedy="give --report a file in a folder that may be written to",
-        ) from None
+    write_page(page, path)

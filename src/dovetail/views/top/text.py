@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dovetail.model.offering import NANO_DOLLARS
+from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.resources import PODS
 from dovetail.units.quantity import Quantity
 from dovetail.views.top.board import Board, Row, percent
 
-HOURS_A_MONTH = 730
 _WIDE, _NARROW = 40, 35  # characters of the bars above and of those of nodes
 _HELP = "←/→ page • q: quit"
 _WAITING = "Waiting for update or no nodes found..."
