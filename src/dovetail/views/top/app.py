@@ -73,20 +73,20 @@ class Top(App[None]):
         self._told = ""
         self._second = 0
         self._counts: dict[str, int] = {}
+        self._head = Static(id="head")
+        self._tabs = Static(id="tabs")
+        self._grid = Grid(id="grid")
+        self._filter = Input(placeholder="words that a line must have, such as: spot zone=a", id="filter")
 
     def compose(self) -> ComposeResult:
         """See App."""
-        yield Static(id="head")
-        yield Static(id="tabs")
-        yield Grid(id="grid")
-        yield Input(placeholder="words that a line must have, such as: spot zone=a", id="filter")
-        yield Footer()
+        yield from (self._head, self._tabs, self._grid, self._filter, Footer())
 
     def on_mount(self) -> None:
         """See App."""
         self.title = f"dovetail top: {self.feed.title}"
-        self.query_one("#head", Static).styles.height = len(self.board.settings.resources) + 2
-        self.query_one(Grid).focus()
+        self._head.styles.height = len(self.board.settings.resources) + 2
+        self._grid.focus()
         self._coming = asyncio.get_running_loop().create_task(self.feed.run(), name="feed")
         self._coming.add_done_callback(self._ended)
         self.frame()
@@ -104,6 +104,8 @@ class Top(App[None]):
 
     def frame(self) -> None:
         """Take in what came, and draw it if that changed anything, or the second did."""
+        if not self._grid.is_attached:
+            return  # the timer ticks until after the screens are taken down
         begun = time.perf_counter()
         self.feed.fill(self.board)
         now = self.feed.now()
@@ -122,20 +124,18 @@ class Top(App[None]):
     def _draw(self, now: int) -> None:
         board, pane = self.board, self._pane
         self._items = items = matching(pane, board, self._words, now)
-        self.query_one("#head", Static).update(self._head(now), layout=False)
-        self.query_one("#tabs", Static).update(self._tabs(), layout=False)
-        self.query_one(Grid).show(
-            pane.headings(board), len(items), lambda line: pane.cells(board, items[line], now)
-        )
+        self._head.update(self._head_text(now), layout=False)
+        self._tabs.update(self._tabs_text(), layout=False)
+        self._grid.show(pane.headings(board), len(items), lambda line: pane.cells(board, items[line], now))
 
-    def _head(self, now: int) -> Text:
+    def _head_text(self, now: int) -> Text:
         lines = text.head(self.board)
         lines[-1] += f"   {beyond.gap(self.board)}"
         at = datetime.fromtimestamp(now // SECOND, self.zone)
         drawn = Text("\n".join((*lines, f"{self.feed.title}   {at:%Y-%m-%d %H:%M:%S %Z}   {self._told}   ")))
         return drawn.append(self.feed.trouble(), style="bold yellow")
 
-    def _tabs(self) -> Text:
+    def _tabs_text(self) -> Text:
         drawn = Text()
         for number, pane in enumerate(PANES, 1):
             counted = self._counts.get(pane.name, self.board.sums.nodes if number == 1 else None)
@@ -151,14 +151,13 @@ class Top(App[None]):
     def action_pane(self, number: int) -> None:
         """Show that pane."""
         self._pane = PANES[number]
-        self.query_one(Grid).top()
+        self._grid.top()
         self.frame()
 
     def action_filter(self) -> None:
         """Ask for words."""
-        asked = self.query_one("#filter", Input)
-        asked.display = True
-        asked.focus()
+        self._filter.display = True
+        self._filter.focus()
 
     def on_input_changed(self, changed: Input.Changed) -> None:
         """Words count as they are typed."""
@@ -167,12 +166,12 @@ class Top(App[None]):
 
     def on_input_submitted(self) -> None:
         """Back to the table."""
-        self.query_one("#filter", Input).display = False
-        self.query_one(Grid).focus()
+        self._filter.display = False
+        self._grid.focus()
 
     def action_clear(self) -> None:
         """Leave the words, and forget them."""
-        self.query_one("#filter", Input).value = ""
+        self._filter.value = ""
         self.on_input_submitted()
 
     def action_sort(self) -> None:
@@ -189,7 +188,7 @@ class Top(App[None]):
 
     def _sort(self, sort: Sort) -> None:
         self.board.show(replace(self.board.settings, sort=sort))
-        self.query_one(Grid).top()
+        self._grid.top()
         self.frame()
 
     def action_pace(self, change: int) -> None:
@@ -216,11 +215,12 @@ class Page(ModalScreen[None]):
         super().__init__()
         self._top = top
         self._subject = subject
+        self._told = Static(id="page")
 
     def compose(self) -> ComposeResult:
         """See Screen."""
         with VerticalScroll():
-            yield Static(id="page")
+            yield self._told
         yield Footer()
 
     def on_mount(self) -> None:
@@ -230,5 +230,7 @@ class Page(ModalScreen[None]):
         self.set_interval(1, self._draw)
 
     def _draw(self) -> None:
+        if not self._told.is_attached:
+            return  # as above
         top = self._top
-        self.query_one("#page", Static).update(page(top.board, self._subject, top.feed.now(), top.zone))
+        self._told.update(page(top.board, self._subject, top.feed.now(), top.zone))
