@@ -227,6 +227,7 @@ class PodDisruptionBudgetStatus(Part, frozen=True, kw_only=True):
     desired_healthy: int = 0
     expected_pods: int = 0
     observed_generation: int = 0
+    disrupted_pods: dict[str, str] = {}  # evicted but not seen to go yet: name -> when
 
 
 class PodDisruptionBudget(Object, frozen=True, kw_only=True):

@@ -238,6 +238,41 @@ class ClusterView:
             _count(self._anti, rule, node, change)
 
 
+class Without(ClusterView):
+    """The view as it would be if some pods did not run on one node. Only read, and only while `base` stays.
+
+    Costs one look at the nodes, and what is taken away.
+    """
+
+    def __init__(self, base: ClusterView, node: str, gone: Iterable[str]) -> None:
+        super().__init__(namespaces=base.namespaces, volumes=base.volumes, resolve=base._resolve)
+        there = base.nodes[node]
+        self._base = base
+        self._node = node
+        self._gone = [there.pods[key] for key in gone]
+        pods, used = dict(there.pods), there.used
+        for facts in self._gone:
+            del pods[facts.pod.key]
+            used = subtract(used, facts.requests)
+        self.nodes = {**base.nodes, node: replace(there, pods=pods, used=used)}
+
+    def counts(self, wanted: Callable[[str, Mapping[str, str], bool], bool]) -> dict[str, int]:
+        """As of the base, without those that are gone."""
+        total = self._base.counts(wanted)
+        for one in self._gone:
+            if wanted(one.namespace, one.labels, one.pod.deleting):
+                total[self._node] -= 1
+        return {name: count for name, count in total.items() if count}
+
+    def anti_affinity(self) -> Iterator[tuple[AffinityRule, Iterable[str]]]:
+        """As of the base, without those that are gone."""
+        gone = Counter(rule for one in self._gone for rule in one.affinity.anti_affinity)
+        for rule, nodes in self._base._anti.items():
+            left = [name for name, n in nodes.items() if n > (gone[rule] if name == self._node else 0)]
+            if left:
+                yield rule, left
+
+
 def _group(facts: PodFacts) -> _Group:
     return facts.namespace, tuple(sorted(facts.labels.items())), facts.pod.deleting
 
@@ -651,42 +686,69 @@ def check(pod: Pod, node: str, view: ClusterView) -> tuple[str, ...]:
     return tuple(reason.text for reason in examine(pod, node, view))
 
 
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What the filters say of one pod on each node, in order of name.
+
+    `nowhere` says why no node can be considered at all, where that is so.
+    """
+
+    reasons: Mapping[str, Reasons]
+    nowhere: str = ""
+
+    @property
+    def feasible(self) -> list[str]:
+        """The nodes where every filter lets the pod pass."""
+        return [name for name, found in self.reasons.items() if not found]
+
+    def message(self, preemption: str) -> str:
+        """What the scheduler writes into the PodScheduled condition of a pod that fits nowhere.
+
+        `preemption` says why evicting others does not help, as `no_preemption` does; "" where it does.
+        """
+        if not self.reasons:
+            return "no nodes available to schedule pods"
+        counts = Counter(one.text for found in self.reasons.values() for one in found)
+        message = f"0/{len(self.reasons)} nodes are available: {self.nowhere or _histogram(counts)}."
+        return f"{message} no new claims to deallocate, preemption: {preemption}" if preemption else message
+
+
+def examine_all(pod: Pod, view: ClusterView, nominated: Nominated = _NO_NOMINATIONS) -> Examination:
+    """Ask the filters about every node."""
+    placement = Placement(pod, view)
+    found = {
+        name: placement.examine(node, nominated.get(name, ())) for name, node in sorted(view.nodes.items())
+    }
+    return Examination(found, placement.nowhere if found else "")
+
+
 def feasible_nodes(pod: Pod, view: ClusterView, nominated: Nominated = _NO_NOMINATIONS) -> list[str]:
     """The nodes where every filter lets the pod pass, in order of name."""
-    placement = Placement(pod, view)
-    return [
-        name
-        for name, node in sorted(view.nodes.items())
-        if not placement.examine(node, nominated.get(name, ()))
-    ]
+    return examine_all(pod, view, nominated).feasible
 
 
 def unschedulable_message(pod: Pod, view: ClusterView, nominated: Nominated = _NO_NOMINATIONS) -> str:
-    """What the scheduler writes into the PodScheduled condition of a pod that fits nowhere."""
-    if not view.nodes:
-        return "no nodes available to schedule pods"
-    placement = Placement(pod, view)
-    verdicts = [placement.examine(node, nominated.get(name, ())) for name, node in sorted(view.nodes.items())]
-    total = len(verdicts)
-    if placement.nowhere:
-        why = placement.nowhere
-    else:
-        why = _histogram(Counter(reason.text for reasons in verdicts for reason in reasons))
-    return (
-        f"0/{total} nodes are available: {why}. no new claims to deallocate, "
-        f"preemption: {_preemption(pod, verdicts)}"
-    )
+    """What the scheduler writes of a pod that fits nowhere, where no pod has a lower priority."""
+    found = examine_all(pod, view, nominated)
+    return found.message(no_preemption(pod, found))
 
 
-def _preemption(pod: Pod, verdicts: list[Reasons]) -> str:
+NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
+
+
+def no_preemption(pod: Pod, found: Examination, tried: Mapping[str, Sequence[str]] = {}) -> str:  # noqa: B006
+    """Why no pods are evicted for this one. `tried` names, per node on which pods of a lower priority are,
+    what refuses the pod even without them.
+    """
     if pod.spec.preemption_policy == "Never":
-        return "not eligible due to preemptionPolicy=Never."
-    words = {
-        True: "Preemption is not helpful for scheduling",
-        False: "No preemption victims found for incoming pod",
-    }
-    outcomes = Counter(words[any(item.helpless for item in reasons)] for reasons in verdicts)
-    return f"0/{len(verdicts)} nodes are available: {_histogram(outcomes)}."
+        return NEVER_PREEMPTS
+    outcomes: Counter[str] = Counter()
+    for name, reasons in found.reasons.items():
+        if any(one.helpless for one in reasons):
+            outcomes["Preemption is not helpful for scheduling"] += 1
+        else:
+            outcomes.update(tried.get(name, ("No preemption victims found for incoming pod",)))
+    return f"0/{len(found.reasons)} nodes are available: {_histogram(outcomes)}."
 
 
 def _histogram(counts: Counter[str]) -> str:

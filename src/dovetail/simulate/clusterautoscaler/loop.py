@@ -175,8 +175,8 @@ class ClusterAutoscaler:
                     for number in range(coming):
                         add_copy(view, template, f"upcoming-{group.spec.name}-{number}")
         for pod in pods:
-            if pod.spec.node_name:
-                view.add_pod(pod)
+            if node := pod.spec.node_name or pod.status.nominated_node_name:
+                view.add_pod(pod, node)
         return view
 
     def _template(self, group: AutoScalingGroup) -> Template:
@@ -441,8 +441,8 @@ def _is_ready(node: Node) -> bool:
 
 
 def _is_refused(pod: Pod) -> bool:
-    """True iff the scheduler has looked at the pod and found no node."""
-    if pod.spec.node_name or pod.deleting:
+    """True iff the scheduler has looked at the pod, and found no node and none where others go for it."""
+    if pod.spec.node_name or pod.status.nominated_node_name or pod.deleting:
         return False
     scheduled = condition(pod.status.conditions, "PodScheduled")
     return scheduled is not None and scheduled.status == "False" and scheduled.reason == "Unschedulable"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from dovetail.api.core import Node, Pod
 from dovetail.api.meta import Object
-from dovetail.api.workloads import StorageClass
+from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.model.affinity import AffinityRule, affinity_rules
 from dovetail.model.filters import ClusterView, NodeView
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests
@@ -37,8 +39,8 @@ def wishes(pod: Pod) -> tuple[tuple[AffinityRule, int], ...]:
 class Cluster:
     """Kept up to date by watch events, and by the scheduler's own bindings before their events come.
 
-    Invariant, over the pods bound to a node: `requested[node]` is the sum of `score_requests`, and
-    `wished[wish][node]` the count of `wishes`.
+    Invariant, over the pods bound to a node: `requested[node]` is the sum of `score_requests`,
+    `wished[wish][node]` the count of `wishes`, and `priorities` their priorities with how many have each.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,8 @@ class Cluster:
         self.view.namespaces = self.namespaces
         self.requested: dict[str, dict[str, int]] = {}
         self.wished: dict[tuple[AffinityRule, int], dict[str, int]] = {}
+        self.priorities: dict[int, int] = {}
+        self.budgets: dict[str, PodDisruptionBudget] = {}  # by key
         self._nodes: dict[str, Node] = {}
         self._bound: dict[str, tuple[Pod, str]] = {}  # pod key -> its latest state, its node
 
@@ -110,8 +114,13 @@ class Cluster:
         for pod, node in self._bound.values():
             _shift(sums.setdefault(node, {}), score_requests(pod), 1)
         assert {node: total for node, total in self.requested.items() if any(total.values())} == sums
+        assert Counter(pod.spec.priority for pod, _ in self._bound.values()) == self.priorities
 
     def _count(self, pod: Pod, node: str, sign: int) -> None:
+        priority = pod.spec.priority
+        self.priorities[priority] = self.priorities.get(priority, 0) + sign
+        if not self.priorities[priority]:
+            del self.priorities[priority]
         _shift(self.requested.setdefault(node, {}), score_requests(pod), sign)
         for wish in wishes(pod):
             nodes = self.wished.setdefault(wish, {})

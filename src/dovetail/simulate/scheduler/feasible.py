@@ -12,16 +12,19 @@ import msgspec
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Pod
+from dovetail.base.streams import stream
 from dovetail.model.filters import (
     ClusterView,
+    Examination,
     NodeView,
     Nominated,
     Placement,
     PodFacts,
-    feasible_nodes,
-    unschedulable_message,
+    examine_all,
+    no_preemption,
 )
 from dovetail.simulate.scheduler.cluster import Cluster
+from dovetail.simulate.scheduler.preemption import Preemption, Refusal, preempt
 
 
 class Nominations:
@@ -65,6 +68,10 @@ class Nominations:
         others = tuple(one for one in kept[own] if one.pod.metadata.uid != pod.metadata.uid)
         return {**kept, own: others}
 
+    def below(self, priority: int, node: str) -> tuple[Pod, ...]:
+        """Those nominated to the node that have a lower priority."""
+        return tuple(pod for pod in self._by_node.get(node, {}).values() if pod.spec.priority < priority)
+
     def _of_priority(self, priority: int) -> dict[str, tuple[PodFacts, ...]]:
         as_of = (self._view.version, self.version)
         if self._as_of != as_of:
@@ -92,20 +99,29 @@ class Nominations:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The nodes that may take the pod, in order of name; without any, the scheduler's message."""
+    """The nodes that may take the pod, in order of name; without any, the scheduler's message, and what has
+    to go for the pod. `keeps`: True iff its nomination stays as it is.
+    """
 
     nodes: tuple[NodeView, ...] = ()
     message: str = ""
+    keeps: bool = False
+    preemption: Preemption | None = None
 
 
 class Feasibility:
-    """Copies of a pod that fit nowhere get one examination, for as long as nothing changes."""
+    """Copies of a pod that fit nowhere get one examination, for as long as nothing changes.
 
-    def __init__(self, cluster: Cluster, nominations: Nominations) -> None:
+    `seed` is of the choice among equals where pods have to go; without one nothing is looked for.
+    """
+
+    def __init__(self, cluster: Cluster, nominations: Nominations, seed: int | None = None) -> None:
         self._cluster = cluster
         self._nominations = nominations
-        # Kinds of pods that fit nowhere -> the message; of the state `_version` of view and nominations.
-        self._refused: dict[tuple[bytes, str], str] = {}
+        self._seed = seed
+        # Kinds of pods that fit nowhere, and for which none can go -> that verdict; of the state `_version`
+        # of view and nominations.
+        self._refused: dict[tuple[bytes, str], Verdict] = {}
         self._version = (-1, -1)
 
     def judge(self, pod: Pod) -> Verdict:
@@ -119,13 +135,26 @@ class Feasibility:
             self._refused.clear()
             self._version = version
         kind = (_kind(pod), name if name in view.nodes else "")
-        message = self._refused.get(kind)
-        if message is None:
-            names = feasible_nodes(pod, view, ahead)
-            if names:
-                return Verdict(nodes=tuple(view.nodes[name] for name in names))
-            message = self._refused[kind] = unschedulable_message(pod, view, ahead)
-        return Verdict(message=message)
+        known = self._refused.get(kind)
+        if known is not None:
+            return known
+        found = examine_all(pod, view, ahead)
+        if names := found.feasible:
+            return Verdict(nodes=tuple(view.nodes[name] for name in names))
+        outcome = self._preempt(pod, found, ahead)
+        if isinstance(outcome, Preemption):
+            return Verdict(message=found.message(""), preemption=outcome)
+        verdict = self._refused[kind] = Verdict(message=found.message(outcome.text), keeps=outcome.keeps)
+        return verdict
+
+    def _preempt(self, pod: Pod, found: Examination, ahead: Nominated) -> Preemption | Refusal:
+        cluster = self._cluster
+        lowest = min(cluster.priorities, default=pod.spec.priority)
+        if self._seed is None or lowest >= pod.spec.priority:
+            keeps = bool(found.reasons) and pod.spec.preemption_policy == "Never"
+            return Refusal(no_preemption(pod, found), keeps=keeps)
+        draw = stream(self._seed, pod.key, "preemption")
+        return preempt(pod, found, cluster.view, ahead, tuple(cluster.budgets.values()), draw)
 
 
 def _kind(pod: Pod) -> bytes:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 
 from dovetail.api.codec import encode
 from dovetail.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from dovetail.api.meta import Condition, Object, condition
-from dovetail.api.workloads import StorageClass
+from dovetail.api.workloads import PodDisruptionBudget, StorageClass
 from dovetail.base.clock import SECOND, Clock
 from dovetail.base.errors import ApiError, Conflict, NotFound
 from dovetail.base.streams import stream
 from dovetail.kube.client import Client, EventType
 from dovetail.kube.informer import Informer
+from dovetail.kube.recorder import Recorder
 from dovetail.model.filters import NodeView
 from dovetail.simulate.scheduler.cluster import Cluster
-from dovetail.simulate.scheduler.feasible import Feasibility, Nominations
+from dovetail.simulate.scheduler.feasible import Feasibility, Nominations, Verdict
+from dovetail.simulate.scheduler.preemption import BY_SCHEDULER, DISRUPTION_TARGET
 from dovetail.simulate.scheduler.queue import SchedulingQueue
 from dovetail.simulate.scheduler.scores import total_scores
 from dovetail.units.timestamp import to_rfc3339
@@ -41,7 +44,8 @@ class Scheduler:
         self._bind_volumes = bind_volumes
         self._cluster = Cluster()
         self._nominations = Nominations(self._cluster.view)
-        self._feasibility = Feasibility(self._cluster, self._nominations)
+        self._feasibility = Feasibility(self._cluster, self._nominations, seed)
+        self._recorder = Recorder(client, clock, component=NAME, verbatim=True)
         self._queue = SchedulingQueue()
         self._news = asyncio.Event()
 
@@ -51,6 +55,7 @@ class Scheduler:
             tasks.create_task(Informer(self._client, Namespace, self._namespace_changed).run())
             for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass):
                 tasks.create_task(Informer(self._client, kind, self._volume_changed).run())
+            tasks.create_task(Informer(self._client, PodDisruptionBudget, self._budget_changed).run())
             tasks.create_task(Informer(self._client, Node, self._node_changed).run())
             tasks.create_task(Informer(self._client, Pod, self._pod_changed).run())
             tasks.create_task(self._schedule())
@@ -63,6 +68,12 @@ class Scheduler:
     def _volume_changed(self, change: EventType, obj: Object) -> None:
         self._cluster.set_volume_object(obj, gone=change == "DELETED")
         self._wake(_has_volumes)
+
+    def _budget_changed(self, change: EventType, budget: PodDisruptionBudget) -> None:
+        if change == "DELETED":
+            self._cluster.budgets.pop(budget.key, None)
+        else:
+            self._cluster.budgets[budget.key] = budget
 
     def _node_changed(self, change: EventType, node: Node) -> None:
         if change == "DELETED":
@@ -149,25 +160,53 @@ class Scheduler:
                 self._nominations.drop(meta.uid)
                 self._cluster.bind(pod, node.name)
             else:
-                await self._fail(pod, verdict.message)
+                await self._fail(pod, verdict)
         except (NotFound, Conflict):
             self._queue.remove(meta.uid)
         except ApiError:
             self._queue.failed(meta.uid, self._clock.now())
 
-    async def _fail(self, pod: Pod, message: str) -> None:
-        """Put the pod back and say why. It loses its nomination, as nothing could be evicted for it: a pod
-        that preempts nothing is not asked.
+    async def _fail(self, pod: Pod, verdict: Verdict) -> None:
+        """Put the pod back and say why. It is nominated to the node where others go for it, and loses its
+        nomination where none can; a pod that was not asked to preempt keeps it.
         """
         # Without any node no filter refused the pod, so that no change could be told to help it.
         empty = not self._cluster.view.nodes
         latest = self._queue.failed(pod.metadata.uid, self._clock.now(), again=empty)
         if latest is None:
             return
-        keeps = not empty and latest.spec.preemption_policy == "Never"
-        if not keeps:
-            self._nominations.drop(pod.metadata.uid)
-        await self._report(latest, message, keeps=keeps)
+        chosen = verdict.preemption
+        if chosen is None:
+            if not verdict.keeps:
+                self._nominations.drop(pod.metadata.uid)
+            await self._report(latest, verdict.message, None if verdict.keeps else "")
+            return
+        self._nominations.set(latest, chosen.node)
+        await self._report(latest, verdict.message, chosen.node)
+        victims = [victim for victim in chosen.victims if not victim.deleting]
+        # Others that wait for the same victims keep their nominations, although they will be disappointed.
+        for other in self._nominations.below(latest.spec.priority, chosen.node) if victims else ():
+            with suppress(NotFound, Conflict):
+                await self._patch(other, {"nominatedNodeName": None})
+        for victim in victims:
+            await self._evict(victim, latest, chosen.node)
+
+    async def _evict(self, victim: Pod, preemptor: Pod, node: str) -> None:
+        """Delete it, with the grace period that it has, and say for what."""
+        meta = victim.metadata
+        target = Condition(
+            type=DISRUPTION_TARGET,
+            status="True",
+            reason=BY_SCHEDULER,
+            message=f"{NAME}: preempting to accommodate a higher priority pod",
+            last_transition_time=to_rfc3339(self._clock.now()),
+        )
+        kept = [item for item in victim.status.conditions if item.type != DISRUPTION_TARGET]
+        with suppress(NotFound, Conflict):
+            await self._patch(victim, {"conditions": [encode(item) for item in (*kept, target)]})
+            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
+            text = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
+            await self._recorder.publish(victim, "Normal", "Preempted", text)
 
     def _best(self, pod: Pod, feasible: Sequence[NodeView]) -> NodeView:
         if len(feasible) == 1:
@@ -179,26 +218,24 @@ class Scheduler:
             return best[0]
         return best[stream(self._seed, pod.key, "choice among equal nodes").randrange(len(best))]
 
-    async def _report(self, pod: Pod, message: str, *, keeps: bool) -> None:
-        """Set PodScheduled=False where the reason is news; take the nomination away unless it `keeps` it."""
+    async def _report(self, pod: Pod, message: str, nominated: str | None) -> None:
+        """Set PodScheduled=False where the reason is news, and the nomination: None leaves it, "" is none."""
         known = condition(pod.status.conditions, "PodScheduled")
-        cleared = {} if keeps or not pod.status.nominated_node_name else {"nominatedNodeName": None}
-        if known is not None and known.reason == "Unschedulable" and known.message == message:
-            if cleared:
-                await self._patch(pod, cleared)
-            return
-        changed = known is None or known.status != "False"
-        made = Condition(
-            type="PodScheduled",
-            status="False",
-            reason="Unschedulable",
-            message=message,
-            last_transition_time=to_rfc3339(self._clock.now())
-            if changed or known is None
-            else known.last_transition_time,
-        )
-        kept = [item for item in pod.status.conditions if item.type != "PodScheduled"]
-        await self._patch(pod, {"conditions": [encode(item) for item in (*kept, made)], **cleared})
+        changes = nominated is not None and nominated != pod.status.nominated_node_name
+        status: dict[str, object] = {"nominatedNodeName": nominated or None} if changes else {}
+        if known is None or known.reason != "Unschedulable" or known.message != message:
+            since = known is not None and known.status == "False" and known.last_transition_time
+            made = Condition(
+                type="PodScheduled",
+                status="False",
+                reason="Unschedulable",
+                message=message,
+                last_transition_time=since or to_rfc3339(self._clock.now()),
+            )
+            kept = [item for item in pod.status.conditions if item.type != "PodScheduled"]
+            status["conditions"] = [encode(item) for item in (*kept, made)]
+        if status:
+            await self._patch(pod, status)
 
     async def _patch(self, pod: Pod, status: Mapping[str, object]) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
