@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.base.clock import HOUR, MINUTE
+from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import InputError
 from dovetail.simulate.analysis.disruptions import ended_nodes
+from dovetail.simulate.analysis.waiting import waits
 from dovetail.simulate.run import Result, simulate
 from dovetail.simulate.scenario.scenario import load
 
@@ -157,3 +158,21 @@ def test_a_cron_trigger_of_keda_buys_five_nodes_each_hour_and_gives_them_back() 
     assert summary.violations == []
     assert (summary.pods.created, summary.pods.unbound) == (10, 0)
     assert (summary.nodes.launched, summary.nodes.terminated) == (10, 10)
+
+
+def test_placeholders_wait_for_nodes_in_the_stead_of_others() -> None:
+    scenario = load(EXAMPLES / "placeholders")
+    result = simulate(scenario)
+    assert result.summary.violations == []
+    pushed = [r for r in result.records if r["kind"] == "event" and r["reason"] == "Preempted"]
+    grown = result.start + 600 * SECOND
+    waited = [
+        wait.pending
+        for wait in waits(result.records, result.end)
+        if wait.created >= grown and not wait.placeholder
+    ]
+    # The first six find a placeholder each; nodes for those that follow are on their way by then.
+    assert len(waited) == 12
+    assert sorted(waited)[5] < SECOND
+    assert len(pushed) >= 6
+    assert all("placeholder" in r["object"] for r in pushed)

@@ -736,7 +736,7 @@ def unschedulable_message(pod: Pod, view: ClusterView, nominated: Nominated = _N
 NEVER_PREEMPTS = "not eligible due to preemptionPolicy=Never."
 
 
-def no_preemption(pod: Pod, found: Examination, tried: Mapping[str, Sequence[str]] = {}) -> str:  # noqa: B006
+def no_preemption(pod: Pod, found: Examination, tried: Mapping[str, Sequence[str]] = {}) -> str:
     """Why no pods are evicted for this one. `tried` names, per node on which pods of a lower priority are,
     what refuses the pod even without them.
     """

@@ -68,6 +68,7 @@ class Observer:
     def _pod_created(self, key: str, document: Document) -> None:
         pod = decode(document, Pod)
         containers = {one.name: resources.amounts(one.resources.requests) for one in pod.spec.containers}
+        placeholder = {"placeholder": True} if pod.spec.priority < 0 else {}
         self._log.record(
             "pod.created",
             pod=key,
@@ -75,6 +76,7 @@ class Observer:
             requests=resources.pod_requests(pod),
             labels=document["metadata"].get("labels", {}),
             containers=containers,
+            **placeholder,
         )
 
     def _node(self, change: str, node: Document, old: Document) -> None:

@@ -98,7 +98,7 @@ def summarize(records: Sequence[Record], run: Run) -> Summary:
         efficiency=efficiency_figures(records, run.end),
         plans=plan_figures(records),
         disruptions=disruption_figures(records, run.end),
-        waiting=_waiting([wait for wait in found if wait.waited]),
+        waiting=_waiting([wait for wait in found if wait.waited and not wait.placeholder]),
         hpa_at_maximum=_maximum(records, run.end),
         traffic=_traffic(records),
         violations=[
@@ -142,7 +142,7 @@ def _pods(records: Iterable[Record], found: Sequence[Wait]) -> PodFigures:
         created=len(found),
         bound=len(bound),
         unbound=len(found) - len(bound) - deleted,
-        pending_seconds=quantiles(wait.pending for wait in bound),
+        pending_seconds=quantiles(wait.pending for wait in bound if not wait.placeholder),
     )
 
 

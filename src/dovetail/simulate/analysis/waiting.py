@@ -54,6 +54,7 @@ class Wait:
     bound: int | None
     parts: Mapping[str, int]
     waited: bool  # some plan or scheduler verdict had to be awaited
+    placeholder: bool = False  # of a priority below 0: it waits in the stead of others
     node: str = ""
     attempts: int = 0  # claims that it was nominated to
     message: str = ""  # the scheduler's last reason
@@ -88,6 +89,7 @@ class _Pod:
     node: str = ""
     message: str = ""
     unschedulable: bool = False
+    placeholder: bool = False
 
 
 @dataclass(slots=True)
@@ -107,6 +109,7 @@ class _Book:
         match record["kind"]:
             case "pod.created":
                 pod = _Pod(record["pod"], record.get("owner", ""), record["t"])
+                pod.placeholder = record.get("placeholder", False)
                 self.pods.append(pod)
                 self.open[pod.name] = pod
             case "batch":
@@ -161,6 +164,7 @@ def _wait(pod: _Pod, book: _Book, end: int) -> Wait:
         bound=pod.bound,
         parts=split(pod.created, ended, _cuts(pod, book)),
         waited=pod.unschedulable or bool(pod.batches) or bool(pod.nominations),
+        placeholder=pod.placeholder,
         node=pod.node,
         attempts=len({claim for _, claim in pod.nominations if claim}),
         message=pod.message,

@@ -49,13 +49,15 @@ MEASURES = (
 
 def measured(summary: Summary, records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The figures of one run by their keys."""
+    placeholders = {record["pod"] for record in records if record.get("placeholder")}
+    evicted = [record for record in records if record["kind"] == "pod.evicted"]
     waits = sorted(item.pending_seconds for item in summary.waiting.all)
     return {
         "costPerDay": summary.cost.total * DAY / summary.simulated_seconds,
         "waitP50": nearest_rank(waits, 50),
         "waitP99": nearest_rank(waits, 99),
         "pendingP99": summary.pods.pending_seconds.p99,
-        "evictions": float(sum(record["kind"] == "pod.evicted" for record in records)),
+        "evictions": float(sum(record["pod"] not in placeholders for record in evicted)),
         "sloSecondsLost": float(sum(item.overloaded_seconds for item in summary.traffic.values())),
         "requestsOverCapacity": float(sum(item.over_capacity for item in summary.traffic.values())),
         "nodesPeak": float(summary.nodes.peak),
