@@ -10,6 +10,12 @@ from dovetail.base.collector import collect_seldom
 # All modules of tests are loaded first: to look through all that again and again took a fifth of the time.
 collect_seldom()
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Pictures of the pages for docs/images are taken only when they are asked for."""
+    parser.addoption("--screenshots", action="store_true", help="write the pictures of docs/images anew")
+
+
 # Suites that several modules of tests share tell what they compared as well.
 pytest.register_assert_rewrite("api_server", "tests.conformance.api_server")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from tests.cluster.controlplane.build import build
 from tests.cluster.controlplane.definitions import define
-from tests.cluster.controlplane.processes import write
+from tests.cluster.controlplane.processes import free_ports, write
 from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually
 
@@ -101,11 +102,14 @@ def scaled(plane: ControlPlane, count: int) -> None:
 
 def test_one_six_one(prepared: ControlPlane, tmp_path: Path) -> None:
     kubectl(prepared, "apply", "-f", "-", stdin=POOL)
-    with Controller(prepared, tmp_path, "--batch-idle-duration", "500ms") as controller:
+    (port,) = free_ports(1)
+    costs = ("--cost-store", str(tmp_path / "cost.db"), "--cost-api-port", str(port))
+    with Controller(prepared, tmp_path, "--batch-idle-duration", "500ms", *costs) as controller:
         kubectl(prepared, "apply", "-f", "-", stdin=INFLATE)
         for count in (1, 6, 1):
             scaled(prepared, count)
         check_endpoints(controller)
+        check_page(port)
         check_log(controller)
         check_secrets(prepared, controller)
         assert kubectl(prepared, *LEASE)["spec"]["holderIdentity"]
@@ -121,6 +125,24 @@ def check_endpoints(controller: Controller) -> None:
     assert status == 200
     assert 'leader_election_master_status{name="karpenter-leader-election"} 1.0' in metrics
     assert 'nodepool="default",reason="provisioned"} 6.0' in metrics
+
+
+def check_page(port: int) -> None:
+    """What is so now, and the decisions that led to it."""
+
+    def shown() -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/present.json", timeout=30) as answer:
+            return json.load(answer)
+
+    now = eventually(shown, lambda found: len(found["nodes"]) == 1 and not found["pending"])
+    (node,) = now["nodes"]
+    assert (node["pool"], node["pods"], node["ready"]) == ("default", 1, "Ready")
+    launches = [row for row in now["decisions"] if row["what"] == "launch"]
+    assert sum(row["pods"] for row in launches) == 6
+    assert any(node["claim"] in row["claims"] for row in launches)
+    assert {"launch", "disruption"} <= {row["what"] for row in now["decisions"]}
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
+        assert node["name"] in answer.read().decode()
 
 
 def check_log(controller: Controller) -> None:

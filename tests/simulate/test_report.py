@@ -1,16 +1,8 @@
-"""The HTML report: its data from a small log, and its figures as a real browser shows them."""
+"""The HTML report: its data from a small log. What a browser makes of it: test_pages.py."""
 
 from __future__ import annotations
 
-import html
-import json
-import re
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from dovetail.simulate.analysis.summary import Run, summarize
 from dovetail.views.report.page import Period, render, report_data
@@ -22,7 +14,6 @@ START = 1_772_452_800 * SECOND  # 21:00 in Seoul
 ROOMLESS = "</script> no room"
 REQUESTS = {"cpu": 1000, "memory": 4_000}
 END = START + 3600 * SECOND
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def record(second: float, kind: str, **fields: Any) -> dict[str, Any]:
@@ -148,119 +139,3 @@ def test_what_a_command_saves_is_told_once() -> None:
     run = Run("evening", 7, START, END, "ab" * 32, 1.0)
     told = report_data("x", Period(START, END, "Asia/Seoul", 9 * 3600, "r-1"), log, summarize(log, run))
     assert [row["saved"] for row in told["disruption"]["rows"]] == [0.7, None]
-
-
-def _shown(file: Path, *flags: str) -> str:
-    """The page as a browser has made it."""
-    return subprocess.run(
-        [
-            str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            f"--user-data-dir={file.parent / 'profile'}", "--virtual-time-budget=5000", *flags, "--dump-dom",
-            file.as_uri(),
-        ],
-        capture_output=True, text=True, check=True, timeout=120,
-    ).stdout  # fmt: skip
-
-
-@pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine to look at the report with")
-def test_a_browser_shows_its_figures(tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(page(), encoding="utf-8")
-    dom = _shown(file)
-    assert 'data-rendered="true"' in dom
-    assert "2026-03-02 21:00:00 to 2026-03-02 22:00:00 (Asia/Seoul), r-1, seed 7" in dom
-    assert "<b>$0.22</b>" in dom  # 1 h of $0.118 and 1,935 s of $0.19
-    assert dom.count("<canvas") == 4  # no traffic in this log, so no fifth chart
-    assert "2 of 2 events" in dom
-    assert "spot prices are estimates" in dom
-    assert "m5.2xlarge spot in z-c at about $0.1900/h (estimated)" in dom
-
-
-def _crowd() -> list[dict[str, Any]]:
-    """A thousand nodes, each with a pod that waited for it and an event."""
-    log = []
-    for number in range(1000):
-        name, at = f"ip-{number}", number
-        about = {"instanceType": "m5.large", "zone": "z-a", "capacityType": "spot", "claim": f"pool-{number}"}
-        log += [
-            record(at, "pod.created", pod=f"shop/web-{number}", owner="ReplicaSet/web", requests=REQUESTS),
-            record(at, "pod.unschedulable", pod=f"shop/web-{number}", message="no room"),
-            record(at + 1, "instance.started", instance=f"i-{number}", price=10**8, **about),
-            record(at + 30, "node.created", node=name, pool=f"pool-{number % 3}",
-                   allocatable={"cpu": 2000, "memory": 8_000}, **about),
-            record(at + 31, "node.ready", node=name),
-            record(at + 32, "pod.bound", pod=f"shop/web-{number}", node=name),
-            record(at + 33, "pod.running", pod=f"shop/web-{number}", node=name),
-            record(at + 34, "event", type="Normal", reason="Ready", object=f"Node/{name}", message="Up"),
-        ]  # fmt: skip
-    return sorted(log, key=lambda one: one["t"])
-
-
-_DRIVE = """
-const told = {};
-const rows = (id) => document.querySelectorAll(`#${id} .row`).length;
-told.nodes = document.querySelectorAll("#timeline .time-row").length;
-told.folded = [...document.querySelectorAll("#timeline .group")].map((one) => one.textContent.trim());
-document.getElementById("unfold").click();
-told.unfolded = document.querySelectorAll("#timeline .time-row").length;
-const third = document.querySelectorAll("#timeline .time-row:not(.group)")[2];  // told of with others only
-third.click();
-told.events = document.getElementById("event-count").textContent;
-told.pods = document.getElementById("pod-count").textContent;
-told.pressed = document.querySelectorAll("[aria-pressed=true]").length;
-document.querySelector(".chip button").click();
-const find = document.getElementById("find-pods");
-find.value = "web-77"; find.dispatchEvent(new Event("input"));
-told.found = document.getElementById("pod-count").textContent;
-told.drawn = rows("pod-rows");
-told.bodyRows = rows("event-rows");
-document.querySelector("[aria-label='Zoom in']").click();
-told.zoomed = document.querySelector("#zoom output").textContent;
-told.inside = document.getElementById("event-count").textContent;
-const chart = document.querySelector(".chart");
-chart.focus();
-chart.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-told.spoken = chart.nextElementSibling.textContent;
-chart.dispatchEvent(new KeyboardEvent("keydown", { key: "0", bubbles: true }));
-told.whole = document.querySelector("#zoom output").textContent;
-document.getElementById("theme").click(); document.getElementById("theme").click();
-told.theme = document.documentElement.dataset.theme;
-told.unnamed = [...document.querySelectorAll("button, input, select")].filter((one) =>
-  !(one.textContent.trim() || one.getAttribute("aria-label") || one.labels?.length)).length;
-told.wide = document.documentElement.scrollWidth <= innerWidth;
-document.body.dataset.told = JSON.stringify(told);
-"""
-
-
-@pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine to look at the report with")
-def test_a_thousand_nodes_in_a_browser(tmp_path: Path) -> None:
-    """Only what is seen is drawn; a node, a search and a zoom count everywhere; keys do what pointers do."""
-    log = _crowd()
-    run = Run("crowd", 7, START, END, "ab" * 32, 1.0)
-    text = render("Crowd", Period(START, END, "Asia/Seoul", 9 * 3600, "r-1"), log, summarize(log, run))
-    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")  # nothing is fetched
-    file = tmp_path / "crowd.html"
-    file.write_text(
-        text.replace("</body>", f"<script>(() => {{{_DRIVE}}})()</script></body>"), encoding="utf-8"
-    )
-    found = re.search(r'data-told="([^"]*)"', _shown(file, "--window-size=600,900"))
-    assert found is not None
-    told = json.loads(html.unescape(found[1]))
-    assert told["folded"] == ["▸ pool-0 (334)", "▸ pool-1 (333)", "▸ pool-2 (333)"]
-    assert told["nodes"] == 3
-    assert told["unfolded"] < 60
-    assert (told["events"], told["pods"]) == ("1 of 17 events, those of ip-6", "1 of 1000 are shown.")
-    assert told["pressed"] == 1
-    assert told["found"] == "11 of 1000 are shown."
-    assert told["drawn"] == 11
-    assert told["bodyRows"] == 17
-    assert told["zoomed"] == "2026-03-02 21:15:00 to 2026-03-02 21:45:00 (Asia/Seoul)"
-    assert told["inside"] == "2 of 17 events, those of the time shown"
-    assert told["spoken"].startswith("2026-03-02 21:15:")
-    assert told["whole"] == "2026-03-02 21:00:00 to 2026-03-02 22:00:00 (Asia/Seoul)"
-    assert told["theme"] == "dark"
-    assert told["unnamed"] == 0
-    assert told["wide"]  # nothing sticks out of a narrow window

@@ -54,9 +54,9 @@ def run(
     from dovetail.runtime.process.main import run as run_process
 
     if options.cost_port:
-        from dovetail.views.live.routes import past_routes
+        from dovetail.views.live.routes import controllers_page
 
-        options = replace(options, pages=lambda past, now: past_routes("Dovetail", past, now, "24h"))
+        options = replace(options, pages=controllers_page)
     try:
         with asyncio.Runner(loop_factory=SteadyLoop) as runner:
             runner.run(run_process(options))

@@ -8,12 +8,13 @@ nano-dollars, and what no container bears is idle: allocations and idle sum to t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from dovetail.base.clock import HOUR
 from dovetail.cost.aggregate import NodeCost
 from dovetail.cost.allocation import UNMOUNTED, Allocation, AllocationSet, Properties, Volume, proportional
-from dovetail.cost.facts import Amounts, Facts, Instance, PodRun, VolumeRun, volume_cost
+from dovetail.cost.facts import Amounts, Facts, Instance, PodRun, VolumeRun, Workload, volume_cost
 from dovetail.cost.filters import sanitized
 from dovetail.cost.window import Window
 
@@ -93,12 +94,16 @@ def allocations(facts: Facts, window: Window, *, disks: bool = False) -> tuple[A
     priced = {node.provider_id: node for node in nodes}
     found = AllocationSet(window)
     first: dict[str, str] = {}  # namespace/pod -> the name of its first allocation
+    kinds: dict[int, _Kind] = {}  # by the identity of a workload, which many pods share
     for run in facts.pods:
         node = priced.get(run.instance)
         start, end = _lived(run.start, run.end, known, facts.end)
         if node is None or end <= start:
             continue
-        for one in _of_pod(run, node, facts.instances[run.instance], window, start, end):
+        kind = kinds.get(id(run.workload))
+        if kind is None:
+            kind = kinds[id(run.workload)] = _kind_of(run.workload)
+        for one in _of_pod(run, kind, node, facts.instances[run.instance], window, start, end):
             first.setdefault(f"{run.workload.namespace}/{run.name}", one.name)
             found.insert(one)
     for volume in facts.volumes:
@@ -106,15 +111,26 @@ def allocations(facts: Facts, window: Window, *, disks: bool = False) -> tuple[A
     return found, nodes
 
 
-def _of_pod(
-    run: PodRun, node: NodeCost, instance: Instance, window: Window, start: int, end: int
-) -> list[Allocation]:
-    work = run.workload
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is the same for all pods of a workload."""
+
+    labels: dict[str, str]
+    requests: dict[str, int]
+    containers: tuple[tuple[str, dict[str, int]], ...]
+
+
+def _kind_of(work: Workload) -> _Kind:
     labels = {sanitized(key): value for key, value in work.labels}
-    requests = work.requests()
+    return _Kind(labels, work.requests(), tuple((name, dict(amounts)) for name, amounts in work.containers))
+
+
+def _of_pod(
+    run: PodRun, kind: _Kind, node: NodeCost, instance: Instance, window: Window, start: int, end: int
+) -> list[Allocation]:
+    work, requests = run.workload, kind.requests
     made = []
-    for container, amounts in work.containers:
-        asked = dict(amounts)
+    for container, asked in kind.containers:
         used = {
             name: run.usage[name] * asked.get(name, 0) // requests[name]
             if requests.get(name)
@@ -133,7 +149,7 @@ def _of_pod(
                 pod=run.name,
                 provider_id=node.provider_id,
                 services=work.services,
-                labels=labels,
+                labels=kind.labels,
             ),
             window=window,
             start=start,

@@ -1,8 +1,8 @@
-"""What an event log knows of a node: why it was bought, what became of the plan, why it went."""
+"""What an event log knows of nodes (why each was bought, what became of it, why it went) and of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,11 @@ _TOLD = {
     "initialized nodeclaim": "node.ready",
     "deleted nodeclaim": "claim.deleted",
 }
+# Kinds of records that `decisions` tells of.
+DECIDED = (
+    *("decision", "disruption", "disruption.failed", "disruption.held", "static.launched", "static.ended"),
+    *("pod.unplaced", "plan.failed", "termination.guarded", "deletion.guarded"),
+)
 _REMEDY = "give a log of the controller, or what `dovetail simulate --events FILE` wrote"
 
 
@@ -98,6 +103,72 @@ def names(records: Sequence[Record]) -> list[str]:
     return list(found)
 
 
+def decisions(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """What was decided and what was refused, with the reasons, in the order of time.
+
+    `t` in Unix seconds, prices in dollars an hour (None: not told); `more` has a line for each node bought.
+    """
+    return [
+        {"t": record["t"] / SECOND, "nodes": [], "claims": [], "pods": 0, "cost": None, "least": None}
+        | {"saved": None, "more": []}
+        | row
+        for record in records
+        if (row := _decided(record)) is not None
+    ]
+
+
+def _decided(record: Record) -> dict[str, Any] | None:
+    match record["kind"]:
+        case "decision":
+            return _launches(record)
+        case "disruption":
+            made = [_offer(one) for one in record.get("bought", ())]
+            return {
+                "what": "disruption",
+                "text": _taken(record) + (f"; bought: {', '.join(made)}" if made else ""),
+                "nodes": record["nodes"],
+                "claims": record["replacements"],
+                "pods": record.get("pods", 0),
+                "saved": record["savings"] / NANO_DOLLARS,
+            }
+        case "disruption.failed":
+            return {
+                "what": "given up",
+                "text": f"{record['reason'].lower()}: kept after all, {record['message']}",
+                "claims": record["claims"],
+            }
+        case "disruption.held":
+            return {"what": "held back", "text": f"{record['reason'].lower()}: {record['message']}"}
+        case "static.launched" | "static.ended":
+            launched = record["kind"] == "static.launched"
+            why = "was short of" if launched else "had more nodes than"
+            text = f"NodePool {record['pool']} {why} its number{' of nodes' if launched else ''}"
+            return {"what": "launch" if launched else "disruption", "text": text, "claims": [record["claim"]]}
+        case "pod.unplaced":
+            return {"what": "no place", "text": f"{record['pod']}: {record['message']}", "pods": 1}
+        case "plan.failed":
+            return {"what": "no plan", "text": record["message"]}
+        case "termination.guarded" | "deletion.guarded":
+            return {"what": "guarded", "text": record["message"]}
+    return None
+
+
+def _launches(record: Record) -> dict[str, Any]:
+    count = len(record["claims"])
+    cost, least = record["hourly"], record["lowerBound"]
+    gap = f", gap {100 * (cost - least) / cost:.1f} %" if cost else ""
+    return {
+        "what": "launch",
+        "text": f"{'1 node' if count == 1 else f'{count} nodes'} for {_count(record['pods'])}, "
+        f"{_price(cost)}; at least {_price(least)} is proven necessary{gap}",
+        "claims": [one["claim"] for one in record["claims"]],
+        "pods": record["pods"],
+        "cost": cost / NANO_DOLLARS,
+        "least": least / NANO_DOLLARS,
+        "more": [f"{one['claim']}: {_purchase(one)}" for one in record["claims"]],
+    }
+
+
 def _claim_of(records: Sequence[Record], name: str) -> str:
     for record in records:
         if record["kind"] in ("node.created", "disrupted") and record.get("node") == name:
@@ -138,12 +209,17 @@ def _texts(record: Record, claim: str, name: str, plan: str) -> Iterator[str]:
             yield from _realised(record)
 
 
-def _launch(record: Record, one: Record) -> Iterator[str]:
+def _purchase(one: Record) -> str:
+    """Why a node was bought: for which pods, what it is, and what would have done too."""
     others = ", ".join(f"{item['instanceType']} at {_price(item['price'])}" for item in one["alternatives"])
     more = len(one["pods"]) - _SHOWN_PODS
     pods = ", ".join(one["pods"][:_SHOWN_PODS]) + (f" and {more} more" if more > 0 else "")
     best = f"; next best {others}" if others else ""
-    yield f"bought for {_count(len(one['pods']))} ({pods}): {_offer(one)}{best}"
+    return f"bought for {_count(len(one['pods']))} ({pods}): {_offer(one)}{best}"
+
+
+def _launch(record: Record, one: Record) -> Iterator[str]:
+    yield _purchase(one)
     nodes = "1 node" if len(record["claims"]) == 1 else f"{len(record['claims'])} nodes"
     yield (
         f"the plan for {_count(record['pods'])}: {nodes} for {_price(record['hourly'])}, "

@@ -321,6 +321,8 @@ class JsonLines:
         errors: TextIO | None = None,
         metrics: Metrics | None = None,
     ) -> None:
+        # Hears every record, also those below the level: for a page that shows them.
+        self.listener: Callable[[str, Mapping[str, Any]], None] | None = None
         self._metrics = metrics
         self._dropped = 0  # since a line was written last
         # Streams that took a line in part, maybe: a full pipe that does not block does.
@@ -332,6 +334,8 @@ class JsonLines:
 
     def record(self, kind: str, /, **fields: object) -> None:
         """See EventLog. What has no words of its own is a line of level debug under its own name."""
+        if self.listener is not None:
+            self.listener(kind, fields)
         if kind in DECISIONS:
             self.write("info", "decisions", "decision record", kind=kind, t=self._clock.now(), **fields)
             return

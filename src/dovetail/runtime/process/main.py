@@ -45,7 +45,7 @@ from dovetail.runtime.process.endpoints import serve
 from dovetail.runtime.process.greet import greet
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
-from dovetail.runtime.process.options import Options
+from dovetail.runtime.process.options import Options, Page
 
 
 class ApiNodes:
@@ -97,6 +97,7 @@ class Process:
         self._figures: ClusterFigures | None = None  # of the one that leads
         self._types: tuple[InstanceType, ...] = ()
         self._obstacle = ""  # what keeps it from leading
+        self._page: Page | None = None
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -190,14 +191,20 @@ class Process:
             forgiving=True,
             costs=self._cost_book(stack),
         )
-        return Operator(ports, self._options.settings), [aws.cloud.run] if aws is not None else []
+        operator = Operator(ports, self._options.settings)
+        if self._page is not None:
+            operator.state.subscribe(self._page.changed)
+        return operator, [aws.cloud.run] if aws is not None else []
 
     def _cost_routes(self) -> Sequence[web.RouteDef]:
         path, pages = self._options.cost_store, self._options.pages
         if path is None:
             return ()
         past, now = StoreFile(path), self._clock.now
-        return [*cost_routes(past, now), *(pages(past, now) if pages is not None else ())]
+        if pages is not None:
+            self._page = pages(past, now)
+            self._log.listener = self._page.told
+        return [*cost_routes(past, now), *(self._page.routes if self._page is not None else ())]
 
     def _cost_book(self, stack: contextlib.AsyncExitStack) -> CostBook | None:
         """The record that is written to, if one is wanted."""
@@ -279,6 +286,8 @@ class Process:
         async with ProcessPlanner(self._log) as planner:
             ports = Ports(client, cloud, self._clock, self._log, planner, self._metrics, forgiving=True)
             self._running = seen = Observation(ports, options.settings, self._report, options.tell_every)
+            if self._page is not None:
+                seen.state.subscribe(self._page.changed)
             self._tell("observing: nothing is written to the cluster")
             await self._until_stopped(seen.run())
             seen.tally.settle()

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from dovetail.base.clock import MINUTE
+from dovetail.cluster.state import Callback
 from dovetail.cost.api import Past
 from dovetail.kube.http.rate import BURST, QPS
 from dovetail.runtime.settings import Settings
 
-# (the record, now) -> routes of aiohttp, which only a process that serves loads.
-Pages = Callable[[Past, Callable[[], int]], Sequence[Any]]
 LEASE = "karpenter-leader-election"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Routes of aiohttp, and what they want to hear: changes of objects (see State), records of the log."""
+
+    routes: Sequence[Any]
+    changed: Callback
+    told: Callable[[str, Mapping[str, Any]], None]
+
+
+# (the record, now) -> a page; only a process that serves one loads it.
+Pages = Callable[[Past, Callable[[], int]], Page]
 
 
 @dataclass(frozen=True, slots=True)

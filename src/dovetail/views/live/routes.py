@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
 
+from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
+from dovetail.cloud.catalog.lookup import catalogue_price
 from dovetail.cost.api import Past
+from dovetail.cost.facts import Facts
 from dovetail.cost.window import Window, parse_window
+from dovetail.runtime.process.options import Page
+from dovetail.views.live.present import Present
 from dovetail.views.page.document import SCRIPTS, STYLES, embedded, linked, part
 from dovetail.views.report.facts import facts_report
 
 Data = Callable[[Mapping[str, str]], dict[str, Any]]
 _REPORT = "dovetail.views.report"
-_SCRIPT = "report.js"
+_LIVE = "dovetail.views.live"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -28,33 +33,48 @@ HEADERS = {
 _KINDS = {"js": "text/javascript", "css": "text/css"}
 
 
-def page_routes(title: str, data: Data, revision: Callable[[], str]) -> list[web.RouteDef]:
-    """GET and HEAD of /, its data as JSON, and its parts.
+def page_routes(
+    title: str, data: Data, revision: Callable[[], str], present: Present | None = None
+) -> list[web.RouteDef]:
+    """GET and HEAD of /, its data as JSON, and its parts; of what is so now besides, where that is known.
 
     `data` answers a query and raises ValueError for one that is wrong; `revision` changes when there is more
     to tell.
     """
     turn = asyncio.Lock()  # one at a time, and beside the event loop
-    assets = {name: part(name) for name in (*STYLES, *SCRIPTS)} | {_SCRIPT: part(_SCRIPT, _REPORT)}
+    # report.js begins, so what it calls comes before it.
+    scripts = ({"present.js": _LIVE} if present is not None else {}) | {"report.js": _REPORT}
+    assets = {name: part(name) for name in (*STYLES, *SCRIPTS)}
+    assets |= {name: part(name, package) for name, package in scripts.items()}
 
-    async def made(request: web.Request) -> dict[str, Any]:
+    def asked(query: Mapping[str, str]) -> dict[str, Any]:
+        if present is None:
+            return data(query)
+        now, found = present.data(), data(query)
+        series = found["series"]
+        lines = {**series["lines"], **present.lines(series["t"])}
+        return found | {"present": now, "series": {**series, "lines": lines}}
+
+    async def made(ask: Data, request: web.Request) -> dict[str, Any]:
         async with turn:
             try:
-                found = await asyncio.to_thread(data, request.query)
+                return await asyncio.to_thread(ask, request.query)
             except ValueError as error:
                 raise web.HTTPBadRequest(text=f"{error}\n", headers=HEADERS) from None
             except InputError as error:
                 raise web.HTTPServiceUnavailable(text=f"{error.message}\n", headers=HEADERS) from None
-            return found | {"revision": revision()}
 
     async def page(request: web.Request) -> web.Response:
-        text = linked(title, part("report.html", _REPORT), _SCRIPT, await made(request))
+        found = await made(asked, request) | {"revision": revision()}
+        text = linked(title, part("report.html", _REPORT), tuple(scripts), found)
         return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
-    async def numbers(request: web.Request) -> web.Response:
-        return web.Response(
-            text=embedded(await made(request)), content_type="application/json", headers=HEADERS
-        )
+    def numbers(ask: Data) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            text = embedded(await made(ask, request))
+            return web.Response(text=text, content_type="application/json", headers=HEADERS)
+
+        return handle
 
     async def newest(_: web.Request) -> web.Response:
         return web.Response(text=revision(), headers=HEADERS)
@@ -66,17 +86,30 @@ def page_routes(title: str, data: Data, revision: Callable[[], str]) -> list[web
 
     return [
         web.get("/", page),
-        web.get("/data.json", numbers),
+        web.get("/data.json", numbers(lambda query: asked(query) | {"revision": revision()})),
         web.get("/revision", newest),
         *(web.get(f"/{name}", asset) for name in assets),
+        *(
+            ()
+            if present is None
+            else (
+                web.get("/present.json", numbers(lambda _: present.data())),
+                web.get("/pods.json", numbers(present.pods)),
+            )
+        ),
     ]
 
 
-def past_routes(title: str, past: Past, now: Callable[[], int], usual: str) -> list[web.RouteDef]:
+def past_routes(
+    title: str, past: Past, now: Callable[[], int], usual: str, present: Present | None = None
+) -> list[web.RouteDef]:
     """The page of a record of costs. `usual` is the window where the query has none, "" all that is known."""
 
     def data(query: Mapping[str, str]) -> dict[str, Any]:
         start, end = past.span
+        if end <= start and present is not None:  # it begins with the first write, 15 s after the start
+            window = Window(now() - MINUTE, now())
+            return facts_report(title, Facts(start=window.start, end=window.end), window)
         if end <= start:
             raise InputError("the record has nothing in it yet")
         text = query.get("window", usual)
@@ -85,7 +118,13 @@ def past_routes(title: str, past: Past, now: Callable[[], int], usual: str) -> l
             window = Window(start, end)
         return facts_report(title, past.read(window.start, window.end), window)
 
-    return page_routes(title, data, lambda: _digest(past.span[1]))
+    return page_routes(title, data, lambda: _digest(past.span[1]), present)
+
+
+def controllers_page(past: Past, now: Callable[[], int]) -> Page:
+    """The controller's own: its record of costs, and what is so now."""
+    present = Present(now, catalogue_price)
+    return Page(past_routes("Dovetail", past, now, "24h", present), present.changed, present.told)
 
 
 def fixed_routes(title: str, data: dict[str, Any]) -> list[web.RouteDef]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -23,10 +23,10 @@ def one_file(title: str, body: str, script: str, data: Mapping[str, Any]) -> str
     return _page(title, body, styles, scripts, embedded(data))
 
 
-def linked(title: str, body: str, script: str, data: Mapping[str, Any]) -> str:
-    """The same for a server that answers the names of STYLES, SCRIPTS and `script` beside it."""
+def linked(title: str, body: str, more: Sequence[str], data: Mapping[str, Any]) -> str:
+    """The same for a server that answers the names of STYLES, SCRIPTS and `more` scripts beside it."""
     styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in STYLES)
-    scripts = "".join(f'<script src="{name}"></script>' for name in (*SCRIPTS, script))
+    scripts = "".join(f'<script src="{name}"></script>' for name in (*SCRIPTS, *more))
     return _page(title, body, styles, scripts, embedded(data))
 
 

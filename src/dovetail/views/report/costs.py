@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail.cost.aggregate import Options, parse_keys, shares_of
-from dovetail.cost.allocation import IDLE, NANO
+from dovetail.cost.aggregate import NodeCost, key_of, parse_keys
+from dovetail.cost.allocation import IDLE, NANO, RESOURCES, AllocationSet
 from dovetail.cost.facts import Facts, read_facts
 from dovetail.cost.idle import causes, sentence
 from dovetail.cost.ledger import allocations
@@ -35,23 +36,31 @@ def facts_data(facts: Facts, window: Window) -> dict[str, Any]:
         "causes": [
             {"text": sentence(cause), "dollars": part / NANO} for cause, part in list(idle.items())[:_MOST]
         ],
-        "groups": {key: _groups(facts, window, key) for key in keys},
+        "groups": {key: _groups(made, nodes, key) for key in keys},
     }
 
 
-def _groups(facts: Facts, window: Window, key: str) -> list[dict[str, Any]]:
-    question = Options(parse_keys([key]), include_idle=True, whole=True)
-    (answer,) = shares_of([allocations(facts, window)], question)
-    found = sorted(answer, key=lambda one: (one.name == IDLE, -one.total, one.name))
+def _groups(made: AllocationSet, nodes: Sequence[NodeCost], key: str) -> list[dict[str, Any]]:
+    """Costs alone, which can be added up without the averages of a whole allocation."""
+    keys = parse_keys([key])
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    borne: Counter[str] = Counter()
+    for one in made:
+        found[key_of(one.properties, keys)].update(one.cost | {"total": one.total})
+        borne.update(one.cost)
+    idle = {resource: sum(node.paid[resource] for node in nodes) - borne[resource] for resource in RESOURCES}
+    if nodes:
+        found[IDLE] = Counter(idle | {"total": sum(idle.values())})
+    sums = sorted(found.items(), key=lambda one: (one[0] == IDLE, -one[1]["total"], one[0]))
     rows: list[dict[str, Any]] = [
         {
-            "name": "idle" if one.name == IDLE else one.name.replace("__unallocated__", "(none)"),
-            "cpu": one.cost["cpu"] / NANO,
-            "memory": one.cost["ram"] / NANO,
-            "gpu": one.cost["gpu"] / NANO,
-            "total": one.total / NANO,
+            "name": "idle" if name == IDLE else name.replace("__unallocated__", "(none)"),
+            "cpu": cost["cpu"] / NANO,
+            "memory": cost["ram"] / NANO,
+            "gpu": cost["gpu"] / NANO,
+            "total": cost["total"] / NANO,
         }
-        for one in found
+        for name, cost in sums
     ]
     if len(rows) <= _MOST:
         return rows

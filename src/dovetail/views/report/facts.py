@@ -41,6 +41,7 @@ def facts_report(title: str, facts: Facts, window: Window) -> dict[str, Any]:
         "traffic": {},
         "waiting": {"note": "", "buckets": [], "phases": [], "texts": [], "rows": []},
         "hpa": [],
+        "decisions": [],
         "disruption": {"reasons": [], "budgets": [], "blockers": [], "rows": []},
         "nodes": sorted(
             (_row(one, known) for one in instances), key=lambda row: (row["launched"], row["name"])

@@ -12,6 +12,7 @@ from dovetail.base.clock import SECOND
 from dovetail.simulate.analysis.disruptions import ended_nodes
 from dovetail.simulate.analysis.figures import PodWait, Summary
 from dovetail.simulate.analysis.waiting import PARTS
+from dovetail.views.history import decisions
 from dovetail.views.page.document import one_file, part
 from dovetail.views.report.costs import cost_data
 from dovetail.views.report.series import Record, chart_series, traffic_series
@@ -65,6 +66,7 @@ def report_data(title: str, period: Period, records: Sequence[Record], summary: 
             }
             for name, figures in summary.hpa_at_maximum.items()
         ],
+        "decisions": decisions(records),
         "disruption": _disruption(records, summary),
         "nodes": node_rows(records, period.end),
         "events": event_rows(records),

@@ -85,11 +85,12 @@ def mark(board: Board, row: Row, now: int) -> str:
 
 def waiting(board: Board) -> tuple[Waiting, ...]:
     """Pods without a node, the oldest first."""
-    found = [Waiting(pod, _created(pod)) for pod in board.unbound.values()]
+    found = [Waiting(pod, created(pod)) for pod in board.unbound.values()]
     return tuple(sorted(found, key=lambda item: (item.since, item.pod.key)))
 
 
-def _created(obj: Object) -> int:
+def created(obj: Object) -> int:
+    """When it was made (ns); 0 where it does not say."""
     created = obj.metadata.creation_timestamp
     return parse_rfc3339(created) if created else 0
 
@@ -125,7 +126,7 @@ def coming(board: Board) -> tuple[Coming, ...]:
 
 
 def _coming(claim: NodeClaim, row: Row | None) -> Coming:
-    since = _created(claim)
+    since = created(claim)
     if claim.deleting:
         return Coming(claim, since, "Deleting", "", row)
     for stage in _STAGES:

@@ -7,7 +7,7 @@ const Parts = (() => {
     const element = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) {
       if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-      else if (key.startsWith("aria-")) element.setAttribute(key, String(value));
+      else if (key.startsWith("aria-") || key.startsWith("data-")) element.setAttribute(key, String(value));
       else if (value !== false && value != null) element.setAttribute(key, value === true ? "" : value);
     }
     element.append(...children);
@@ -241,7 +241,12 @@ const Parts = (() => {
       if (to * tall < body.scrollTop || (to + 1) * tall > body.scrollTop + height) body.scrollTop = Math.max(0, to * tall - height / 2);
       choose(to);
     });
-    const set = (more) => { shown = more; active = -1; told.textContent = ""; body.scrollTop = 0; size(); put(); };
+    // With `keep` the reader stays where the list was, for rows that are brought up to date.
+    const set = (more, keep = false) => {
+      shown = more;
+      if (!keep) { active = -1; told.textContent = ""; body.scrollTop = 0; }
+      size(); put();
+    };
     set(rows);
     printed.push((now) => { printing = now; put(); told.textContent = now && shown.length > PRINTED ? `${shown.length} rows; the first ${PRINTED} are printed.` : ""; });
     return { set, rows: () => shown };
@@ -355,7 +360,7 @@ const Parts = (() => {
   function table(titles, rows) {
     const cell = (kind, item) => (item instanceof Node ? make(kind, {}, item) : typeof item === "object" ? make(kind, { class: "number" }, item.number) : make(kind, {}, item));
     const head = make("thead", {}, make("tr", {}, ...titles.map((title) => cell("th", title))));
-    return make("div", { class: "scroll" }, make("table", {}, head, make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((item) => cell("td", item)))))));
+    return make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Table" }, make("table", {}, head, make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((item) => cell("td", item)))))));
   }
 
   // Light, dark, or as the machine has it.

@@ -84,11 +84,18 @@ function costs() {
   for (const name of Object.keys(groups)) by.append(make("option", { value: name }, name));
   const show = () => byId("cost-rows").replaceChildren(table(
     ["Name", right("CPU"), right("Memory"), right("GPU"), right("Total"), right("Share")],
-    groups[by.value].map((row) => [row.name, money(row.cpu), money(row.memory), money(row.gpu), money(row.total), right(`${((100 * row.total) / bill).toFixed(1)} %`)])));
+    groups[by.value].map((row) => [bearer(by.value, row.name), money(row.cpu), money(row.memory), money(row.gpu), money(row.total), right(`${((100 * row.total) / bill).toFixed(1)} %`)])));
   by.addEventListener("change", show);
   show();
   byId("cost-causes").append(table([right("Dollars"), right("of idle"), "Cause"], causes.map((row) => [money(row.dollars), right(`${Math.round((100 * row.dollars) / (idle || 1))} %`), row.text])));
   byId("tools-costs").append(...numbers("cost", () => groups[by.value]));
+}
+
+// Where pods can be asked for, a name in the table leads to them.
+function bearer(by, name) {
+  if (!data.present || name === "idle" || name.startsWith("(") || / more$/.test(name)) return name;
+  const words = by === "namespace" ? `${name}/` : by.startsWith("label:") ? `${by.slice(6)}=${name}` : name;
+  return make("button", { type: "button", class: "link", "data-find": words }, name);
 }
 
 function nodes() {
@@ -128,7 +135,7 @@ function histogram() {
     svg.append(draw("text", { x: x + step / 2, y: base + 16, "text-anchor": "middle" }, bucket.label));
   });
   svg.append(draw("text", { x: width / 2, y: base + 36, "text-anchor": "middle" }, "time from creation to a node (pods)"));
-  byId("histogram").append(make("div", { class: "scroll" }, svg));
+  byId("histogram").append(make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Histogram" }, svg));
 }
 
 function pods() {
@@ -177,6 +184,39 @@ function pods() {
 function autoscalers() {
   if (!data.hpa.length) { byId("hpa").remove(); return; }
   byId("hpa-rows").append(table(["HPA", right("maxReplicas"), right("at its maximum, nothing pending"), right("pods waiting for a node")], data.hpa.map((row) => [row.name, right(row.max), right(span(row.idle)), right(span(row.waiting))])));
+}
+
+// Returns what shows other rows, for a page whose decisions become more.
+function decisions(rows) {
+  const dollars = (value) => (value == null ? "" : `$${value.toFixed(4)}`);
+  const names = (row) => [...row.nodes, ...row.claims];
+  const told = (row) => [`${zone.stamp(row.t)} ${row.what}: ${row.text}`, ...row.more, ...(row.nodes.length ? [`nodes: ${row.nodes.join(", ")}`] : []), ...(row.claims.length ? [`claims: ${row.claims.join(", ")}`] : [])].join("\n");
+  const made = list(byId("decision-rows"), {
+    label: "Decisions", rows, height: 340, mark: (row) => (["launch", "disruption"].includes(row.what) ? "" : "warning"),
+    columns: [
+      { title: "Time", width: "150px", text: (row) => zone.stamp(row.t) },
+      { title: "What", width: "84px", kind: "kind", text: (row) => row.what },
+      { title: "pods", width: "50px", number: true, text: (row) => (row.pods ? String(row.pods) : "") },
+      { title: "$/h", width: "76px", number: true, text: (row) => dollars(row.cost) },
+      { title: "least $/h", width: "76px", number: true, text: (row) => dollars(row.least) },
+      { title: "saves $/h", width: "76px", number: true, text: (row) => dollars(row.saved) },
+      { title: "Nodes", width: "minmax(110px, 1.4fr)", text: (row) => names(row).join(", "), node: (row) => make("span", {}, ...names(row).slice(0, 3).flatMap((name, index) => (index ? [", ", linked(name)] : [linked(name)]))) },
+      { title: "Reason", width: "minmax(220px, 4fr)", text: (row) => row.text },
+    ],
+    detail: told,
+  });
+  const find = byId("find-decisions");
+  const show = (keep) => {
+    const wanted = find.value.toLowerCase();
+    const found = rows.filter((row) => (!chosen || names(row).some((name) => nodeOf.get(name) === chosen)) && `${row.what} ${row.text} ${names(row).join(" ")}`.toLowerCase().includes(wanted));
+    made.set(found, keep);
+    byId("decision-count").textContent = found.length === rows.length ? `${rows.length} in all.` : `${found.length} of ${rows.length} are shown.`;
+    byId("decisions").hidden = !rows.length;
+  };
+  find.addEventListener("input", () => show(false));
+  listeners.push(() => show(false));
+  byId("tools-decisions").append(...numbers("decisions", () => made.rows().map((row) => ({ ...row, time: new Date(row.t * 1000).toISOString(), nodes: row.nodes.join(" "), claims: row.claims.join(" "), more: row.more.join("; ") }))));
+  return (others) => { rows = others; show(true); };
 }
 
 function disruption() {
@@ -256,7 +296,23 @@ function follow() {
 }
 
 theme(byId("theme"));
-header(); charts(); costs(); nodes(); pods(); autoscalers(); disruption(); events();
+// The views that there are, by their headings; and the chosen node, so that an address can name it.
+function navigation() {
+  byId("nav").append(...[...document.querySelectorAll("section[id]:not([hidden]) h2")].map((head) => make("a", { href: `#${head.closest("section").id}` }, head.textContent)));
+}
+
+function address() {
+  const named = () => { const node = nodeOf.get(decodeURIComponent(location.hash.replace(/^#node=/, ""))); if (location.hash.startsWith("#node=") && node && node !== chosen) { chosen = null; choose(node); } };
+  listeners.push(() => { if (chosen || location.hash.startsWith("#node=")) history.replaceState(null, "", chosen ? `#node=${encodeURIComponent(chosen.name)}` : location.pathname + location.search); });
+  addEventListener("hashchange", named);
+  named();
+}
+
+theme(byId("theme"));
+header(); charts(); costs(); nodes(); pods(); autoscalers();
+const decided = decisions(data.present ? data.present.decisions : data.decisions);
+disruption(); events();
+if (data.present) present();
 for (const listener of listeners) listener();
-follow();
+navigation(); address(); follow();
 document.body.dataset.rendered = "true";
