@@ -113,6 +113,13 @@ class NodeView:
             volume_limits=volume_limits or {},
         )
 
+    def without(self, gone: Iterable[str]) -> NodeView:
+        """As it would be if the pods of these keys did not run there."""
+        pods, used = dict(self.pods), self.used
+        for key in gone:
+            used = subtract(used, pods.pop(key).requests)
+        return replace(self, pods=pods, used=used)
+
 
 # Namespace, sorted labels, is it terminating?
 _Group = tuple[str, tuple[tuple[str, str], ...], bool]
@@ -250,11 +257,7 @@ class Without(ClusterView):
         self._base = base
         self._node = node
         self._gone = [there.pods[key] for key in gone]
-        pods, used = dict(there.pods), there.used
-        for facts in self._gone:
-            del pods[facts.pod.key]
-            used = subtract(used, facts.requests)
-        self.nodes = {**base.nodes, node: replace(there, pods=pods, used=used)}
+        self.nodes = {**base.nodes, node: there.without(gone)}
 
     def counts(self, wanted: Callable[[str, Mapping[str, str], bool], bool]) -> dict[str, int]:
         """As of the base, without those that are gone."""
@@ -670,6 +673,12 @@ class Placement:
             if found := of_volumes(self.facts, node, self.view.volumes):
                 return found
         return ()
+
+    @property
+    def local(self) -> bool:
+        """True iff it matters on no node which pods run on another, nor whose pods run on it."""
+        rules = self.facts.affinity
+        return not (self.facts.spread or rules.affinity or rules.anti_affinity or self.neighbours.closed)
 
     def together(self, node: NodeView) -> Reasons:
         """The filters that look at pods all over the cluster: spread, then affinity."""

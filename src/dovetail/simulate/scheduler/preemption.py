@@ -68,8 +68,9 @@ def preempt(
     start = draw.randrange(len(potential)) if len(potential) > enough else 0
     candidates: list[Preemption] = []
     tried: dict[str, Sequence[str]] = {}
+    placement = Placement(pod, view)
     for name in (*potential[start:], *potential[:start]):
-        outcome = _on_node(pod, name, view, ahead, budgets)
+        outcome = _on_node(placement, name, ahead, budgets)
         if isinstance(outcome, Preemption):
             candidates.append(outcome)
         elif outcome:
@@ -100,16 +101,20 @@ def _waits_for_victims(pod: Pod, found: Examination, view: ClusterView) -> bool:
 
 
 def _on_node(
-    pod: Pod, name: str, view: ClusterView, ahead: Nominated, budgets: Iterable[PodDisruptionBudget]
+    placement: Placement, name: str, ahead: Nominated, budgets: Iterable[PodDisruptionBudget]
 ) -> Preemption | Sequence[str]:
     """The victims there; what refuses the pod even without all of a lower priority; nothing without any."""
+    view, pod = placement.view, placement.facts.pod
     lower = [one.pod for one in view.nodes[name].pods.values() if one.pod.spec.priority < pod.spec.priority]
     if not lower:
         return ()
 
     def refusals(gone: Collection[str]) -> Sequence[str]:
-        without = Without(view, name, gone)
-        reasons = Placement(pod, without).examine(without.nodes[name], ahead.get(name, ()))
+        if placement.local:
+            reasons = placement.examine(view.nodes[name].without(gone), ahead.get(name, ()))
+        else:
+            without = Without(view, name, gone)
+            reasons = Placement(pod, without).examine(without.nodes[name], ahead.get(name, ()))
         return tuple(one.text for one in reasons)
 
     lower.sort(key=_importance)

@@ -1,0 +1,206 @@
+"""`dovetail rollout`: manifests change; when the last node is replaced, and what decides it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from dovetail.base.errors import InputError
+from dovetail.cli.runs_output import progress, time_of
+from dovetail.cli.tables import add_row, new_table
+from dovetail.cloud import catalog
+from dovetail.model.resources import CPU
+from dovetail.reading import read
+from dovetail.simulate.experiment.runs import Job, Run, cores, played
+from dovetail.simulate.experiment.variant import Variant
+from dovetail.simulate.questions.rollout import Alternative, Course, alternatives, course
+from dovetail.simulate.questions.stage import Addition, staged, time_of_day
+from dovetail.simulate.scenario.changed import Change
+from dovetail.simulate.scenario.scenario import load
+
+_SHOWN = 8
+_NEVER = float("inf")
+
+
+def rollout(
+    scenario: Path,
+    *,
+    filename: Annotated[tuple[Path, ...], Parameter(alias=["-f", "--file"], negative="")],
+    after: str = "30m",
+    watch: str = "12h",
+    within: str | None = None,
+    alone: Annotated[bool, Parameter(negative="")] = False,
+    seed: int | None = None,
+    jobs: int | None = None,
+    keep: Path | None = None,
+    output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
+) -> None:
+    """Apply new manifests while a scenario plays, and tell when the last drifted node is replaced.
+
+    Which budget decides that is found by playing it again with one thing changed at a time: a
+    PodDisruptionBudget or a pool's budget that lets twice as many go, a window without moves left out.
+
+    Examples:
+
+    - `dovetail rollout last-week -f new-image.yaml --within 8h`
+    - `dovetail rollout last-week -f new/ --watch 24h --alone -o json`
+
+    Parameters
+    ----------
+    scenario
+        The folder with a scenario.yaml; `dovetail replay --keep` makes one of a real cluster.
+    filename
+        The new manifests: files, or a folder of them. Whole objects.
+    after
+        When they are applied, from the start of the scenario: time for the cluster to come up before.
+    watch
+        How long is played from then on.
+    within
+        Tell which single change would finish in this time.
+    alone
+        Play nothing but the change itself.
+    seed
+        Luck; the scenario's own by default.
+    jobs
+        Processes at once; as many as there are cores by default.
+    keep
+        Write the scenario with the change into this new folder, for `dovetail simulate`.
+    output
+        An answer to read, or JSON.
+    """
+    known = load(scenario)
+    begins, length, limit = time_of(after, "--after"), time_of(watch, "--watch"), time_of(within, "--within")
+    assert begins is not None
+    assert length is not None
+    files = _files(filename)
+    extra = Addition(later={time_of_day(known, begins): files}, duration=begins + length)
+    number = known.seed if seed is None else seed
+    found: dict[str, Course] = {}
+    with staged(scenario, extra, keep) as folder:
+        others = [] if alone else _worth_playing(folder)
+        ways = {
+            "": Variant("as it is", folder),
+            **{one.what: Variant(one.what, folder, settings=(Change.parse(one.setting),)) for one in others},
+        }
+        queue = [Job(way, number, records=True) for way in ways.values()]
+        vcpus = _vcpus(known.file.region)
+        with progress(len(queue)) as tell:
+            for index, run in played(queue, cores() if jobs is None else jobs):
+                found[list(ways)[index]] = _course(run, begins, vcpus)
+                tell(run)
+    settings = {one.what: one.setting for one in others}
+    seconds = None if limit is None else limit / 1e9
+    if output == "json":
+        print(json.dumps(_json(found, settings, seconds), indent=2))
+    else:
+        _print(found, settings, seconds)
+    if keep is not None:
+        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"Scenario: {keep}")
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise InputError("there is no such file or folder", source=str(path))
+        inside = sorted(one for one in path.rglob("*") if one.suffix in (".yaml", ".yml", ".json"))
+        found += inside if path.is_dir() else [path]
+    read(found)  # what is wrong is told of the user's own files
+    if not found:
+        raise InputError("there are no manifests", source="--filename")
+    return found
+
+
+def _worth_playing(folder: Path) -> list[Alternative]:
+    return list(alternatives(load(folder).manifests))
+
+
+def _vcpus(region: str) -> dict[str, int]:
+    return {one.name: one.capacity.get(CPU, 0) // 1000 for one in catalog.instance_types(region)}
+
+
+def _course(run: Run, begins: int, vcpus: Mapping[str, int]) -> Course:
+    return course(run.records, run.start, begins, vcpus)
+
+
+def _last(found: Course) -> float:
+    last = found.at[100]
+    return _NEVER if last is None else last
+
+
+def _told(seconds: float | None, found: Course) -> str:
+    if seconds is None or seconds == _NEVER:
+        return f"not by the end: {found.done} of {found.drifted}"
+    hours, rest = divmod(round(seconds / 60), 60)
+    return f"{hours} h {rest:02d} min" if hours else f"{rest} min"
+
+
+def _ranked(found: Mapping[str, Course]) -> list[tuple[str, Course]]:
+    """Without the change itself; the soonest first, then by what was done in the end."""
+    others = [(what, one) for what, one in found.items() if what]
+    return sorted(others, key=lambda item: (_last(item[1]), -item[1].done, item[0]))
+
+
+def _decides(found: Mapping[str, Course]) -> list[tuple[str, Course]]:
+    """What would have made it sooner by a tenth at least."""
+    base = found[""]
+    return [
+        (what, one)
+        for what, one in _ranked(found)
+        if _last(one) < 0.9 * _last(base) or (_last(base) == _NEVER and one.done > 1.1 * base.done)
+    ]
+
+
+def _print(found: Mapping[str, Course], settings: Mapping[str, str], limit: float | None) -> None:
+    base = found[""]
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    pools = ", ".join(f"{count} of {pool}" for pool, count in base.by_pool.items())
+    console.print(f"{base.drifted} of {base.nodes} nodes drift{f': {pools}' if pools else ''}")
+    table = new_table("Since the change", "", "")
+    for share, seconds in base.at.items():
+        name = "the last one is replaced after" if share == 100 else f"{share} % are replaced after"
+        add_row(table, name, _told(seconds, base))
+    add_row(table, "vCPUs before, at the peak", f"{base.vcpus_before:,}, {base.vcpus_peak:,}")
+    console.print(table)
+    for text, count in list(base.blocked.items())[:_SHOWN]:
+        console.print(f"{count} nodes or pools waited: {text}")
+    if len(found) > 1:
+        others = new_table("One thing changed at a time", "the last one after", "")
+        for what, one in _ranked(found)[:_SHOWN]:
+            add_row(others, _told(one.at[100], one), what)
+        console.print(others)
+        deciding = [what for what, _ in _decides(found)]
+        console.print(f"It is decided by: {'; '.join(deciding)}" if deciding else "None of these decides it.")
+    if limit is not None:
+        _print_within(console, found, settings, limit)
+
+
+def _print_within(
+    console: Console, found: Mapping[str, Course], settings: Mapping[str, str], limit: float
+) -> None:
+    if _last(found[""]) <= limit:
+        console.print("It is done in time.")
+        return
+    fast = [(what, one) for what, one in _ranked(found) if _last(one) <= limit]
+    if not fast:
+        console.print("No single change of these makes it in time.")
+    for what, one in fast:
+        console.print(f"In time with: {what} ({_told(one.at[100], one)}): --set '{settings[what]}'")
+
+
+def _json(found: Mapping[str, Course], settings: Mapping[str, str], limit: float | None) -> dict[str, Any]:
+    return {
+        "course": asdict(found[""]),
+        "changed": [
+            {"what": what, "set": settings[what], "lastAfter": one.at[100], "done": one.done}
+            for what, one in _ranked(found)
+        ],
+        "decidedBy": [what for what, _ in _decides(found)],
+        "inTime": None if limit is None else [what for what, one in found.items() if _last(one) <= limit],
+    }

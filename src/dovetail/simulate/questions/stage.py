@@ -1,0 +1,89 @@
+"""A scenario with something more in it, as a folder of its own, which any command plays."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import yaml
+
+from dovetail.base.clock import SECOND
+from dovetail.base.errors import InputError
+from dovetail.simulate.scenario.document import Document as ScenarioDocument
+from dovetail.simulate.scenario.history import Step, read_history
+from dovetail.simulate.scenario.scenario import FILE_NAME, Scenario, load
+from dovetail.units.duration import format_duration
+
+_OBJECTS, _STEPS, _LATER = "question.yaml", "question.jsonl", "question"
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What comes to a scenario. Lists and maps of `sections` are added to."""
+
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    objects: Sequence[Document] = ()  # applied at the start
+    later: Mapping[str, Sequence[Path]] = field(default_factory=dict)  # time of day -> files applied then
+    steps: Sequence[Step] = ()
+    duration: int | None = None  # nanoseconds
+
+
+@contextmanager
+def staged(scenario: Path, addition: Addition, keep: Path | None) -> Iterator[Path]:
+    """The folder, for as long as it is asked about; `keep` names one that stays. Raises InputError."""
+    source = scenario.parent if scenario.name == FILE_NAME else scenario
+    load(source)  # what is wrong is told of the user's own file
+    with TemporaryDirectory(prefix="dovetail-") as spare:
+        folder = keep if keep is not None else Path(spare) / source.resolve().name
+        if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+            raise InputError("the folder is not empty", source=str(folder), remedy="name a new one")
+        try:
+            shutil.copytree(source, folder, dirs_exist_ok=True)
+            _write(folder, addition)
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", source=str(folder)) from None
+        yield folder
+
+
+def time_of_day(scenario: Scenario, at: int) -> str:
+    """The instant (ns since the start) as the scenario's own files tell it."""
+    zone = ZoneInfo(scenario.file.timezone)
+    return datetime.fromtimestamp((scenario.start + at) // SECOND, zone).strftime("%H:%M:%S")
+
+
+def _write(folder: Path, addition: Addition) -> None:
+    path = folder / FILE_NAME
+    document: Document = dict(ScenarioDocument.read(path).value)
+    for name, value in addition.sections.items():
+        if isinstance(value, list):
+            value = [*document.get(name, ()), *value]
+        elif isinstance(value, dict):
+            value = {**document.get(name, {}), **value}
+        document[name] = value
+    for number, (at, files) in enumerate(addition.later.items()):
+        for index, file in enumerate(files):
+            place = folder / f"{_LATER}-{number}" / f"{index:02d}-{file.name}"
+            place.parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, place)
+            change = {"at": at, "file": str(place.relative_to(folder))}
+            document.setdefault("changes", []).append(change)
+    if addition.duration is not None:
+        document["duration"] = format_duration(addition.duration)
+    if addition.steps:
+        known = document.get("history")
+        past = read_history(folder / known["file"]) if known else ()
+        lines = [json.dumps(step.line()) for step in sorted((*past, *addition.steps), key=lambda one: one.at)]
+        (folder / _STEPS).write_text("\n".join(lines) + "\n", "utf-8")
+        document["history"] = {"file": _STEPS}
+    if addition.objects:
+        (folder / _OBJECTS).write_text(yaml.safe_dump_all(addition.objects, sort_keys=False), "utf-8")
+    path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), "utf-8")

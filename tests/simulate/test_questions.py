@@ -1,0 +1,138 @@
+"""What operators ask, on small worked examples; each answer holds in a simulation of that answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pytest import CaptureFixture
+
+from benchmarks.questions import write
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.cli.main import run
+from dovetail.simulate.analysis.waiting import waits
+from dovetail.simulate.experiment.measures import nearest_rank
+from dovetail.simulate.questions.rollout import alternatives, course
+from dovetail.simulate.run import simulate
+from dovetail.simulate.scenario.scenario import load
+
+
+def asked(capsys: CaptureFixture[str], *words: str | Path) -> Any:
+    assert run([*map(str, words), "-o", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_headroom_keeps_what_its_answer_says(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    example, kept = write("headroom", tmp_path / "shop", 0.03), tmp_path / "kept"
+    growth = ("--workload", "shop/web", "--to", "20", "--after", "4m", "--over", "30s", "--within", "9s")
+    found = asked(capsys, "headroom", example, *growth, "--keep", kept)
+    by_number = {one["placeholders"]: one for one in found["played"]}
+    assert 0 < found["answer"] < 8
+    assert by_number[found["answer"]]["p99"] <= 9
+    fewer = [one for number, one in by_number.items() if number < found["answer"]]
+    assert all(one["p99"] > 9 for one in fewer)
+    # The kept scenario is the answer: its pods wait no longer.
+    result = simulate(load(kept))
+    waited = sorted(
+        wait.pending / SECOND
+        for wait in waits(result.records, result.end)
+        if wait.created >= result.start + 4 * MINUTE and not wait.placeholder
+    )
+    assert len(waited) == 8
+    assert nearest_rank(waited, 99) == by_number[found["answer"]]["p99"]
+    assert [item["kind"] for item in found["manifests"]] == ["PriorityClass", "Deployment"]
+    assert found["manifests"][1]["spec"]["replicas"] == found["answer"]
+
+
+def test_an_outage_tells_what_comes_back_and_what_its_volumes_hold(
+    tmp_path: Path, capsys: CaptureFixture[str]
+) -> None:
+    example, kept = write("outage", tmp_path / "shop", 0.03), tmp_path / "kept"
+    records = simulate(load(example).until(4 * MINUTE)).records
+    zone_of = {r["node"]: r["zone"] for r in records if r["kind"] == "node.created"}
+    home = {r["pod"]: zone_of[r["node"]] for r in records if r["kind"] == "pod.bound"}
+    zone = home["shop/database-0"]
+    held = sorted(pod for pod, where in home.items() if "database" in pod and where == zone)
+    asking = ("outage", example, "--zone", zone, "--after", "4m", "--watch", "10m", "--keep", kept)
+    found = asked(capsys, *asking)
+    assert found["before"] == 29
+    assert found["lost"] == sum(where == zone for where in home.values())
+    assert found["by_volume"] == held
+    assert found["missing"] == len(held)
+    # Played again, nothing runs in that zone in the end, and all others do.
+    last = simulate(load(kept)).records
+    gone = {r["node"] for r in last if r["kind"] == "node.deleted"}
+    zones = {r["zone"] for r in last if r["kind"] == "node.created" and r["node"] not in gone and r["claim"]}
+    assert zones
+    assert zone not in zones
+
+
+def test_the_budget_that_decides_a_rollout_is_named(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    example = write("rollout", tmp_path / "shop", 0.004)
+    known = {one.what: one.setting for one in alternatives(load(example).manifests)}
+    assert sorted(known) == [
+        "NodePool general has no windows",
+        "NodePool general lets 20% go",
+        "PodDisruptionBudget shop/kafka lets 2 go",
+        "PodDisruptionBudget shop/web lets 20% go",
+    ]
+    # What cannot decide it need not be played.
+    cluster = example / "cluster.yaml"
+    objects = [one for one in yaml.safe_load_all(cluster.read_text()) if one["metadata"]["name"] != "web"]
+    objects[0]["spec"]["disruption"]["budgets"] = [{"nodes": "100%"}]
+    cluster.write_text(yaml.safe_dump_all(objects))
+    asking = ("rollout", example, "-f", example / "new", "--after", "16m", "--watch", "50m", "--jobs", "1")
+    found = asked(capsys, *asking, "--within", "20m")
+    assert found["course"]["drifted"] == found["course"]["nodes"] > 0
+    assert found["course"]["done"] == found["course"]["drifted"]
+    assert found["decidedBy"] == ["PodDisruptionBudget shop/kafka lets 2 go"]
+    assert any("shop/kafka" in text for text in found["course"]["blocked"])
+
+
+def test_a_course_counts_old_nodes_that_drift() -> None:
+    def record(kind: str, at: int, **more: Any) -> dict[str, Any]:
+        return {"kind": kind, "t": at * SECOND, **more}
+
+    drift = {"type": "Drifted", "status": "True", "reason": "AMIDrift"}
+    records = [
+        record("instance.started", 1, claim="a", instance="i-a", instanceType="m5.large"),
+        record("claim.created", 1, claim="a", pool="x"),
+        record("claim.created", 2, claim="b", pool="y"),
+        record("claim.condition", 11, claim="a", **drift),
+        record("instance.started", 12, claim="c", instance="i-c", instanceType="m5.large"),
+        record("claim.created", 12, claim="c", pool="x"),
+        record("claim.condition", 13, claim="c", **drift),
+        record("claim.deleted", 20, claim="a"),
+        record("instance.terminated", 21, instance="i-a"),
+    ]
+    found = course(records, 0, 10 * SECOND, {"m5.large": 2})
+    assert (found.nodes, found.drifted, found.done, found.by_pool) == (2, 1, 1, {"x": 1})
+    assert found.at == {50: 10.0, 90: 10.0, 100: 10.0}
+    assert (found.vcpus_before, found.vcpus_peak) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("outage", "--zone", "us-east-1z"), "us-east-1 has no zone 'us-east-1z'"),
+        (
+            ("outage", "--zone", "us-east-1a", "--types", "zz"),
+            "no instance type of us-east-1 begins with 'zz'",
+        ),
+        (("outage", "--zone", "us-east-1a", "--free", "us-east-1b"), "is no number of addresses"),
+        (("outage", "--zone", "us-east-1a", "--capacity", "cheap"), "is no capacity type"),
+        (("headroom", "--workload", "shop/none", "--to", "9"), "there is no Deployment/shop/none"),
+        (("headroom", "--workload", "web", "--to", "9"), "names no workload"),
+        (("headroom", "--workload", "shop/web", "--to", "2"), "2 is not more than its"),
+        (("rollout", "-f", "nowhere"), "there is no such file or folder"),
+    ],
+)
+def test_wrong_questions_are_told(
+    tmp_path: Path, capsys: CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    example = write("headroom", tmp_path / "shop", 0.01)
+    assert run([words[0], str(example), *words[1:]]) == 2
+    assert told in capsys.readouterr().err
