@@ -81,10 +81,12 @@ def plan(
     diversity = diversity_cost(problem, plan)
     placed = forecast(problem, plan, nominate=nominate_pods == "true", over=explaining(search.longest))
     tables: list[RenderableType] = [plan_output.tables(plan, nearest, diversity, placed)]
-    document = {
-        **facts(problem, answer, region),
-        **plan_output.document(plan, answer.elapsed, nearest, diversity, placed),
-    }
+    document = {}
+    if output != "table":  # a document has a line for each node and pod
+        document = {
+            **facts(problem, answer, region),
+            **plan_output.document(plan, answer.elapsed, nearest, diversity, placed),
+        }
     if problem.nodes:
         prices = node_prices(problem, region.name if region else "")
         quick = search.single
@@ -92,7 +94,7 @@ def plan(
         tables += bill_lines(found)
         document["cluster"] = bill_document(found, prices)
     if reproducible:
-        del document["elapsedSeconds"]
+        document.pop("elapsedSeconds", None)
     show(Group(*tables, *fact_lines(problem, answer, region, question.reading)), document, output)
     broken = [(one.text, why) for one in wanted if (why := one.broken(plan))]
     for text, why in broken:

@@ -78,12 +78,16 @@ class Search:
             return plan, _cut(plan, self.work)
         if self.deadline is not None:
             return _within(problem, self.deadline, self.tracing())
+        start = time.monotonic_ns()
         best, cut_short = _within(problem, _STEPS[0], self.tracing())
         for step in _STEPS[1:]:
             # A search that ended by itself was done with its share of the work: with more it looks farther.
             if not best.left and best.cost.gap <= GOOD_ENOUGH:
                 break
+            if time.monotonic_ns() - start >= step:
+                continue  # so many pods that a first plan alone takes as long: there is no time to do better
             _tell(best, step)
+            start = time.monotonic_ns()
             other, cut_short = _within(problem, step, self.tracing())
             best = min(best, other, key=lambda one: (len(one.left), one.cost.hourly, -one.cost.lower_bound))
         return best, cut_short and (bool(best.left) or best.cost.gap > GOOD_ENOUGH)

@@ -75,8 +75,14 @@ def _job_labels(job: Job | CronJob) -> dict[str, str]:
 def _pods(
     owner: Object, template: PodTemplateSpec, indices: Iterable[int], labels: Mapping[str, str]
 ) -> tuple[Pod, ...]:
+    # They share what they have in common, which tells that they are alike and keeps many of them small.
+    first = _pod(owner, template, "", labels, template.spec)
     return tuple(
-        _pod(owner, template, f"{owner.metadata.name}-{index}", labels, template.spec) for index in indices
+        Pod(
+            metadata=msgspec.structs.replace(first.metadata, name=f"{owner.metadata.name}-{index}"),
+            spec=first.spec,
+        )
+        for index in indices
     )
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import fields
 
+from dovetail.api.core import Pod
 from dovetail.model.filters import PodFacts
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
@@ -39,9 +40,10 @@ def verify(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
         # Pods that are unknown or in two places would only cause more of the same below.
         return _sorted(found)
     catalogue = Catalogue(problem)
+    names = _Names(catalogue)
     right: set[Hashable] = set()
     for claim in plan.claims:
-        content = _content(catalogue, claim)
+        content = names.content(claim)
         if content is not None and content in right:
             continue
         faults = tuple(claim_violations(catalogue, claim))
@@ -56,26 +58,38 @@ def verify(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
     return _sorted(found)
 
 
-def _content(catalogue: Catalogue, claim: PlannedClaim) -> Hashable | None:
-    """All that the rules on one claim look at, but names: what is right of one is right of its equals.
+class _Names:
+    """Tells where names count: of nodes that a pod or daemon asks for, and of volumes, which may be one pod's."""
 
-    Pods are equal that are made of one template. None where a name counts: of a node that a pod or daemon
-    asks for, and of volumes, which may belong to one pod.
-    """
-    pods = [catalogue.facts(pod) for pod in claim.pods]
-    daemons = [item.facts for item in catalogue.daemons]
-    if any(_looks_at_names(facts) for facts in (*pods, *daemons)) or any(
-        facts.pod.spec.volumes for facts in pods
-    ):
-        return None
-    # By identity: the problem holds them as long as this lasts.
-    made_of = Counter((facts.namespace, id(facts.pod.spec), tuple(facts.labels.items())) for facts in pods)
-    return (
-        tuple(getattr(claim, name) for name in _PLAIN),
-        frozenset(claim.requests.items()),
-        frozenset(claim.labels.items()),
-        frozenset(made_of.items()),
-    )
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._daemons = any(_looks_at_names(item.facts) for item in catalogue.daemons)
+        self._specs: dict[int, bool] = {}  # by identity: the problem holds them as long as this lasts
+
+    def content(self, claim: PlannedClaim) -> Hashable | None:
+        """All that the rules on one claim look at, but names: what is right of one is right of its equals.
+
+        Pods are equal that are made of one template. None where a name counts.
+        """
+        pods = [self._catalogue.pods[key] for key in claim.pods]
+        if self._daemons or any(map(self._count, pods)):
+            return None
+        made_of = Counter(
+            (pod.metadata.namespace, id(pod.spec), tuple(pod.metadata.labels.items())) for pod in pods
+        )
+        return (
+            tuple(getattr(claim, name) for name in _PLAIN),
+            frozenset(claim.requests.items()),
+            frozenset(claim.labels.items()),
+            frozenset(made_of.items()),
+        )
+
+    def _count(self, pod: Pod) -> bool:
+        known = self._specs.get(id(pod.spec))
+        if known is None:
+            known = bool(pod.spec.volumes) or _looks_at_names(self._catalogue.facts_of(pod))
+            self._specs[id(pod.spec)] = known
+        return known
 
 
 def _looks_at_names(facts: PodFacts) -> bool:

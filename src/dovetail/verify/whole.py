@@ -65,10 +65,8 @@ def _names(problem: Problem, plan: Plan) -> Iterator[Violation]:
         if claim.pool not in pools:
             yield Violation("names", claim.name, f"there is no pool {claim.pool}")
             continue
-        known = pools[claim.pool]
-        for name in claim.instance_types:
-            if name not in known:
-                yield Violation("names", claim.name, f"pool {claim.pool} has no instance type {name}")
+        for name in sorted(set(claim.instance_types) - pools[claim.pool]):
+            yield Violation("names", claim.name, f"pool {claim.pool} has no instance type {name}")
         if not claim.instance_types or claim.instance_type not in claim.instance_types:
             yield Violation("names", claim.name, "its instance type is not among those listed")
         if not claim.pods:

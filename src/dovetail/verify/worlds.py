@@ -43,6 +43,8 @@ class Catalogue:
         self.pools = {pool.name: pool for pool in problem.pools}
         self.pods = {pod.key: pod for pod in problem.pods}
         self._facts: dict[str, PodFacts] = {}
+        # By the identity of spec and labels, which the problem holds: pods of one workload share them.
+        self._alike: dict[tuple[int, int, str], PodFacts] = {}
         self._types: dict[str, dict[str, InstanceType]] = {}
         self._allocatable: dict[str, dict[str, int]] = {}
         self._worlds: dict[str, list[World]] = {}
@@ -86,8 +88,17 @@ class Catalogue:
         """Any pod of the problem with its rules resolved, once however often it is asked for."""
         known = self._facts.get(pod.key)
         if known is None or known.pod is not pod:
-            known = self._facts[pod.key] = PodFacts.of(pod, self.problem.volumes)
+            known = self._facts[pod.key] = self._resolved(pod)
         return known
+
+    def _resolved(self, pod: Pod) -> PodFacts:
+        if pod.spec.volumes:
+            return PodFacts.of(pod, self.problem.volumes)
+        key = (id(pod.spec), id(pod.metadata.labels), pod.metadata.namespace)
+        like = self._alike.get(key)
+        if like is None:
+            like = self._alike[key] = PodFacts.of(pod, self.problem.volumes)
+        return PodFacts(pod, like.requests, like.node_rule, like.ports, like.spread, like.affinity, {})
 
     def offerings(self, pool: Pool, requirements: Requirements) -> Mapping[str, list[Offering]]:
         """Type -> offerings that are available and meet the requirements, instance type aside."""

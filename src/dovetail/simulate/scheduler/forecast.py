@@ -121,7 +121,10 @@ class _Try:
         self._problem = problem
         self._seed = seed
         self._nominate = nominate
-        pods = [_named(pod) for pod in problem.pods]
+        pods = []
+        for pod in problem.pods:
+            self._look_at_time()
+            pods.append(_named(pod))
         stream(seed, "queue", "order").shuffle(pods)
         pods.sort(key=lambda pod: -pod.spec.priority)
         self._plan = plan = in_turn(problem, plan, [pod.key for pod in pods])
@@ -132,7 +135,10 @@ class _Try:
         self._at: dict[str, str] = {}
         self._why: dict[str, str] = {}
         asked = {pod.key: pod for pod in problem.pods}
-        self._claims = {one.name: (one, _node(problem, one, asked)) for one in plan.claims}
+        self._claims: dict[str, tuple[PlannedClaim, ExistingNode]] = {}
+        for one in plan.claims:
+            self._look_at_time()
+            self._claims[one.name] = one, _node(problem, one, asked)
         self._cluster = Cluster()
         self._cluster.view.volumes = problem.volumes
         for name, tags in problem.namespaces.items():
@@ -148,10 +154,15 @@ class _Try:
     def play(self) -> Outcome:
         """Nodes open, one group after the other; after each the scheduler tries all pods until none fits."""
         for names in self._openings():
+            self._look_at_time()
             for name in names:
                 self._add(name, self._opened(name))
             self._schedule()
         return self._outcome()
+
+    def _look_at_time(self) -> None:
+        if self._over():
+            raise _OutOfTimeError
 
     def _add(self, name: str, view: NodeView) -> None:
         self._cluster.view.set_node(replace(view, name=name))
@@ -195,8 +206,7 @@ class _Try:
 
     def _try(self, pod: Pod) -> bool:
         """One attempt; one that fails takes the nomination away."""
-        if self._over():
-            raise _OutOfTimeError
+        self._look_at_time()
         key = pod.key
         found = self._feasibility.judge(pod).nodes
         meant = self._cluster.view.nodes.get(self._meant[key])
