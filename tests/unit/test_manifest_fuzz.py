@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail.base.errors import InputError
+from dovetail.cli.main import BAD_INPUT, OK, run
 from dovetail.reading import read
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
@@ -43,6 +44,21 @@ DOCUMENTS = [
         "status": {"allocatable": {"cpu": "2"}, "conditions": [{"type": "Ready", "status": "True"}]},
     },
 ]
+
+TYPE = {
+    "name": "large",
+    "requirements": [],
+    "offerings": [
+        {
+            "price": 0.1,
+            "requirements": {
+                "topology.kubernetes.io/zone": "zone-a",
+                "karpenter.sh/capacity-type": "on-demand",
+            },
+        }
+    ],
+    "capacity": {"cpu": "4", "memory": "16Gi", "pods": "50"},
+}
 
 numbers = st.integers(-3, 10**12) | st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | numbers | st.text(max_size=8)
@@ -100,3 +116,44 @@ def test_any_text(tmp_path: Path, text: str, as_json: bool) -> None:
         read([file])
     except InputError as error:
         assert error.message
+
+
+# What is too large, too deep, too long, or of another type than it looks.
+hostile = st.sampled_from(
+    [
+        *(10**18, -(10**18), 10**30, 1e300, "1e30", "-1", "1000000000", "9" * 500, "1" + "0" * 30),
+        *(
+            {1: "web"},
+            {True: None},
+            {1: {2: {3: 4}}},
+            [[[[[[]]]]]],
+            "\x1b[2J",
+            "a" * 70_000,
+            "\u202e",
+            "\ud7ff",
+        ),
+        *(float("1e-300"), "0x10", "0b1", "1_000", "1:30", "2001-01-01", "*", "&a", "<<", "{{ .Values.a }}"),
+    ]
+)
+
+
+@st.composite
+def attacked(draw: st.DrawFn) -> list[Any]:
+    """Manifests that can be planned, one place of which holds something hostile."""
+    documents = copy.deepcopy(DOCUMENTS)
+    document = draw(st.sampled_from(documents))
+    *above, last = draw(st.sampled_from([path for path in places(document) if path]))
+    for key in above:
+        document = document[key]
+    document[last] = draw(hostile)
+    return documents
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(attacked())
+def test_hostile_values_are_planned_or_refused(tmp_path: Path, documents: list[Any]) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.dump_all(documents, Dumper=yaml.CSafeDumper), "utf-8")
+    types = tmp_path / "types.json"
+    types.write_text(json.dumps([TYPE]))
+    assert run(["plan", "-f", str(file), "--instance-types", str(types), "--work", "200"]) in (OK, BAD_INPUT)

@@ -11,6 +11,7 @@ from dovetail.model.resources import LARGEST, Resources, bounded, subtract
 
 # Prices are integers, so that ties and sums are exact: billionths of a dollar per hour.
 NANO_DOLLARS = 1_000_000_000
+DEAREST = 1_000_000  # dollars per hour; the dearest machine for sale costs about 400
 HOURS_A_MONTH = 730  # as AWS's own calculator counts
 
 
@@ -24,6 +25,8 @@ def parse_dollars(text: str) -> int:
         raise ValueError(f"{text!r} is not an amount of dollars such as 0.35 or $2")
     if amount < 0:
         raise ValueError(f"{text!r} is below zero")
+    if amount > DEAREST:
+        raise ValueError(f"{text!r} is more than ${DEAREST:,}")
     return int(amount * NANO_DOLLARS)
 
 

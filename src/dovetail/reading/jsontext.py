@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from dovetail.base.errors import InputError
+from dovetail.reading.kinds import is_from_server
 from dovetail.reading.located import Located
 
 _SPACE = " \t\r\n"
@@ -88,7 +91,23 @@ def _document(part: str, source: str, text: str, at: int) -> Iterator[Located]:
 
 def _located(part: str, source: str, line: int, column: int) -> Located:
     value: Any = msgspec.json.decode(part)
+    if isinstance(value, dict) and not is_from_server(value):  # which writes no key twice
+        _refuse_twins(part, source, line)
     return Located(value, source, line, column, lambda: part)
+
+
+def _refuse_twins(part: str, source: str, line: int) -> None:
+    """Raises InputError where a key is given twice."""
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        if len({key for key, _ in pairs}) < len(pairs):
+            key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+            raise InputError(
+                f"the key {key!r} is given twice", source=source, line=line, remedy="keep one of them"
+            )
+
+    with suppress(ValueError):  # a number that is too long is no concern of this
+        json.loads(part, object_pairs_hook=check)
 
 
 class _Place:

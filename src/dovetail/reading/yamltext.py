@@ -31,6 +31,7 @@ _NUMERIC = frozenset("-+.0123456789")  # how numbers begin
 _NO_KEY: Any = object()
 _MERGE: Any = object()
 _TAG = "tag:yaml.org,2002:"
+_TEMPLATE = "it looks like a template of Helm: helm template CHART | dovetail plan -f -"
 
 
 def read_yaml(text: str, source: str) -> Iterator[Located]:
@@ -49,6 +50,17 @@ def read_yaml(text: str, source: str) -> Iterator[Located]:
                     yield found
     except yaml.YAMLError as error:
         raise _malformed(error, text, source) from None
+    except InputError as error:
+        if error.remedy or "{{" not in text:
+            raise
+        raise InputError(
+            error.message,
+            source=source,
+            line=error.line,
+            column=error.column,
+            path=error.path,
+            remedy=_TEMPLATE,
+        ) from None
     finally:
         parser.dispose()
 
@@ -323,7 +335,7 @@ def _malformed(error: yaml.YAMLError, text: str, source: str) -> InputError:
         line = text.encode("utf-8", "replace").count(b"\n", 0, position) + 1
     remedy = "look at the indentation and at quotes and colons on this line and on the one before"
     if "{{" in text:
-        remedy = "it looks like a template of Helm: helm template CHART | dovetail plan -f -"
+        remedy = _TEMPLATE
     return InputError(
         f"malformed YAML: {problem}",
         source=source,

@@ -15,9 +15,9 @@ from dovetail.api.karpenter.nodepool import Requirement as WrittenRequirement
 from dovetail.api.meta import Part
 from dovetail.base.errors import InputError
 from dovetail.model import labels
-from dovetail.model.offering import NANO_DOLLARS, InstanceType, Offering, Overhead
+from dovetail.model.offering import DEAREST, NANO_DOLLARS, InstanceType, Offering, Overhead
 from dovetail.model.requirement import Requirements
-from dovetail.model.resources import amounts
+from dovetail.model.resources import LARGEST, amounts
 
 _REMEDY = (
     "Each entry needs name, requirements, offerings (price in $/h, requirements), capacity and overhead."
@@ -46,7 +46,9 @@ def read_instance_types(path: Path) -> tuple[InstanceType, ...]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=str(path)) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise InputError("is nested too deeply", source=str(path), remedy=_REMEDY) from None
+    except ValueError as error:  # numbers that are too long included
         line = getattr(error, "lineno", None)
         raise InputError(f"is not JSON: {error}", source=str(path), line=line, remedy=_REMEDY) from error
     return parse_instance_types(document, source=str(path))
@@ -61,7 +63,7 @@ def parse_instance_types(document: Any, *, source: str = "") -> tuple[InstanceTy
     for index, entry in enumerate(document):
         try:
             written = decode(entry, _WrittenType)
-        except (msgspec.ValidationError, ValueError) as error:
+        except (msgspec.ValidationError, ValueError, OverflowError) as error:
             message, _, place = str(error).partition(" - at `$")
             path = f"[{index}]{place.rstrip('`')}"
             raise InputError(message, source=source, path=path, remedy=_REMEDY) from error
@@ -87,9 +89,22 @@ def _instance_type(written: _WrittenType, source: str, path: str) -> InstanceTyp
         name=written.name,
         requirements=requirements,
         offerings=tuple(offerings),
-        capacity=amounts(written.capacity),
-        overhead=Overhead(kube_reserved=amounts(written.overhead)),
+        capacity=_amounts(written.capacity, source, f"{path}.capacity"),
+        overhead=Overhead(kube_reserved=_amounts(written.overhead, source, f"{path}.overhead")),
     )
+
+
+def _amounts(written: ResourceList, source: str, path: str) -> dict[str, int]:
+    found = amounts(written)
+    for name, amount in found.items():
+        if not 0 <= amount < LARGEST:
+            raise InputError(
+                f"{written[name]} is {'below zero' if amount < 0 else 'more than any machine has'}",
+                source=source,
+                path=f"{path}.{name}",
+                remedy="give what one machine has, such as cpu: 4 and memory: 16Gi",
+            )
+    return found
 
 
 def _offering(written: _WrittenOffering, source: str, path: str) -> Offering:
@@ -99,8 +114,10 @@ def _offering(written: _WrittenOffering, source: str, path: str) -> Offering:
             raise InputError(f"lacks {key!r}", source=source, path=f"{path}.requirements", remedy=_REMEDY)
     # Through the decimal text, so that 0.1 $/h is exactly 100,000,000 nano-dollars.
     price = Decimal(repr(written.price)) * NANO_DOLLARS
-    if not price.is_finite() or price < 0:
-        raise InputError("a price is at least 0 $/h", source=source, path=f"{path}.price")
+    if not price.is_finite() or not 0 <= price <= DEAREST * NANO_DOLLARS:
+        raise InputError(f"a price is 0 to {DEAREST:,} $/h", source=source, path=f"{path}.price")
+    if written.reservation_capacity < 0:
+        raise InputError("is below zero", source=source, path=f"{path}.reservationCapacity")
     reservation = next((found[key] for key in sorted(found) if key.endswith(_RESERVATION)), "")
     return Offering(
         zone=found[labels.ZONE],
