@@ -89,7 +89,7 @@ def test_without_a_cluster_name_nothing_is_installed() -> None:
         ("settings: {featureGates: {drift: true}}", "drift is always on"),
         ("clusterName: demo", "did you mean settings.clusterName?"),
         ("controller: {logLevel: debug}", "did you mean logLevel"),
-        ("webhook: {enabled: true}", "there are no webhooks"),
+        ("webhook: {logLevel: debug}", "logLevel"),
         ("settings: {interuptionQueue: q}", "interuptionQueue"),
         ("replica: 1", "replica"),
         ("replicas: many", "replicas"),
@@ -103,6 +103,47 @@ def test_unknown_and_wrong_values_are_errors_with_a_hint(values: str, said: str)
     with pytest.raises(HelmError) as refused:
         render("dovetail", values)
     assert said in str(refused.value)
+
+
+def test_the_conversion_webhook_is_all_or_nothing() -> None:
+    on = NAMED.rstrip() + "\nwebhook: {enabled: true, port: 9443}\n"
+    found, plain = render("dovetail", on), render("dovetail", NAMED)
+    assert set(found) - set(plain) == {("Secret", "dovetail-cert")}
+    assert found["Secret", "dovetail-cert"].get("data") is None, (
+        "an upgrade must not take the certificate away"
+    )
+    service = found["Service", "dovetail"]["spec"]
+    assert service["publishNotReadyAddresses"] is True
+    assert {
+        "name": "https-webhook",
+        "port": 9443,
+        "targetPort": "https-webhook",
+        "protocol": "TCP",
+    } in service["ports"]
+    ports = pod(on)["containers"][0]["ports"]
+    assert {"name": "https-webhook", "containerPort": 9443, "protocol": "TCP"} in ports
+    assert (env(on)["DISABLE_WEBHOOK"], env(on)["WEBHOOK_PORT"]) == ("false", "9443")
+    assert "DISABLE_WEBHOOK" not in env(NAMED)
+    observing = NAMED.replace("}", ", observe: true}").rstrip() + "\nwebhook: {enabled: true}\n"
+    assert ("Secret", "dovetail-cert") not in render("dovetail", observing)
+
+
+def test_definitions_ask_the_webhook_if_they_are_told_to() -> None:
+    plain = [item["spec"] for item in render("dovetail-crds").values()]
+    assert all(len(spec["versions"]) == 1 and "conversion" not in spec for spec in plain)
+    found = [
+        item["spec"] for item in render("dovetail-crds", "webhook: {enabled: true, port: 9443}").values()
+    ]
+    asking = [spec for spec in found if "conversion" in spec]
+    assert sorted(spec["names"]["kind"] for spec in asking) == ["EC2NodeClass", "NodeClaim", "NodePool"]
+    for spec in asking:
+        service = spec["conversion"]["webhook"]["clientConfig"]["service"]
+        where = {"name": "karpenter", "namespace": "karpenter", "port": 9443}
+        assert service == {**where, "path": f"/conversion/{spec['group']}"}
+        assert [(version["name"], version["storage"]) for version in spec["versions"]] == [
+            ("v1", True),
+            ("v1beta1", False),
+        ]
 
 
 def test_settings_become_variables() -> None:

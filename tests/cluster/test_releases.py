@@ -105,7 +105,7 @@ def test_definitions_are_upgraded_and_outlive_their_release(cluster: ControlPlan
 
 
 def test_pools_are_installed_changed_and_removed(cluster: ControlPlane) -> None:
-    definitions = sorted((CHARTS / "dovetail-crds" / "templates").iterdir())
+    definitions = sorted((CHARTS / "dovetail-crds" / "definitions").iterdir())
     files = [f"--filename={path}" for path in definitions]
     cluster.run("kubectl", "apply", "--server-side", "--force-conflicts", *files)
     listed = ("kubectl", "get", "nodepools,ec2nodeclasses,kwoknodeclasses", "-o", "name")

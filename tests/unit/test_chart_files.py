@@ -12,6 +12,7 @@ import yaml
 
 from dovetail import __version__
 from dovetail.api.crd import definition
+from dovetail.api.generations.beta_definitions import OLDER, definitions
 from dovetail.api.karpenter.definitions import DEFINITIONS
 from dovetail.api.karpenter.ec2nodeclass_schema import SCHEMA as EC2_NODE_CLASS
 
@@ -58,13 +59,20 @@ def test_versions_are_the_programs_own(chart: str) -> None:
 
 
 def test_crds_are_those_of_dovetail_crds() -> None:
-    made = [definition(kind) for kind in DEFINITIONS]
-    files = sorted((CHARTS / "dovetail-crds" / "templates").iterdir())
-    found = [yaml.safe_load(file.read_text()) for file in files]
-    shipped = {item["metadata"]["name"]: item for item in found}
-    again = "make them again: dovetail crds --directory charts/dovetail-crds/templates"
-    assert shipped == {item["metadata"]["name"]: item for item in made}, again
-    assert (CHARTS / "dovetail" / "crds").resolve() == CHARTS / "dovetail-crds" / "templates"
+    files = CHARTS / "dovetail-crds"
+    again = "make them again: dovetail crds --directory charts/dovetail-crds/definitions"
+    assert shipped(files / "definitions") == [definition(kind) for kind in DEFINITIONS], again
+    assert (CHARTS / "dovetail" / "crds").resolve() == files / "definitions"
+    two = [item for item in definitions("karpenter", "karpenter", 8443) if item["metadata"]["name"] in OLDER]
+    again = "make them again, into definitions-v1beta1: dovetail crds --webhook-service karpenter/karpenter"
+    assert shipped(files / "definitions-v1beta1") == two, again
+
+
+def shipped(folder: Path) -> list[dict[str, Any]]:
+    """In the order of `dovetail crds`."""
+    found = [yaml.safe_load(file.read_text()) for file in folder.iterdir()]
+    names = [kind.name for kind in DEFINITIONS]
+    return sorted(found, key=lambda item: names.index(item["metadata"]["name"]))
 
 
 def test_short_classes_may_have_every_field_of_an_ec2nodeclass() -> None:

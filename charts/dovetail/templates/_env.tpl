@@ -20,6 +20,10 @@
 {{- $_ := set $env "COST_RETENTION" .Values.costs.retention }}
 {{- $_ := set $env "COST_API_PORT" .Values.costs.apiPort }}
 {{- end }}
+{{- if .Values.webhook.enabled }}
+{{- $_ := set $env "DISABLE_WEBHOOK" "false" }}
+{{- $_ := set $env "WEBHOOK_PORT" .Values.webhook.port }}
+{{- end }}
 {{- $_ := set $env "FEATURE_GATES" (include "dovetail.gates" $settings.featureGates) }}
 {{- $_ := set $env "AWS_FEATURE_GATES" (include "dovetail.gates" $settings.awsFeatureGates) }}
 {{- range $name := keys $env | sortAlpha }}

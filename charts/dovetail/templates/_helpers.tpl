@@ -86,3 +86,13 @@ annotations:
 {{- end }}
 {{- toYaml $constraints }}
 {{- end }}
+
+{{- /* Not empty if the controller converts between versions; an observer does not. */}}
+{{- define "dovetail.webhook" -}}
+{{- if and .Values.webhook.enabled (not .Values.settings.observe) }}on{{ end }}
+{{- end }}
+
+{{- /* The Secret with the webhook's certificate. */}}
+{{- define "dovetail.certificate" -}}
+{{- printf "%s-cert" (include "dovetail.fullname" .) }}
+{{- end }}

@@ -310,3 +310,14 @@ class Event(Object, frozen=True, kw_only=True):
     first_timestamp: str = ""
     last_timestamp: str = ""
     source: EventSource = EventSource()
+
+
+class Secret(Object, frozen=True, kw_only=True):
+    """core/v1 Secret: the values are in base64."""
+
+    API_VERSION: ClassVar[str] = "v1"
+    KIND: ClassVar[str] = "Secret"
+    PLURAL: ClassVar[str] = "secrets"
+
+    type: str = ""
+    data: dict[str, str] = {}

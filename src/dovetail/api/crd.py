@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomKind:
-    """A kind that Kubernetes learns of by a CustomResourceDefinition; it has one version."""
+    """A version of a kind that Kubernetes learns of by a CustomResourceDefinition."""
 
     api_version: str
     kind: str
@@ -60,8 +60,18 @@ class CustomKind:
         return f"{self.plural}.{self.api_version.partition('/')[0]}"
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookService:
+    """The Service of the webhook that converts a kind's versions."""
+
+    namespace: str
+    name: str
+    port: int
+    path: str
+
+
 def definition(kind: CustomKind) -> Document:
-    """The CustomResourceDefinition of a kind."""
+    """The CustomResourceDefinition of a kind, with its one version."""
     group, _, version = kind.api_version.partition("/")
     names: Document = {
         "kind": kind.kind,
@@ -80,17 +90,39 @@ def definition(kind: CustomKind) -> Document:
             "group": group,
             "names": names,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "subresources": _subresources(kind),
-                    "additionalPrinterColumns": [_column(column) for column in kind.columns],
-                    "schema": {"openAPIV3Schema": _root(kind)},
-                }
-            ],
+            "versions": [_version(kind, version, storage=True)],
         },
+    }
+
+
+def serving_older(document: Document, older: CustomKind, service: WebhookService) -> Document:
+    """The definition of a kind that serves an older version too, which a webhook converts."""
+    version = older.api_version.partition("/")[2]
+    spec = document["spec"]
+    client = {
+        "service": {
+            "name": service.name,
+            "namespace": service.namespace,
+            "port": service.port,
+            "path": service.path,
+        }
+    }
+    conversion = {
+        "strategy": "Webhook",
+        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client},
+    }
+    versions = [*spec["versions"], _version(older, version, storage=False)]
+    return {**document, "spec": {**spec, "versions": versions, "conversion": conversion}}
+
+
+def _version(kind: CustomKind, version: str, *, storage: bool) -> Document:
+    return {
+        "name": version,
+        "served": True,
+        "storage": storage,
+        "subresources": _subresources(kind),
+        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "schema": {"openAPIV3Schema": _root(kind)},
     }
 
 

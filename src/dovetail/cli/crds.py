@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,16 +11,19 @@ import yaml
 from cyclopts import Parameter
 
 from dovetail.api.crd import definition
+from dovetail.api.generations.beta_definitions import definitions
 from dovetail.api.karpenter.definitions import DEFINITIONS
 from dovetail.base.errors import InputError
 
 _WIDTH = 110
+WEBHOOK_PORT = 8443  # as in Karpenter's charts
 
 
 def crds(
     *,
     output: Annotated[Literal["yaml", "json"], Parameter(alias="-o")] = "yaml",
     directory: Annotated[Path | None, Parameter(alias="-d")] = None,
+    webhook_service: str = "",
 ) -> None:
     """Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the other kinds.
 
@@ -32,6 +36,7 @@ def crds(
       Karpenter's own as well
     - `dovetail crds | kubectl diff -f -` shows what that would change
     - `dovetail crds --directory crds` writes one file for each
+    - `dovetail crds --webhook-service karpenter/karpenter` has v1beta1 too, for the way to v1
 
     Parameters
     ----------
@@ -39,8 +44,15 @@ def crds(
         yaml or json.
     directory
         Write one file per definition into this folder instead, which is made where there is none.
+    webhook_service
+        Serve v1beta1 beside v1, as Karpenter 1.0 did, and let this Service convert between them:
+        NAMESPACE/NAME or NAMESPACE/NAME:PORT of a controller that runs with --disable-webhook=false.
     """
-    documents = [definition(kind) for kind in DEFINITIONS]
+    documents = (
+        definitions(*_service(webhook_service))
+        if webhook_service
+        else [definition(kind) for kind in DEFINITIONS]
+    )
     if directory is None:
         print(_text(documents, output), end="")
         return
@@ -54,6 +66,18 @@ def crds(
         raise InputError(
             f"cannot be written: {error.strerror}", source=str(directory), remedy="name another --directory"
         ) from None
+
+
+def _service(text: str) -> tuple[str, str, int]:
+    found = re.fullmatch(r"([a-z0-9-]{1,63})/([a-z0-9-]{1,63})(?::(\d{1,5}))?", text)
+    port = int(found[3] or WEBHOOK_PORT) if found else 0
+    if found is None or not 0 < port < 65_536:
+        raise InputError(
+            f"{text!r} names no Service",
+            source="--webhook-service",
+            remedy="give NAMESPACE/NAME or NAMESPACE/NAME:PORT, such as karpenter/karpenter",
+        )
+    return found[1], found[2], port
 
 
 def file_name(document: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
 from dovetail.disrupt.pause import PAUSES, Pause, read_pause
 from dovetail.model import labels
 from dovetail.model.offering import parse_dollars
-from dovetail.runtime.process.options import LEASE, Options
+from dovetail.runtime.process.options import LEASE, Options, WebhookOptions
 from dovetail.runtime.scheduler_config import read_default_constraints
 from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.units.duration import parse_duration
@@ -91,6 +91,13 @@ class Flags:
         Where /metrics is served; 0 serves none.
     health_probe_port
         Where /healthz and /readyz are served; 0 serves none.
+    disable_webhook
+        false: convert between v1beta1 and v1 for the API server, as Karpenter 1.0 did. It needs definitions
+        that ask for it: dovetail crds --webhook-service.
+    webhook_port
+        Where that webhook is served.
+    karpenter_service
+        The Service by which API servers reach that webhook.
     log_level
         Which lines are written: debug is all of them.
     pause
@@ -146,6 +153,9 @@ class Flags:
     leader_election_namespace: str = ""
     metrics_port: int = 8080
     health_probe_port: int = 8081
+    disable_webhook: Bool = "true"
+    webhook_port: int = 8443
+    karpenter_service: str = "karpenter"
     log_level: Literal["debug", "info", "error"] = "info"
     pause: str = ""
     launch_limit: str = ""
@@ -188,7 +198,24 @@ class Flags:
                 _above("--cost-retention", _read("--cost-retention", parse_duration, self.cost_retention), 0)
             ),
             cost_port=_port("--cost-api-port", self.cost_api_port),
+            webhook=self._webhook(),
         )
+
+    def _webhook(self) -> WebhookOptions | None:
+        if self.disable_webhook == "true" or self.observe:
+            return None
+        if not re.fullmatch("[a-z0-9]([a-z0-9-]{0,56}[a-z0-9])?", self.karpenter_service):
+            raise InputError(
+                f"{self.karpenter_service!r} is no name of a Service",
+                source="--karpenter-service",
+                remedy="give the name of the Service that the definitions ask, such as karpenter",
+            )
+        port = _port("--webhook-port", self.webhook_port)
+        if port == 0:
+            raise InputError(
+                "0 serves nothing", source="--webhook-port", remedy="give a port, or --disable-webhook=true"
+            )
+        return WebhookOptions(port, self.karpenter_service)
 
     def _cost_store(self) -> Path | None:
         if self.cost_api_port and self.cost_store is None:
@@ -225,6 +252,7 @@ class Flags:
                 confirmed=self.confirm_termination,
             ),
             nominate_pods=self.nominate_pods == "true",
+            migrate_versions=self.disable_webhook == "false",
             cluster_figures=self.disable_cluster_state_observability == "false",
             well_known=labels.AWS_WELL_KNOWN if self.provider == "aws" else labels.KWOK_WELL_KNOWN,
         )

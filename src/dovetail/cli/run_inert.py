@@ -20,8 +20,6 @@ class Inert:
     ----------
     eks_control_plane
         Whether EKS runs the control plane.
-    karpenter_service
-        The name of the metrics service.
     enable_profiling
         Go's profiles.
     memory_limit
@@ -32,17 +30,19 @@ class Inert:
         Where lines go; standard output.
     log_error_output_paths
         Where errors go; standard error.
+    webhook_metrics_port
+        Where the webhook's own figures are served; they are among the others.
     ignore_dra_requests
         Whether pods that ask for devices by claims are passed over.
     """
 
     eks_control_plane: Bool = "false"
-    karpenter_service: str = ""
     enable_profiling: Bool = "false"
     memory_limit: int = -1
     cpu_requests: int = 1000
     log_output_paths: str = "stdout"
     log_error_output_paths: str = "stderr"
+    webhook_metrics_port: int = 8001
     ignore_dra_requests: Bool = "true"
 
     def given(self) -> tuple[str, ...]:

@@ -148,6 +148,8 @@ _STEPS = (
         (
             "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations of "
             "webhook.karpenter.sh",
+            "for each definition that asks a webhook: kubectl patch crd NAME --type=merge -p "
+            '\'{"spec":{"conversion":{"strategy":"None","webhook":null}}}\'',
             "helm install dovetail-crds charts/dovetail-crds --take-ownership (or the definitions of "
             "the release)",
             "dovetail run --observe beside it, for a day; then scale the old controller to 0 and "

@@ -54,6 +54,7 @@ from dovetail.controllers.provisioning.nominate import Nominator
 from dovetail.controllers.provisioning.provision import Provisioner
 from dovetail.controllers.provisioning.trigger import Batcher, NodeTrigger, PodTrigger
 from dovetail.controllers.static import StaticCapacity, static_drift, static_expiry
+from dovetail.controllers.storedversions import StoredVersions
 from dovetail.controllers.transitions import Transitions
 from dovetail.controllers.unreadables import Unreadables
 from dovetail.cost.store import Store
@@ -170,6 +171,8 @@ class Operator:
         context = self._context
         yield "metrics.nodepool", Lifetimes(context).queue.run
         yield "status", Transitions(context).queue.run
+        if self._settings.migrate_versions:
+            yield "storedversions", StoredVersions(context).run
         if self._costs is not None:
             book = self._costs
             yield "costs", CostRecord(context, book.store, book.keep, book.listed).run

@@ -53,6 +53,7 @@ class Settings:
     # Spread constraints that the cluster's scheduler gives to pods without any of their own.
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     nominate_pods: bool = True  # tell the scheduler where plans mean pods to go
+    migrate_versions: bool = False  # write what is stored as v1beta1 again, as v1
     cluster_figures: bool = True  # gauges for every pod, node and status condition
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.
     solve_deadline: int | None = None

@@ -81,7 +81,10 @@ def _settings(result: Upgraded) -> None:
             result.troubles.append(Trouble(where, text, remedy))
         edit.drop(where, "drift is always on in v1")
     edit.tidy("settings", "featureGates")
-    edit.drop(("webhook",), "v1 has no webhooks of admission")
+    edit.drop(
+        ("webhook",),
+        "v1 has no webhooks of admission; where v1beta1 is still stored, set webhook.enabled anew",
+    )
 
 
 def _pool(result: Upgraded, name: str) -> None:

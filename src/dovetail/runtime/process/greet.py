@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -23,15 +24,27 @@ from dovetail.kube.http import wire
 from dovetail.kube.http.transport import Request, Transport, check
 
 
-async def greet(transport: Transport, classes: Iterable[tuple[str, str]]) -> str:
-    """The server's version. Raises InputError if it does not answer, know us, or have what is needed."""
-    access = transport.access
-    await access.credentials.proof()  # says by itself what it lacks
-    try:
-        version = await check(transport)
+async def greet(transport: Transport) -> str:
+    """The server's version. Raises InputError if it does not answer, or does not know us."""
+    async with _told(transport):
+        await transport.access.credentials.proof()  # says by itself what it lacks
+        return await check(transport)
+
+
+async def has_definitions(transport: Transport, classes: Iterable[tuple[str, str]]) -> None:
+    """Raises InputError if the server does not have what is needed, or may not be asked for it."""
+    async with _told(transport):
         needed: list[type[Object]] = [NodePool, NodeClaim]
         for kind in needed + [NODE_CLASSES[key] for key in classes]:
             await _has(transport, kind)
+
+
+@asynccontextmanager
+async def _told(transport: Transport) -> AsyncIterator[None]:
+    """What the server answers, as what a user can do about it."""
+    access = transport.access
+    try:
+        yield
     except Unauthorized:
         remedy = "log in again, or renew the token"
         raise InputError(transport.refused, source=access.source, remedy=remedy) from None
@@ -47,8 +60,11 @@ async def greet(transport: Transport, classes: Iterable[tuple[str, str]]) -> str
         ) from None
     except ApiError as error:
         remedy = f"check that {access.server} is the address of a Kubernetes API server"
+        if "conversion webhook" in str(error):
+            remedy = (
+                "start with --disable-webhook=false (webhook.enabled: true): objects are stored as v1beta1"
+            )
         raise InputError(str(error), source=access.source, remedy=remedy) from None
-    return version
 
 
 async def _has(transport: Transport, kind: type[Object]) -> None:

@@ -290,6 +290,18 @@ _LINES: dict[str, Line] = {
         "the API server was set back, as by a backup: all that was known is replaced by what it lists",
         lambda one: {"resource": one["what"], "seen-version": one["seen"], "listed-version": one["listed"]},
     ),
+    "versions.migrated": Line(
+        "info",
+        "storedversions",
+        "stored every object in the current version",
+        lambda one: {key: one[key] for key in ("definition", "version", "objects")},
+    ),
+    "versions.failed": Line(
+        "error",
+        "storedversions",
+        "cannot store every object in the current version",
+        lambda one: {"definition": one["definition"], "error": one["message"]},
+    ),
     "plan.failed": Line(
         "error", "provisioner", "could not make a plan", lambda one: {"error": one["message"]}
     ),

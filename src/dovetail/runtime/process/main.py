@@ -9,14 +9,15 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from dovetail import __version__
 from dovetail.api.core import Node
-from dovetail.base.clock import SECOND
+from dovetail.base.clock import MINUTE, SECOND
+from dovetail.base.errors import InputError
 from dovetail.base.metrics import Metric
 from dovetail.cloud.aws.errors import AwsError
 from dovetail.cloud.catalog.lookup import catalogue_price
@@ -42,10 +43,13 @@ from dovetail.runtime.process.clock import ServerClock, WallClock
 from dovetail.runtime.process.costapi import cost_routes
 from dovetail.runtime.process.election import Candidate, Election, Fence
 from dovetail.runtime.process.endpoints import serve
-from dovetail.runtime.process.greet import greet
+from dovetail.runtime.process.greet import greet, has_definitions
 from dovetail.runtime.process.lines import Lines
 from dovetail.runtime.process.logs import JsonLines
-from dovetail.runtime.process.options import Options, Page
+from dovetail.runtime.process.options import Options, Page, WebhookOptions
+
+if TYPE_CHECKING:
+    from dovetail.runtime.process.conversion import ConversionWebhook
 
 
 class ApiNodes:
@@ -73,6 +77,7 @@ _DIFFERENCE = Metric(
     "gauge",
     "By how much the API server's clock, which counts, is ahead of the controller's; 0 if by 2 s at most.",
 )
+_KNOWN_WITHIN = MINUTE
 _BUILD = Metric("karpenter_build_info", "gauge", "What runs: always 1", ("version",))
 _LEADER = Metric("leader_election_master_status", "gauge", "1 while this process leads", ("name",))
 
@@ -96,6 +101,7 @@ class Process:
         self._transport: Transport | None = None
         self._figures: ClusterFigures | None = None  # of the one that leads
         self._types: tuple[InstanceType, ...] = ()
+        self._webhook: ConversionWebhook | None = None
         self._obstacle = ""  # what keeps it from leading
         self._page: Page | None = None
         self._stop = asyncio.Event()
@@ -118,7 +124,11 @@ class Process:
                 )
             )
             self._transport = client.transport
-            version = await greet(client.transport, kinds)
+            version = await greet(client.transport)
+            if options.webhook is not None:
+                # First of all: without it the server may not be able to answer what is asked next.
+                self._webhook = await stack.enter_async_context(self._converting(client, options.webhook))
+            await self._defined(client, kinds)
             self._tell("starting", version=__version__, server=self._access.server, kubernetes=version)
             if options.without_effect:
                 self._tell("settings without effect here", settings=list(options.without_effect))
@@ -141,6 +151,28 @@ class Process:
                     await self._operate(client, fence, stack)
                 except* _Stopped:
                     self._tell("stopping")
+
+    @contextlib.asynccontextmanager
+    async def _converting(self, client: HttpClient, told: WebhookOptions) -> AsyncIterator[ConversionWebhook]:
+        # Its library of certificates is loaded by those alone that serve them.
+        from dovetail.runtime.process.conversion import ConversionWebhook
+
+        webhook = ConversionWebhook(client, self._clock, self._log, self._metrics, told, self._namespace())
+        async with webhook.serving():
+            yield webhook
+
+    async def _defined(self, client: HttpClient, kinds: Iterable[tuple[str, str]]) -> None:
+        """Raises InputError. A webhook that has just begun may be known to the server a little later."""
+        until = self._clock.monotonic() + _KNOWN_WITHIN
+        while True:
+            try:
+                await has_definitions(client.transport, kinds)
+                return
+            except InputError as error:
+                early = self._webhook is not None and self._clock.monotonic() < until
+                if not early or "conversion webhook" not in error.message:
+                    raise
+            await self._clock.sleep(SECOND)
 
     async def _operate(
         self, client: HttpClient, fence: Fence | None, stack: contextlib.AsyncExitStack
@@ -374,6 +406,8 @@ class Process:
             return self._transport.refused
         if self._obstacle:
             return self._obstacle
+        if self._webhook is not None and self._webhook.missing:
+            return self._webhook.missing
         return "" if running is None else running.watches.blind()
 
     def _differs(self, nanoseconds: int) -> None:

@@ -48,6 +48,19 @@ class AwsOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """Of the conversion webhook: its port, and the Service by which API servers ask it."""
+
+    port: int = 8443
+    service: str = "karpenter"
+
+    @property
+    def secret(self) -> str:
+        """The name of the Secret with its certificate."""
+        return f"{self.service}-cert"
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """See docs/reference/run.md for each."""
 
@@ -71,5 +84,6 @@ class Options:
     cost_retention: int = 90 * 24 * 60 * MINUTE
     cost_port: int = 0
     pages: Pages | None = None  # what the port has besides OpenCost's API
+    webhook: WebhookOptions | None = None  # None: nothing is converted
     aws: AwsOptions | None = None  # iff the provider is AWS's, and acts
     without_effect: tuple[str, ...] = ()  # flags that were given and change nothing

@@ -30,7 +30,7 @@ from dovetail.runtime.metrics.memory import MemoryMetrics
 from dovetail.runtime.operator import Operator, Ports
 from dovetail.runtime.planning.process import ProcessPlanner
 from dovetail.runtime.process.clock import WallClock
-from dovetail.runtime.process.greet import greet
+from dovetail.runtime.process.greet import greet, has_definitions
 from dovetail.simulate.analysis.log import JsonlLog, Meter
 from dovetail.simulate.analysis.observer import Observer
 from dovetail.simulate.analysis.summary import Run, summarize
@@ -120,7 +120,8 @@ async def play_live(
     """
     check_scenario(scenario)
     async with connect(access) as client, ProcessPlanner() as planner:
-        await greet(client.transport, AwsCloud.node_class_kinds)
+        await greet(client.transport)
+        await has_definitions(client.transport, AwsCloud.node_class_kinds)
         await check_cluster(client)
         with JsonlLog(WallClock(), events) as log:
             return await _Live(scenario, client, planner, log).play(listener)

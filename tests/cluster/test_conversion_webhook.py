@@ -1,0 +1,224 @@
+"""A cluster on its way from v1beta1 to v1: what is stored changes, no node goes. On its own control plane."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.runtime.process.certificates import DAY, issue
+from tests.cluster.audit import account_of, denied
+from tests.cluster.controlplane.build import build
+from tests.cluster.controlplane.definitions import define, wait_until_served
+from tests.cluster.controlplane.processes import free_ports, write
+from tests.cluster.controlplane.start import ControlPlane
+from tests.cluster.helm import CHARTS
+from tests.cluster.running import Controller, eventually
+from tests.cluster.world import CLASS, World, apart, deployment, node_class
+
+Document = dict[str, Any]
+COUNT = 2
+SPACE = "account"  # that of the webhook's Service
+KEPT = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
+TWO_VERSIONS = ("nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws")
+
+
+class Way:
+    """A world whose definitions ask a webhook; the Service leads to this machine."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        (self.port,) = free_ports(1)
+        command = (sys.executable, "-m", "dovetail", "crds", "-o", "json")
+        printed = subprocess.run(
+            (*command, "--webhook-service", f"{SPACE}/karpenter:{self.port}"),
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        self._printed = json.loads(printed.stdout)
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "karpenter", "namespace": SPACE},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        }
+        self.run("kubectl", "create", "namespace", world.name)
+        self.run("kubectl", "-n", SPACE, "delete", "service", "karpenter")  # no proxy leads from it to us
+        self.run("kubectl", "apply", "-f", "-", stdin=json.dumps(service))
+
+    def run(self, *command: str, stdin: str = "") -> str:
+        return self.world.plane.run(*command, stdin=stdin)
+
+    def define(self, storage: str) -> None:
+        """As `dovetail crds` prints them, but stored in that version."""
+        for item in self._printed["items"]:
+            if item["metadata"]["name"] in TWO_VERSIONS:
+                for version in item["spec"]["versions"]:
+                    version["storage"] = version["name"] == storage
+        apply = ("kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
+        self.run(*apply, stdin=json.dumps(self._printed))
+        wait_until_served(self.world.plane)
+
+    def controller(self) -> Controller:
+        told = {"DISABLE_WEBHOOK": "false", "WEBHOOK_PORT": str(self.port)}
+        return self.world.controller("--provider", "kwok", **told)
+
+    def pool(self, version: str) -> Document:
+        return self.world.read(f"/apis/karpenter.sh/{version}/nodepools/{self.world.name}")
+
+    def change(self, merge: Document) -> None:
+        """The pool, as v1."""
+        self.world.send("PATCH", f"/apis/karpenter.sh/v1/nodepools/{self.world.name}", merge)
+
+    def refused(self) -> str:
+        """What is said of the pool as v1beta1 where it cannot be had."""
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            self.pool("v1beta1")
+        with refusal.value as answer:
+            return str(json.load(answer)["message"])
+
+    def stored(self) -> list[list[str]]:
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+        return [self.world.read(path + name)["status"]["storedVersions"] for name in TWO_VERSIONS]
+
+
+@pytest.fixture(scope="module")
+def way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
+    with ControlPlane(build()) as plane:
+        folder: Path = tmp_path_factory.mktemp("way")
+        yield Way(World(plane, _account(plane, folder), folder, "fleet"))
+        assert denied(plane, account_of(SPACE, "karpenter")) == []
+
+
+def _account(plane: ControlPlane, folder: Path) -> Path:
+    """The kubeconfig of the account that the chart makes for a controller with the webhook."""
+    settings = ("fullnameOverride=karpenter", "settings.provider=kwok", "replicas=0", "webhook.enabled=true")
+    where = ("--namespace", SPACE, "--create-namespace", "--skip-crds")
+    chosen = [part for one in settings for part in ("--set", one)]
+    plane.run("helm", "install", "karpenter", str(CHARTS / "dovetail"), *where, *chosen)
+    token = plane.run("kubectl", "-n", SPACE, "create", "token", "karpenter", "--duration=2h").strip()
+    config = json.loads(plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    return write(folder / "kubeconfig", config)
+
+
+def beta_pool(world: World) -> Document:
+    requirements = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]
+    reference = {
+        "apiVersion": f"{CLASS['group']}/v1alpha1",
+        "kind": CLASS["kind"],
+        "name": world.name,
+    }
+    spec = {"nodeClassRef": reference, "requirements": requirements, "kubelet": {"maxPods": 17}}
+    mark = {"world": world.name}
+    return {
+        "apiVersion": "karpenter.sh/v1beta1",
+        "kind": "NodePool",
+        "metadata": {"name": world.name, "labels": mark},
+        "spec": {
+            "template": {"metadata": {"labels": mark}, "spec": spec},
+            "disruption": {"consolidationPolicy": "WhenUnderutilized", "expireAfter": "700h"},
+        },
+    }
+
+
+def test_stored_versions_change_and_no_node_goes(way: Way) -> None:
+    world = way.world
+    way.define("v1beta1")
+    world.apply(node_class(world.name))
+    with way.controller() as controller:
+        eventually(lambda: controller.asked("/readyz")[0], lambda code: code == 200)
+        eventually(lambda: controller.lines("starting"), bool)
+        world.apply(beta_pool(world))
+        spec = way.pool("v1")["spec"]
+        assert spec["disruption"]["consolidationPolicy"] == "WhenEmptyOrUnderutilized"
+        assert spec["template"]["spec"]["expireAfter"] == "700h"
+        assert json.loads(way.pool("v1")["metadata"]["annotations"][KEPT]) == {"maxPods": 17}
+
+        way.change({"spec": {"weight": 7}})
+        older = way.pool("v1beta1")["spec"]
+        assert (older["weight"], older["template"]["spec"]["kubelet"]) == (7, {"maxPods": 17})
+        assert older["disruption"]["consolidationPolicy"] == "WhenUnderutilized"
+
+        way.define("v1")
+        world.apply(deployment(world, "web", COUNT, affinity=apart("web")))
+        nodes = {node["metadata"]["name"] for node in world.settled(pods=COUNT, nodes=COUNT)}
+        way.define("v1beta1")
+        _write_claims_as_v1beta1(way)
+        assert controller.stop() == 0
+
+    # The next release stores v1. The certificate is at its end, and of an authority that no one trusts.
+    way.define("v1")
+    _replace_secret(way, issue(_names(), time.time_ns() - 50 * DAY).data())
+    with way.controller() as controller:
+        eventually(way.stored, lambda found: found == [["v1"]] * 3)
+        assert controller.lines("issued a certificate")[0]["because"] == "its time is near"
+        assert {node["metadata"]["name"] for node in world.settled(pods=COUNT, nodes=COUNT)} == nodes
+        assert all("deletionTimestamp" not in claim["metadata"] for claim in world.claims())
+        assert way.pool("v1beta1")["spec"]["weight"] == 7
+        assert controller.stop() == 0
+    # v1 is what is stored: it takes no webhook to read it.
+    assert way.pool("v1")["spec"]["weight"] == 7
+    assert "conversion webhook for karpenter.sh/v1, Kind=NodePool failed" in way.refused()
+
+
+def test_a_certificate_that_is_lost_is_replaced_while_requests_come(way: Way) -> None:
+    with way.controller() as controller:
+        eventually(lambda: controller.lines("starting"), bool)
+        before, first = way.pool("v1beta1")["spec"], _end_of_certificate(controller)
+        _replace_secret(way, {})
+        eventually(lambda: controller.lines("issued a certificate"), lambda found: len(found) == 1)
+        for _ in range(20):  # whichever of the two is served and whatever the server has heard of yet
+            assert way.pool("v1beta1")["spec"] == before
+        eventually(lambda: _end_of_certificate(controller), lambda end: end > first)
+        assert way.pool("v1beta1")["spec"] == before
+
+        way.change({"metadata": {"annotations": {KEPT: "{"}}})
+        assert "unmarshaling kubelet config annotation, unexpected end of JSON input" in way.refused()
+        assert controller.lines("could not convert")
+        assert controller.stop() == 0
+    # At the end of the way: v1 alone, and no webhook.
+    nothing = json.dumps({"spec": {"conversion": {"strategy": "None", "webhook": None}}})
+    way.run("kubectl", "patch", "crd", *TWO_VERSIONS, "--type=merge", "-p", nothing)
+    define(way.world.plane)
+    assert way.pool("v1")["spec"]["weight"] == 7
+    assert "v1beta1" not in way.run("kubectl", "get", "crd", "nodepools.karpenter.sh", "-o", "json")
+
+
+def _write_claims_as_v1beta1(way: Way) -> None:
+    """As the controller of that release had made them: v1beta1 refers to classes by kind and version."""
+    claims = json.loads(way.run("kubectl", "get", "nodeclaims.v1beta1.karpenter.sh", "-o", "json"))
+    for claim in claims["items"]:
+        claim["spec"]["nodeClassRef"]["apiVersion"] = f"{CLASS['group']}/v1alpha1"
+    way.run("kubectl", "replace", "-f", "-", stdin=json.dumps(claims))
+
+
+def _end_of_certificate(controller: Controller) -> float:
+    """When that which is served ends, in seconds."""
+    lines = controller.asked("/metrics")[1].splitlines()
+    name = "dovetail_webhook_certificate_end_timestamp_seconds "
+    return float(next(line.removeprefix(name) for line in lines if line.startswith(name)))
+
+
+def _names() -> list[str]:
+    return [
+        f"karpenter.{SPACE}.svc",
+        f"karpenter.{SPACE}.svc.cluster.local",
+        f"karpenter.{SPACE}",
+        "karpenter",
+    ]
+
+
+def _replace_secret(way: Way, data: dict[str, bytes]) -> None:
+    encoded = {key: b64encode(value).decode() for key, value in data.items()}
+    patch = json.dumps([{"op": "replace", "path": "/data", "value": encoded}])
+    way.run("kubectl", "-n", SPACE, "patch", "secret", "karpenter-cert", "--type=json", "-p", patch)
