@@ -19,6 +19,7 @@ from dovetail.cli.prices import use_prices
 from dovetail.cli.runs_output import progress, seeds_of, time_of
 from dovetail.cli.tables import add_row, new_table
 from dovetail.simulate.experiment.dataset import Dataset, Point, Row, fingerprint, summed_up
+from dovetail.simulate.experiment.engine import address, played_on
 from dovetail.simulate.experiment.measures import MEASURES
 from dovetail.simulate.experiment.runs import Job, cores, played
 from dovetail.simulate.experiment.space import Axis, changes, points
@@ -39,6 +40,7 @@ def sweep(
     measures: str = "costPerDay,waitP99",
     prices: Path | None = None,
     jobs: int | None = None,
+    on: str | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
 ) -> None:
@@ -74,12 +76,19 @@ def sweep(
         Prices to count instead, as of `dovetail simulate`.
     jobs
         Processes at once; as many as there are cores by default.
+    on
+        dask://HOST:PORT of a Dask scheduler whose workers play the runs, instead of this machine.
     output
         A table of the best, or JSON with all combinations.
     report
         Write an HTML page with the picture to this file.
     """
     counted = _measures(measures)
+    if on is not None:
+        address(on)
+        if prices is not None:
+            remedy = "leave one of the two out"
+            raise InputError("workers do not have the file of --prices", source="--on", remedy=remedy)
     axes = [Axis.parse(text) for text in vary]
     if samples is not None and samples < 1:
         raise InputError(f"{samples} is not at least 1", source="--samples")
@@ -104,7 +113,8 @@ def sweep(
     queue = [Job(_variant(scenario, row), row.seed, length) for row in work]
     try:
         with progress(len(work)) as tell:
-            for number, run in played(queue, cores() if jobs is None else jobs, begin):
+            runs = played_on(on, queue) if on else played(queue, cores() if jobs is None else jobs, begin)
+            for number, run in runs:
                 row = work[number]
                 done = replace(row, figures=run.figures, sha256=run.sha256, wall_seconds=run.wall_seconds)
                 store.add(done)

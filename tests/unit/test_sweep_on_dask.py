@@ -1,0 +1,76 @@
+"""The same sweep on the workers of a Dask cluster, processes of their own, one of which is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_sweep import small
+
+from dovetail.base.clock import MINUTE
+from dovetail.base.errors import InputError
+from dovetail.simulate.experiment.engine import SCHEME, address, played_on
+from dovetail.simulate.experiment.runs import Job, played
+from dovetail.simulate.experiment.variant import Variant
+
+__all__ = ["small"]
+_PATIENCE = 120  # seconds, on a machine that is very busy
+
+
+@pytest.mark.parametrize("text", ["dask://", "ray://here:1", "10.0.0.5:8786"])
+def test_what_is_no_engine(text: str) -> None:
+    with pytest.raises(InputError, match="is no engine"):
+        address(text)
+
+
+def test_a_scheduler_has_its_address() -> None:
+    assert address("dask://10.0.0.5:8786") == "tcp://10.0.0.5:8786"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and two workers: its address, and the workers."""
+    pytest.importorskip("distributed")
+    file = tmp_path / "scheduler.json"
+    told = ["--scheduler-file", str(file), "--no-dashboard"]
+
+    def start(what: str, *flags: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *told, *flags]
+        return subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+
+    scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    until = time.monotonic() + _PATIENCE
+    while not file.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    found = json.loads(file.read_text())["address"]
+    alone = ("--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
+    workers = [start("worker", *alone) for _ in range(2)]
+    try:
+        yield found.replace("tcp://", SCHEME), workers
+    finally:
+        for process in (*workers, scheduler):
+            process.kill()
+            process.wait()
+
+
+def test_workers_find_what_one_process_finds_though_one_is_killed(
+    small: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
+) -> None:
+    engine, workers = cluster
+    jobs = [Job(Variant("x", small), seed, MINUTE) for seed in range(1, 7)]
+    together = []
+    for item in played_on(engine, jobs):
+        if not together:
+            workers[0].kill()
+        together.append(item)
+    assert workers[0].wait() != 0
+    assert sorted(number for number, _ in together) == list(range(6))  # none lost, none twice
+    alone = dict(played(jobs, 1))
+    assert {n: (r.sha256, r.figures, r.job) for n, r in together} == {
+        n: (r.sha256, r.figures, r.job) for n, r in alone.items()
+    }
