@@ -141,7 +141,7 @@ def check_page(port: int) -> None:
     assert sum(row["pods"] for row in launches) == 6
     assert any(node["claim"] in row["claims"] for row in launches)
     assert {"launch", "disruption"} <= {row["what"] for row in now["decisions"]}
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/data.json", timeout=60) as answer:
         assert node["name"] in answer.read().decode()
 
 

@@ -90,13 +90,14 @@ def test_the_routes(tmp_path: Path) -> None:
         assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
         assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self';")
         assert "<style" not in text
-        assert "label:team" in text
-        assert text.count("</script>") == 4  # the data and three files: no label ends the data early
+        assert text.count("</script>") == 4  # no data yet, and three files
         status, text, _ = _get(f"{url}/data.json?window=2h")
         shown: dict[str, Any] = json.loads(text)
         assert (status, shown["period"]["start"]) == (200, _START // SECOND + 3 * 3600)
+        assert "label:team" in shown["costs"]["groups"]
+        assert "</script>" not in text  # no label ends the element that takes it up
         assert _get(f"{url}/parts.js")[0] == 200
-        assert _get(f"{url}/?window=soon")[:2] == (400, "illegal window: soon\n")
+        assert _get(f"{url}/data.json?window=soon")[:2] == (400, "illegal window: soon\n")
         assert _get(f"{url}/", "POST")[0] == 405
         assert _get(f"{url}/../../etc/passwd")[0] == 404
         assert json.loads(_get(f"{url}/allocation?window=4h&aggregate=cluster")[1])["code"] == 200
@@ -112,7 +113,7 @@ def test_a_record_with_nothing_in_it(tmp_path: Path) -> None:
     path = tmp_path / "cost.db"
     Store.open(path, write=True).close()
     with _served(path) as url:
-        assert _get(f"{url}/")[:2] == (503, "the record has nothing in it yet\n")
+        assert _get(f"{url}/data.json")[:2] == (503, "the record has nothing in it yet\n")
 
 
 def test_what_the_controllers_page_adds(tmp_path: Path) -> None:

@@ -203,6 +203,16 @@ def test_it_is_brought_up_to_date_where_it_is(chromium: Browser) -> None:
         expect(page.locator("#pending-count")).to_have_text("9 in all.", timeout=_PATIENCE)
 
 
+def test_what_cannot_be_shown_is_told(chromium: Browser) -> None:
+    with controllers_page(pages.present(2, 1, 0), 2, 1) as url:
+        page = chromium.new_page()
+        page.goto(f"{url}/?window=soon")
+        expect(page.locator("#loading")).to_have_text(
+            "Nothing can be shown: illegal window: soon", timeout=_PATIENCE
+        )
+        page.close()
+
+
 def test_keys_alone_are_enough(chromium: Browser) -> None:
     with controllers_page(pages.present(40, 4, 7), 40, 4) as url, opened(chromium, url) as page:
         page.locator("#nodes-now-rows .rows-body").focus()

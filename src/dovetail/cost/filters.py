@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 UNALLOCATED = "__unallocated__"
 
@@ -61,7 +61,6 @@ _MAPS = {
     "namespaceLabel": "namespace_labels",
     "nodeLabel": "",
 }
-_FIELDS = (*_TEXTS, *ALIASES, *_UNKNOWN, *_LISTS)
 _OPERATORS = {
     "!<~:": "bangStartTildeColon",
     "!~>:": "bangTildeEndColon",
@@ -72,9 +71,58 @@ _OPERATORS = {
     "~:": "tildeColon",
     ":": "colon",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """What may be asked of: `texts` and `maps` are field -> attribute ("" for one that nothing has)."""
+
+    texts: Mapping[str, str]
+    maps: Mapping[str, str]
+    aliases: Mapping[str, str]
+    lists: Sequence[str]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return *self.texts, *self.aliases, *self.lists
+
+
+_ALLOCATIONS = _Language(_TEXTS | dict.fromkeys(_UNKNOWN, ""), _MAPS, ALIASES, _LISTS)
+_ASSETS = _Language(
+    {
+        "name": "name",
+        "assetType": "type",
+        "category": "category",
+        "cluster": "cluster",
+        "project": "project",
+        "provider": "provider",
+        "providerID": "provider_id",
+        "account": "account",
+        "service": "service",
+    },
+    {"label": "labels"},
+    {},
+    (),
+)
 _SIGNS = {"+": "plus", "|": "or", ",": "comma", "(": "parenOpen", ")": "parenClose"}
 _GROUPS = ("plus", "or")
 _ENDS = ("plus", "or", "parenClose")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """What a filter of /assets looks at; `type` is Node or Disk."""
+
+    name: str
+    type: str
+    category: str
+    cluster: str
+    provider: str
+    provider_id: str
+    service: str
+    labels: Mapping[str, str]
+    project: str = ""
+    account: str = ""
 
 
 def parse_filter(text: str) -> Test | None:
@@ -82,10 +130,19 @@ def parse_filter(text: str) -> Test | None:
 
     Raises ValueError with OpenCost's complaint.
     """
-    tokens, wrong = _tokens(text)
+    return _parsed(text, _ALLOCATIONS)
+
+
+def parse_asset_filter(text: str) -> Callable[[Asset], bool]:
+    """The same of assets, whose fields are others; an empty one keeps everything. Raises ValueError."""
+    return _parsed(text, _ASSETS) or (lambda _: True)
+
+
+def _parsed(text: str, language: _Language) -> Callable[[Any], bool] | None:
+    tokens, wrong = _tokens(text, language)
     if wrong:
         raise ValueError(f"lexing filter: {_listed(wrong)}")
-    parser = _Parser(tokens)
+    parser = _Parser(tokens, language)
     found = parser.filter(0)
     if parser.wrong:
         raise ValueError(f"parsing filter: {_listed(parser.wrong)}")
@@ -103,7 +160,7 @@ class _Token:
     text: str
 
 
-def _tokens(text: str) -> tuple[list[_Token], list[str]]:
+def _tokens(text: str, language: _Language) -> tuple[list[_Token], list[str]]:
     tokens: list[_Token] = []
     wrong: list[str] = []
     at = 0
@@ -132,7 +189,10 @@ def _tokens(text: str) -> tuple[list[_Token], list[str]]:
                 at += 1
             word = text[start:at]
             tokens.append(
-                _Token("field" if word in _FIELDS else "map" if word in _MAPS else "identifier", word)
+                _Token(
+                    "field" if word in language.fields else "map" if word in language.maps else "identifier",
+                    word,
+                )
             )
         else:
             at, complaint = _complaint(text, at)
@@ -159,8 +219,9 @@ def _complaint(text: str, at: int) -> tuple[int, str]:
 class _Parser:
     """Goes on after a mistake to the next operator, so that all of them are told at once."""
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[_Token], language: _Language) -> None:
         self._tokens = tokens
+        self._language = language
         self._at = 0
         self.wrong: list[str] = []
 
@@ -218,7 +279,7 @@ class _Parser:
         while self._take("comma"):
             values.append(self._value())
         negated = operator.text.startswith("!")
-        test = _comparison(token.text, key, operator.text.lstrip("!"), tuple(values))
+        test = _comparison(self._language, token.text, key, operator.text.lstrip("!"), tuple(values))
         return (lambda one: not test(one)) if negated else test
 
     def _value(self) -> str:
@@ -261,24 +322,24 @@ def _group(kind: str, members: Sequence[Test | None]) -> Test:
     return lambda one: any(test(one) for test in tests)
 
 
-def _comparison(field: str, key: str, operator: str, values: tuple[str, ...]) -> Test:
+def _comparison(language: _Language, field: str, key: str, operator: str, values: tuple[str, ...]) -> Test:
     """Is one of the values met? A negated comparison is met when none is."""
     wanted = tuple("" if value == UNALLOCATED else value for value in values)
     met = _TEXT_TESTS[operator]
-    if field in ALIASES:
-        return _alias(sanitized(ALIASES[field]), operator, wanted)
-    if field in _LISTS:
+    if field in language.aliases:
+        return _alias(sanitized(language.aliases[field]), operator, wanted)
+    if field in language.lists:
         return lambda one: any(_listed_met(one.services, operator, value) for value in wanted)
-    if field in _MAPS and key:
-        name, exact = _MAPS[field], sanitized(key)
+    if field in language.maps and key:
+        name, exact = language.maps[field], sanitized(key)
         return lambda one: any(met(_map(one, name).get(exact, ""), value) for value in wanted)
-    if field in _MAPS:
-        name, keys = _MAPS[field], tuple(map(sanitized, wanted))
+    if field in language.maps:
+        name, keys = language.maps[field], tuple(map(sanitized, wanted))
         whole = "~:" if operator in (":", "~:") else operator
         return lambda one: any(_key_met(_map(one, name), whole, value) for value in keys)
-    if field in _UNKNOWN:
+    attribute = language.texts[field]
+    if not attribute:
         return lambda _: False
-    attribute = _TEXTS[field]
     return lambda one: any(met(getattr(one, attribute), value) for value in wanted)
 
 

@@ -42,8 +42,7 @@ def page_routes(
     to tell.
     """
     turn = asyncio.Lock()  # one at a time, and beside the event loop
-    # report.js begins, so what it calls comes before it.
-    scripts = ({"present.js": _LIVE} if present is not None else {}) | {"report.js": _REPORT}
+    scripts = {"shell.js": _LIVE, "present.js": _LIVE, "report.js": _REPORT}
     assets = {name: part(name) for name in (*STYLES, *SCRIPTS)}
     assets |= {name: part(name, package) for name, package in scripts.items()}
 
@@ -64,10 +63,11 @@ def page_routes(
             except InputError as error:
                 raise web.HTTPServiceUnavailable(text=f"{error.message}\n", headers=HEADERS) from None
 
-    async def page(request: web.Request) -> web.Response:
-        found = await made(asked, request) | {"revision": revision()}
-        text = linked(title, part("report.html", _REPORT), tuple(scripts), found)
-        return web.Response(text=text, content_type="text/html", headers=HEADERS)
+    # The page is there at once; what it shows is asked for by it, which takes a while where there is much.
+    shell = linked(title, part("shell.html", _LIVE) + part("report.html", _REPORT), ("shell.js",), {})
+
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(text=shell, content_type="text/html", headers=HEADERS)
 
     def numbers(ask: Data) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:

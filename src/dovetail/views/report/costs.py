@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.cost.aggregate import NodeCost, key_of, parse_keys
-from dovetail.cost.allocation import IDLE, NANO, RESOURCES, AllocationSet
+from dovetail.cost.allocation import IDLE, NANO, RESOURCES, AllocationSet, Properties
 from dovetail.cost.facts import Facts, read_facts
 from dovetail.cost.idle import causes, sentence
 from dovetail.cost.ledger import allocations
@@ -29,6 +28,7 @@ def facts_data(facts: Facts, window: Window) -> dict[str, Any]:
     labels = {key for run in facts.pods for key, _ in run.workload.labels}
     keys = (*_KEYS, *(f"label:{name}" for name in _LABELS if name in labels))
     made, nodes = allocations(facts, window)
+    alike = _alike(made)
     idle = causes(facts, made, nodes, lambda work, _: work.namespace)
     return {
         "bill": facts.bill(window.start, window.end) / NANO,
@@ -36,31 +36,59 @@ def facts_data(facts: Facts, window: Window) -> dict[str, Any]:
         "causes": [
             {"text": sentence(cause), "dollars": part / NANO} for cause, part in list(idle.items())[:_MOST]
         ],
-        "groups": {key: _groups(made, nodes, key) for key in keys},
+        "groups": {key: _groups(alike, nodes, key) for key in keys},
     }
 
 
-def _groups(made: AllocationSet, nodes: Sequence[NodeCost], key: str) -> list[dict[str, Any]]:
-    """Costs alone, which can be added up without the averages of a whole allocation."""
-    keys = parse_keys([key])
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    borne: Counter[str] = Counter()
+class _Sums:
+    """Costs alone, of all pods that are alike: no key tells them apart. They need no averages."""
+
+    __slots__ = ("cost", "properties", "total")
+
+    def __init__(self, properties: Properties) -> None:
+        self.properties = properties
+        self.cost = dict.fromkeys(RESOURCES, 0)
+        self.total = 0
+
+    def add(self, cost: Mapping[str, int], total: int) -> None:
+        for resource in RESOURCES:
+            self.cost[resource] += cost[resource]
+        self.total += total
+
+
+def _alike(made: AllocationSet) -> list[_Sums]:
+    found: dict[tuple[str, str, str, int], _Sums] = {}
     for one in made:
-        found[key_of(one.properties, keys)].update(one.cost | {"total": one.total})
-        borne.update(one.cost)
-    idle = {resource: sum(node.paid[resource] for node in nodes) - borne[resource] for resource in RESOURCES}
+        about = one.properties
+        kind = about.namespace, about.controller_kind, about.controller, id(about.labels)
+        sums = found.get(kind)
+        if sums is None:
+            sums = found[kind] = _Sums(about)
+        sums.add(one.cost, one.total)
+    return list(found.values())
+
+
+def _groups(alike: Sequence[_Sums], nodes: Sequence[NodeCost], key: str) -> list[dict[str, Any]]:
+    keys = parse_keys([key])
+    found: dict[str, _Sums] = {}
+    idle = _Sums(Properties(cluster="", node=""))
+    for node in nodes:
+        idle.add(node.paid, sum(node.paid.values()))
+    for one in alike:
+        found.setdefault(key_of(one.properties, keys), _Sums(one.properties)).add(one.cost, one.total)
+        idle.add(minus := {resource: -part for resource, part in one.cost.items()}, sum(minus.values()))
     if nodes:
-        found[IDLE] = Counter(idle | {"total": sum(idle.values())})
-    sums = sorted(found.items(), key=lambda one: (one[0] == IDLE, -one[1]["total"], one[0]))
+        found[IDLE] = idle
+    sums = sorted(found.items(), key=lambda one: (one[0] == IDLE, -one[1].total, one[0]))
     rows: list[dict[str, Any]] = [
         {
             "name": "idle" if name == IDLE else name.replace("__unallocated__", "(none)"),
-            "cpu": cost["cpu"] / NANO,
-            "memory": cost["ram"] / NANO,
-            "gpu": cost["gpu"] / NANO,
-            "total": cost["total"] / NANO,
+            "cpu": one.cost["cpu"] / NANO,
+            "memory": one.cost["ram"] / NANO,
+            "gpu": one.cost["gpu"] / NANO,
+            "total": one.total / NANO,
         }
-        for name, cost in sums
+        for name, one in sums
     ]
     if len(rows) <= _MOST:
         return rows

@@ -208,6 +208,22 @@ const Parts = (() => {
 
   const PRINTED = 40;
 
+  // The rows of a list that are in the page, by number. While it scrolls those that stay in sight are kept.
+  class Rows {
+    constructor(body) { this.body = body; this.there = new Map(); }
+    show(first, last, anew, row) {
+      for (const [index, element] of this.there) if (anew || index < first || index >= last) { element.remove(); this.there.delete(index); }
+      const more = document.createDocumentFragment();
+      for (let index = first; index < last; index++) {
+        if (this.there.has(index)) continue;
+        const element = row(index);
+        this.there.set(index, element);
+        more.append(element);
+      }
+      this.body.append(more);
+    }
+  }
+
   // A list of any length of which only what is seen is in the page. columns: [{title, width, number, text(row), node(row)}].
   function list(holder, { label, columns, rows, height = 360, detail, mark }) {
     const tall = 28, grid = columns.map((column) => column.width || "1fr").join(" ");
@@ -218,21 +234,22 @@ const Parts = (() => {
     head.style.gridTemplateColumns = grid;
     holder.append(make("div", { class: "rows" }, make("div", { class: "rows-inner", role: "table", "aria-label": label }, head, body)), told);
     let shown = rows, active = -1, printing = false;
-    const put = () => {
-      for (const row of body.querySelectorAll(".row")) row.remove();
+    const drawnRows = new Rows(body);
+    // With `anew` rows that are there already are made again: what they say may have changed.
+    const put = (anew = true) => {
       const first = printing ? 0 : Math.max(0, Math.floor(body.scrollTop / tall) - 6);
       const last = printing ? Math.min(shown.length, PRINTED) : Math.min(shown.length, first + Math.ceil(height / tall) + 12);
-      for (let index = first; index < last; index++) {
+      drawnRows.show(first, last, anew, (index) => {
         const one = shown[index];
         const row = make("div", { class: `row ${index === active ? "active" : ""} ${mark ? mark(one) : ""}`, role: "row", "aria-rowindex": index + 2, onclick: () => choose(index) },
           ...columns.map((column) => { const text = column.text(one); return make("div", { ...cell(column), role: "cell", title: text }, column.node ? column.node(one) : text); }));
         row.style.cssText = `top:${index * tall}px;height:${tall}px;grid-template-columns:${grid}`;
-        body.append(row);
-      }
+        return row;
+      });
     };
     const size = () => { spacer.style.height = `${shown.length * tall}px`; body.style.height = `${Math.min(height, Math.max(1, shown.length) * tall + 2)}px`; };
     const choose = (index) => { active = index; told.textContent = detail && shown[index] ? detail(shown[index]) : ""; put(); };
-    body.addEventListener("scroll", () => { if (!printing) put(); }, { passive: true });
+    body.addEventListener("scroll", () => { if (!printing) put(false); }, { passive: true });
     body.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
       if (!step || event.target !== body) return;
@@ -317,17 +334,20 @@ const Parts = (() => {
       element.dataset.index = index;
       return element;
     };
+    const drawnRows = new Rows(body);
+    const rows = (anew) => {
+      const first = printing ? 0 : Math.max(0, Math.floor(body.scrollTop / tall) - 8);
+      const last = printing ? Math.min(lines.length, 3 * PRINTED) : Math.min(lines.length, first + height / tall + 16);
+      drawnRows.show(first, last, anew, row);
+    };
     const put = () => {
       box.style.setProperty("--names", `${names()}px`);
       axis.replaceChildren(...zone.ticks(zoom.low, zoom.high, Math.max(2, (box.clientWidth - names()) / 90)).map((tick) => { const mark = make("span", { class: at(tick.t) < 5 ? "first" : "" }, tick.text); mark.style.left = `${at(tick.t)}%`; return mark; }));
       const had = document.activeElement?.dataset?.index;
-      for (const old of body.querySelectorAll(".time-row")) old.remove();
-      const first = printing ? 0 : Math.max(0, Math.floor(body.scrollTop / tall) - 8);
-      const last = printing ? Math.min(lines.length, 3 * PRINTED) : Math.min(lines.length, first + height / tall + 16);
-      for (let index = first; index < last; index++) body.append(row(index));
+      rows(true);
       if (had != null && body.contains(document.activeElement) === false) body.querySelector(`[data-index="${had}"]`)?.focus({ preventScroll: true });
     };
-    body.addEventListener("scroll", () => { hush(); if (!printing) put(); }, { passive: true });
+    body.addEventListener("scroll", () => { hush(); if (!printing) rows(false); }, { passive: true });
     body.addEventListener("keydown", (event) => {
       if (event.key === "Escape") { hush(); return; }
       if (zoom.key(event)) return;

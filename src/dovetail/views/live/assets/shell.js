@@ -1,0 +1,21 @@
+"use strict";
+// Asks for what the page shows, and then begins it: report.js reads #data, and calls present.js.
+(async () => {
+  const told = document.getElementById("loading");
+  try {
+    const answer = await fetch(`data.json${location.search}`), text = await answer.text();
+    if (!answer.ok) throw new Error(text);
+    document.getElementById("data").textContent = text;
+    told.remove();
+    for (const name of ["present.js", "report.js"]) {
+      const script = document.createElement("script");
+      script.src = name;
+      script.async = false;  // one after the other
+      document.body.append(script);
+    }
+  } catch (error) {
+    told.textContent = `Nothing can be shown: ${error.message.trim()}`;
+    document.querySelector("main").hidden = true;
+    document.body.dataset.failed = "true";
+  }
+})();
