@@ -210,6 +210,79 @@ def test_opencosts_api(played: tuple[Result, Path]) -> None:
     assert len(short["data"]["sets"]) == 2
 
 
+def test_what_each_bears_of_an_asset(played: tuple[Result, Path]) -> None:
+    past = StoreFile(played[1])
+    query = {"window": "1h", "aggregate": "namespace", "includeIdle": "true", "step": "30m"}
+    query |= {"includeProportionalAssetResourceCosts": "true", "accumulate": "true"}
+    _, told = _ask("/allocation", past, **query)
+    (groups,) = told["data"]
+    parts = {name: one.get("proportionalAssetResourceCosts") for name, one in groups.items()}
+    (cluster,) = {place for part in parts.values() for place in part or ()}
+    cost = sum(one["cpuCost"] for one in groups.values())
+    for name in ("shop", "kube-system"):
+        if name in groups:
+            own = parts[name][cluster]
+            assert own["cpuPercentage"] == pytest.approx(groups[name]["cpuCost"] / cost, abs=1e-3)
+            assert set(own) == {
+                *("cluster", "cpuPercentage", "gpuPercentage", "ramPercentage", "nodeResourceCostPercentage")
+            }
+    _, told = _ask("/allocation", past, **query, idleByNode="true")
+    some = next(one for name, one in told["data"][0].items() if name != IDLE)
+    place, own = next(iter(some["proportionalAssetResourceCosts"].items()))
+    assert place == f"{own['cluster']},{own['node']}"
+
+
+@pytest.mark.parametrize("aggregate", ["cluster", "node", "namespace", "controllerKind", "controller", "pod"])
+def test_what_opencosts_web_ui_asks(played: tuple[Result, Path], aggregate: str) -> None:
+    """Its table and its picture: a set a day, each with the names that it draws and adds up."""
+    query = {"window": "2d", "aggregate": aggregate, "includeIdle": "true", "step": "1d"}
+    status, told = _ask("/model/allocation/compute", StoreFile(played[1]), **query, accumulate="false")
+    assert (status, len(told["data"])) == (200, 2)
+    shown = [one for day in told["data"] for one in day.values()]
+    assert shown
+    for one in shown:
+        costs = [one[f"{name}Cost"] for name in ("cpu", "ram", "gpu", "pv", "network", "shared", "external")]
+        assert one["totalCost"] == pytest.approx(sum(costs), abs=5e-5)
+        assert {
+            "name",
+            "properties",
+            "window",
+            "start",
+            "end",
+            "cpuEfficiency",
+            "ramEfficiency",
+        } <= one.keys()
+        assert one["totalEfficiency"] >= 0
+    query["accumulate"] = "true"
+    _, told = _ask("/model/allocation/compute", StoreFile(played[1]), **query)
+    (whole,) = told["data"]
+    paid = sum(one["totalCost"] for one in shown)
+    assert sum(one["totalCost"] for one in whole.values()) == pytest.approx(paid, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        ('assetType:"Node"', {"Node"}),
+        ('assetType!:"Node"', {"Disk"}),
+        ('category:"Storage"+cluster:"cluster"', {"Disk"}),
+        ('name:"nothing"', set()),
+        ('account:"1"', set()),
+        ('label[team]:"a"', set()),
+        ('provider:"AWS"|service:"x"', {"Node", "Disk"}),
+    ],
+)
+def test_filters_of_assets(played: tuple[Result, Path], text: str, types: set[str]) -> None:
+    status, told = _ask("/assets", StoreFile(played[1]), window="1h", filter=text)
+    assert (status, {one["type"] for one in told["data"].values()}) == (200, types)
+
+
+def test_a_filter_of_assets_that_is_none(played: tuple[Result, Path]) -> None:
+    status, told = _ask("/assets", StoreFile(played[1]), window="1h", filter='pod:"a"')
+    assert status == 400
+    assert "at 'pod': expect filter field" in told
+
+
 @pytest.mark.parametrize(
     ("query", "status", "text"),
     [

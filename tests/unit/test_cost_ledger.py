@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.base.clock import HOUR, MINUTE
-from dovetail.cost.aggregate import Options, parse_keys, shares_of
-from dovetail.cost.allocation import IDLE, Properties, proportional
+from dovetail.cost.aggregate import Options, add_idle, parse_keys, shares_of
+from dovetail.cost.allocation import IDLE, RESOURCES, Properties, proportional
 from dovetail.cost.facts import Facts, Instance, PodRun, Rate, VolumeRun, Workload, read_facts
 from dovetail.cost.filters import parse_filter
 from dovetail.cost.ledger import allocations, stepped
+from dovetail.cost.proportions import asset_shares
 from dovetail.cost.window import Window, parse_window
 from dovetail.units.timestamp import parse_rfc3339, to_rfc3339
 
@@ -111,6 +112,20 @@ def test_disks_apart_leave_the_rest(facts: Facts) -> None:
     (apart,) = shares_of([allocations(facts, window, disks=True)], question)
     disks = sum(one.billed(_END, volumes=True) for one in facts.instances.values())
     assert apart.total + disks == facts.bill(0, _END)
+
+
+@given(facts=_facts(), by_node=st.booleans(), name=st.sampled_from(("namespace", "label:team", "pod")))
+@settings(max_examples=40, deadline=None)
+def test_shares_of_assets_and_idle_are_whole(facts: Facts, by_node: bool, name: str) -> None:
+    """What groups bear of a node or the cluster, and what is idle of it, sum to what it cost."""
+    made, nodes = allocations(facts, Window(0, _END), disks=True)
+    shares = asset_shares(made, nodes, Options(parse_keys([name]), include_idle=True, idle_by_node=by_node))
+    add_idle(made, nodes)
+    for place, whole in shares.whole.items():
+        idle = [one for one in made if one.is_idle and (not by_node or one.properties.node == place[1])]
+        for resource in RESOURCES:
+            borne = sum(places[place][resource] for places in shares.groups.values() if place in places)
+            assert borne + sum(one.cost[resource] for one in idle) == whole[resource]
 
 
 @given(amount=st.integers(-(10**15), 10**15), weights=st.lists(st.integers(-5, 10**12), max_size=6))

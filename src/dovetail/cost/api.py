@@ -7,7 +7,7 @@ there OpenCost's own web UI asks.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,8 +15,9 @@ from dovetail.base.clock import HOUR, MINUTE
 from dovetail.cost.aggregate import NodeCost, Options, parse_keys, shares_of
 from dovetail.cost.allocation import RESOURCES, Allocation, AllocationSet, dollars, rounded
 from dovetail.cost.facts import Facts, VolumeRun, volume_cost
-from dovetail.cost.filters import parse_filter
+from dovetail.cost.filters import Asset, parse_asset_filter, parse_filter
 from dovetail.cost.ledger import devices, disk_cost, node_costs, stepped
+from dovetail.cost.proportions import AssetShares, asset_shares
 from dovetail.cost.window import Window, parse_window
 from dovetail.units.duration import parse_duration
 from dovetail.units.timestamp import to_rfc3339
@@ -62,13 +63,16 @@ def answer(path: str, query: Mapping[str, str], past: Past, now: int) -> Reply |
     try:
         match name:
             case "/allocation" | "/allocation/compute":
-                _, sets = _allocation(query, past, now)
-                return _json([one.to_json() for one in sets])
+                _, sets, shares = _allocation(query, past, now)
+                return _json(
+                    [_with_shares(one.to_json(), own) for one, own in zip(sets, shares, strict=True)]
+                )
             case "/allocation/summary" | "/allocation/compute/summary":
-                return _json(_summary(*_allocation(query, past, now)))
+                return _json(_summary(*_allocation(query, past, now)[:2]))
             case "/assets":
                 window = _window(query, now)
-                return _json(_assets(past.read(window.start, window.end), window))
+                keep = _asset_filter(query)
+                return _json(_assets(past.read(window.start, window.end), window, keep))
     except _Refused as refused:
         text = str(refused)
         if refused.plain:
@@ -93,17 +97,33 @@ def _window(query: Mapping[str, str], now: int) -> Window:
         raise _Refused(400, f"Invalid 'window' parameter: {error}", plain=True) from None
 
 
+def _asset_filter(query: Mapping[str, str]) -> Callable[[Asset], bool]:
+    try:
+        return parse_asset_filter(query.get("filter", ""))
+    except ValueError as error:
+        raise _Refused(400, f"err parsing filter: {error}", plain=True) from None
+
+
 def _flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "") in _TRUE
 
 
-def _allocation(query: Mapping[str, str], past: Past, now: int) -> tuple[Window, list[AllocationSet]]:
+def _with_shares(told: dict[str, Any], shares: Mapping[str, Any]) -> dict[str, Any]:
+    for name, own in shares.items():
+        if name in told:
+            told[name]["proportionalAssetResourceCosts"] = own
+    return told
+
+
+def _allocation(
+    query: Mapping[str, str], past: Past, now: int
+) -> tuple[Window, list[AllocationSet], list[dict[str, Any]]]:
+    """The window, the answers, and with each by name the shares of assets, where they are asked for."""
     window = _window(query, now)
     given = query.get("aggregate", "")
-    if _flag(query, "includeProportionalAssetResourceCosts"):
-        if not _flag(query, "includeIdle"):
-            raise _Refused(400, _NEEDS_IDLE)
-        raise _Refused(400, "bad request - proportional asset resource costs are not told here")
+    proportional = _flag(query, "includeProportionalAssetResourceCosts")
+    if proportional and not _flag(query, "includeIdle"):
+        raise _Refused(400, _NEEDS_IDLE)
     if window.length < 0:
         raise _Refused(500, f"illegal window: [{to_rfc3339(window.start)}, {to_rfc3339(window.end)})")
     accumulate = query.get("accumulateBy", "") or ("all" if _flag(query, "accumulate") else "")
@@ -119,9 +139,21 @@ def _allocation(query: Mapping[str, str], past: Past, now: int) -> tuple[Window,
         )
         windows = window.steps(_step(query, window)) if window.length else []
         facts = past.read(window.start, window.end)
-        return window, shares_of(stepped(facts, windows, disks=True), options)
+        made = stepped(facts, windows, disks=True)
+        borne = [asset_shares(*one, options) for one in made] if proportional else []
+        answers = shares_of(made, options)
+        return window, answers, [_shares(one, windows, borne) for one in answers]
     except ValueError as error:
         raise _Refused(500, str(error)) from None
+
+
+def _shares(answer: AllocationSet, steps: Sequence[Window], borne: Sequence[AssetShares]) -> dict[str, Any]:
+    """Of one answer, which may be of several steps."""
+    whole = AssetShares()
+    for step, own in zip(steps, borne, strict=False):
+        if answer.window.start <= step.start and step.end <= answer.window.end:
+            whole.add(own)
+    return whole.to_json()
 
 
 def _step(query: Mapping[str, str], window: Window) -> int:
@@ -164,7 +196,7 @@ def _short(one: Allocation) -> dict[str, Any]:
     return {name: whole[name] for name in names}
 
 
-def _assets(facts: Facts, window: Window) -> dict[str, Any]:
+def _assets(facts: Facts, window: Window, keep: Callable[[Asset], bool]) -> dict[str, Any]:
     found = {}
     known = Window(window.start, max(window.start, min(window.end, facts.end)))
     for node in node_costs(facts, known, disks=True):
@@ -184,7 +216,22 @@ def _assets(facts: Facts, window: Window) -> dict[str, Any]:
             found[where] = _volume_asset(
                 volume, facts.cluster, window, cost, max(known.start, volume.start), end
             )
-    return found
+    return {name: one for name, one in found.items() if keep(_filtered(one))}
+
+
+def _filtered(one: Mapping[str, Any]) -> Asset:
+    """What a filter looks at of what is answered."""
+    about = one["properties"]
+    return Asset(
+        name=about["name"],
+        type=one["type"],
+        category=about["category"],
+        cluster=about["cluster"],
+        provider=about["provider"],
+        provider_id=about["providerID"],
+        service=about["service"],
+        labels=one["labels"],
+    )
 
 
 def _volume_asset(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 UNALLOCATED = "__unallocated__"
@@ -101,7 +101,7 @@ _ASSETS = _Language(
         "service": "service",
     },
     {"label": "labels"},
-    {},
+    ALIASES,
     (),
 )
 _SIGNS = {"+": "plus", "|": "or", ",": "comma", "(": "parenOpen", ")": "parenClose"}
@@ -120,7 +120,8 @@ class Asset:
     provider: str
     provider_id: str
     service: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     project: str = ""
     account: str = ""
 

@@ -2,11 +2,13 @@
 // Asks for what the page shows, and then begins it: report.js reads #data, and calls present.js.
 (async () => {
   const told = document.getElementById("loading");
+  document.body.dataset.loading = "true";
   try {
     const answer = await fetch(`data.json${location.search}`), text = await answer.text();
     if (!answer.ok) throw new Error(text);
     document.getElementById("data").textContent = text;
     told.remove();
+    delete document.body.dataset.loading;
     for (const name of ["present.js", "report.js"]) {
       const script = document.createElement("script");
       script.src = name;
