@@ -158,6 +158,7 @@ def test_a_pool_whose_nodes_never_join_is_tried_less_and_less_often() -> None:
     assert world.messages("LaunchBackoff")
 
 
+@pytest.mark.long
 def test_a_limit_of_moved_pods_slows_a_rollout_down() -> None:
     async def script(world: Operated) -> None:
         drifting = pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
+import pytest
 from operated import Operated, play, replicas
 from test_consolidation import only, scale, sizes, types_of
 
@@ -40,6 +41,7 @@ def busiest_day(instants: Iterable[int]) -> int:
     return max((sum(first <= each < first + 24 * HOUR for each in known) for first in known), default=0)
 
 
+@pytest.mark.long
 def test_a_week_of_waves_moves_each_pod_once_a_day_and_constant_load_none() -> None:
     constant = _WEEK - 12 * HOUR
 

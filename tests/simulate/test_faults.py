@@ -101,5 +101,6 @@ def test_all_goes_wrong_and_no_promise_is_broken(hour: Result) -> None:
     assert set(hour.summary.faults) >= {"apiError", "apiTimeout", "watchDrop", "crash", "staleRead"}
 
 
+@pytest.mark.long
 def test_a_seed_replays_its_faults_exactly(scenario: Scenario, hour: Result) -> None:
     assert played(scenario).sha256 == hour.sha256

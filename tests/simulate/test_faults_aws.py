@@ -216,6 +216,7 @@ def played(scenario: Scenario, minutes: int) -> Result:
     return simulate(short, faults=Faults(faults.source, early))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_all_goes_wrong_and_no_promise_is_broken(scenario: Scenario, seed: int) -> None:
     summary = played(scenario.seeded(seed), 35).summary
@@ -224,5 +225,6 @@ def test_all_goes_wrong_and_no_promise_is_broken(scenario: Scenario, seed: int) 
     assert set(summary.faults) >= {kinds.AWS_TIMEOUT, kinds.AWS_THROTTLE, kinds.DESCRIBE_LAG, kinds.CRASH}
 
 
+@pytest.mark.long
 def test_a_seed_replays_its_faults_exactly(scenario: Scenario) -> None:
     assert played(scenario, 20).sha256 == played(scenario, 20).sha256

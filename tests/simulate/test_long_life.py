@@ -29,6 +29,8 @@ from dovetail.simulate.time.clock import VirtualClock, run_virtual
 from dovetail.testing.census import Find, census, leftovers, words
 from dovetail.testing.life import START, Course, Life
 
+pytestmark = pytest.mark.long
+
 BUSY = Course(
     waves=24,
     wave=16,

@@ -27,6 +27,7 @@ def test_the_change_fits_the_source_and_is_python(bug: Bug) -> None:
     compile(planted(bug, source(bug)), bug.module, "exec")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_bug_is_caught(name: str) -> None:
     command = [sys.executable, str(BUGS / "run.py"), "--bug", name, "--seeds", "3"]

@@ -158,6 +158,7 @@ def history(run: subprocess.Popen[str]) -> str:
     return str(json.loads(shown)["eventLogSha256"])
 
 
+@pytest.mark.long
 def test_one_evening_under_every_hash_seed_and_however_busy_the_machine_is() -> None:
     first = history(evening(0))
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])

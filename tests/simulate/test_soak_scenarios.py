@@ -61,6 +61,7 @@ def test_a_soak_asks_for_as_many_nodes_as_the_file_says(tmp_path: Path) -> None:
         load_faults(path, scenario)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["faults-disks"])
 def test_a_seed_is_sound(name: str) -> None:
     assert play(EXAMPLES / name, EXAMPLES / name / "faults.yaml", 1).complaints == ()

@@ -164,6 +164,7 @@ def test_a_pod_for_another_zone_waits_and_learns_why() -> None:
     assert len(world.records("pod.running")) == 4
 
 
+@pytest.mark.long
 def test_memory_binds_before_cpu_and_limits_hold() -> None:
     limits = {"cpu": "1000", "memory": "1000Gi"}
 
