@@ -65,6 +65,7 @@ IN_EXAMPLES = {
     15: ("post-000/as-written/main.tf", 62, "NP007"),
     17: ("post-000/as-written/main.tf", 105, "NC002"),
     18: ("post-000/as-written/main.tf", 85, "NC001"),
+    131: ("post-000/as-written/main.tf", 20, "HV004"),
     132: ("post-000/as-written/main.tf", 106, "NC008"),
     133: ("post-000/as-written/01-node-pool.yaml", 23, "NP007"),
     52: ("post-001/as-written/spread.yaml", 8, "WL009"),
@@ -123,6 +124,17 @@ IN_WORDS = {
     58: (
         V1 + LATEST + "  userData: /etc/eks/bootstrap.sh demo\n" + TERMS,
         V1 + LATEST + TERMS,
+        "NC007",
+    ),
+    62: (
+        V1
+        + LATEST
+        + "  userData: |\n    #!/bin/bash\n    cp 20-mine.conf /etc/kubernetes/kubelet/config.jons.d/\n"
+        + TERMS,
+        V1
+        + LATEST
+        + "  userData: |\n    #!/bin/bash\n    cp 20-mine.conf /etc/kubernetes/kubelet/config.json.d/\n"
+        + TERMS,
         "NC007",
     ),
     66: (INFLATE.replace("{requests: {cpu: 1}}", "{}"), INFLATE, "WL001"),

@@ -43,6 +43,8 @@ def survey(
                 if not Path(located.source).with_name("Chart.yaml").exists():
                     values.append(located)
                 continue
+            if _is_record(located):
+                continue
             written.append(located)
             yield located
         for path in paths:
@@ -101,6 +103,12 @@ def _is_values(value: Any) -> bool:
     if not isinstance(value, dict) or "kind" in value or "apiVersion" in value:
         return False
     return helm_values.is_values(value) or len(_CHART_KEYS & value.keys()) >= 2
+
+
+def _is_record(located: Located) -> bool:
+    """True iff it is a line of JSON that is no object: a trace of a scenario, a log."""
+    lines = located.source.removesuffix(".gz").endswith((".jsonl", ".ndjson"))
+    return lines and isinstance(located.value, dict) and not {"apiVersion", "kind"} & located.value.keys()
 
 
 def _is_terraform(path: str) -> bool:

@@ -27,7 +27,7 @@ _TERMS = ("subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms
 _TAGS = ("karpenter.sh/discovery", "alpha.eksctl.io/cluster-name", "kubernetes.io/role/internal-elb")
 # Words of tag keys that are written wrong by a letter.
 _WORDS = ("karpenter", "kubernetes", "discovery", "provisioner", "nodepool", "environment", "cluster")
-_ROLE_WORDS = re.compile(r"irsa|(?:^|[-_./])controller|karpenter[-_]?controller|pod[-_]?identity", re.I)
+CONTROLLERS_ROLE = re.compile(r"irsa|(?:^|[-_./])controller|karpenter[-_]?controller|pod[-_]?identity", re.I)
 _FAMILIES = {"al2023": "AL2023", "bottlerocket": "Bottlerocket", "windows": "Windows"}
 _MOST_COMPARED = 50
 _MOST_NAMED = 5  # of many classes
@@ -50,7 +50,7 @@ def controller_role(inventory: Inventory) -> Iterator[Remark]:
     for manifest, item in inventory.of(EC2NodeClass):
         role = item.spec.role
         same = bool(role) and role.rpartition("/")[2] in annotated
-        if role and (same or _ROLE_WORDS.search(role)):
+        if role and (same or CONTROLLERS_ROLE.search(role)):
             yield Remark(
                 manifest.located,
                 "spec.role",
@@ -197,6 +197,10 @@ def class_invalid(inventory: Inventory) -> Iterator[Remark]:
             )
 
 
+# Folders of AL2023's kubelet that are none: the one that is read is config.json.d.
+_WRONG_FOLDER = re.compile(r"/etc/kubernetes/kubelet/(?!config\.json\.d/)conf[\w.-]*\.d/")
+
+
 @rule("NC007", "user-data", _WARNING, "User data of another AMI family, or without effect")
 def user_data(inventory: Inventory) -> Iterator[Remark]:
     for manifest, item in inventory.of(EC2NodeClass):
@@ -214,6 +218,15 @@ def user_data(inventory: Inventory) -> Iterator[Remark]:
                 place=_line(manifest, text.count("\n", 0, match.start(1))),
             )
             continue
+        if family == "AL2023" and (match := _WRONG_FOLDER.search(text)):
+            yield Remark(
+                manifest.located,
+                "spec.userData",
+                f"user data names {match[0]}, which the kubelet does not read",
+                "a file in a folder that nothing looks at has no effect",
+                "write to /etc/kubernetes/kubelet/config.json.d/, or set it in a NodeConfig",
+                place=_line(manifest, text.count("\n", 0, match.start())),
+            )
         for told in remarks(text, family):
             if not told.fatal:
                 yield Remark(

@@ -8,11 +8,13 @@ from typing import Any
 
 from dovetail.api.generations import helm_values
 from dovetail.api.generations.editing import Editor, Path, shown
+from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.api.keda import ScaledJob, ScaledObject
 from dovetail.api.workloads import Deployment, StatefulSet
 from dovetail.base.guess import nearest
 from dovetail.lint.finding import Remark, Severity, rule
 from dovetail.lint.inventory import Inventory
+from dovetail.lint.rules.nodeclass import CONTROLLERS_ROLE
 from dovetail.model import labels
 from dovetail.reading import Located, Manifest
 from dovetail.units.cron import Cron
@@ -305,6 +307,32 @@ def cluster_name_missing(inventory: Inventory) -> Iterator[Remark]:
 
 
 @rule(
+    "HV004",
+    "identity-missing",
+    _WARNING,
+    "A controller without a role of its own, which its nodes were given",
+)
+def identity_missing(inventory: Inventory) -> Iterator[Remark]:
+    roles = [
+        item.spec.role for _, item in inventory.of(EC2NodeClass) if CONTROLLERS_ROLE.search(item.spec.role)
+    ]
+    if not roles:
+        return
+    for located in inventory.values:
+        # With Pod Identity nothing of it is in the values; that the role went to the nodes says it is not so.
+        identified = any(key.partition(".")[0] == "serviceAccount" for key in located.value)
+        settings = _nested(located.value).get("settings")
+        if not identified and isinstance(settings, dict) and settings.get("clusterName"):
+            yield Remark(
+                located,
+                "settings.clusterName",
+                f"the service account has no role, and nodes have {roles[0]}, which looks like its own",
+                "without a role, or a Pod Identity, every call of AWS is refused and the controller ends",
+                "set serviceAccount.annotations.eks.amazonaws.com/role-arn, and give nodes another role",
+            )
+
+
+@rule(
     "TF001",
     "manifest-before-its-definition",
     _WARNING,
@@ -336,5 +364,6 @@ RULES = (
     unknown_value,
     queue_missing,
     cluster_name_missing,
+    identity_missing,
     manifest_before_its_definition,
 )
