@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -27,52 +27,8 @@ _LEFT = 1  # the exit code where something of an older generation is left
 _MARKS = {State.DONE: "done", State.NEXT: "NEXT", State.LATER: "later"}
 
 
-class _Provisioner(Object, frozen=True, kw_only=True):
-    API_VERSION: ClassVar[str] = "karpenter.sh/v1alpha5"
-    KIND: ClassVar[str] = "Provisioner"
-    PLURAL: ClassVar[str] = "provisioners"
-    NAMESPACED: ClassVar[bool] = False
-
-
-class _Machine(_Provisioner, frozen=True, kw_only=True):
-    KIND: ClassVar[str] = "Machine"
-    PLURAL: ClassVar[str] = "machines"
-
-
-class _AWSNodeTemplate(_Provisioner, frozen=True, kw_only=True):
-    API_VERSION: ClassVar[str] = "karpenter.k8s.aws/v1alpha1"
-    KIND: ClassVar[str] = "AWSNodeTemplate"
-    PLURAL: ClassVar[str] = "awsnodetemplates"
-
-
-class _Validating(_Provisioner, frozen=True, kw_only=True):
-    API_VERSION: ClassVar[str] = "admissionregistration.k8s.io/v1"
-    KIND: ClassVar[str] = "ValidatingWebhookConfiguration"
-    PLURAL: ClassVar[str] = "validatingwebhookconfigurations"
-
-
-class _Mutating(_Validating, frozen=True, kw_only=True):
-    KIND: ClassVar[str] = "MutatingWebhookConfiguration"
-    PLURAL: ClassVar[str] = "mutatingwebhookconfigurations"
-
-
-class _NodePoolBeta(_Provisioner, frozen=True, kw_only=True):
-    API_VERSION: ClassVar[str] = "karpenter.sh/v1beta1"
-    KIND: ClassVar[str] = "NodePool"
-    PLURAL: ClassVar[str] = "nodepools"
-
-
-class _EC2NodeClassBeta(_Provisioner, frozen=True, kw_only=True):
-    API_VERSION: ClassVar[str] = "karpenter.k8s.aws/v1beta1"
-    KIND: ClassVar[str] = "EC2NodeClass"
-    PLURAL: ClassVar[str] = "ec2nodeclasses"
-
-
-_KINDS: tuple[type[Object], ...] = (
+_VIEWED: tuple[type[Object], ...] = (
     CustomResourceDefinition,
-    _Provisioner,
-    _Machine,
-    _AWSNodeTemplate,
     NodePool,
     NodeClaim,
     EC2NodeClass,
@@ -83,11 +39,20 @@ _KINDS: tuple[type[Object], ...] = (
     Job,
     CronJob,
     Pod,
-    _Validating,
-    _Mutating,
+)
+_ALPHA, _WEBHOOKS = "karpenter.sh/v1alpha5", "admissionregistration.k8s.io/v1"
+_GONE = (
+    (_ALPHA, "Provisioner", "provisioners"),
+    (_ALPHA, "Machine", "machines"),
+    ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate", "awsnodetemplates"),
+    (_WEBHOOKS, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+    (_WEBHOOKS, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
 )
 # Before v1 was served, the same kinds have to be asked for by their older version.
-_OLDER: tuple[type[Object], ...] = (_NodePoolBeta, _EC2NodeClassBeta)
+_OLDER = (
+    ("karpenter.sh/v1beta1", "NodePool", "nodepools"),
+    ("karpenter.k8s.aws/v1beta1", "EC2NodeClass", "ec2nodeclasses"),
+)
 
 
 def cluster(
@@ -147,15 +112,16 @@ def _of_files(paths: tuple[str, ...], recursive: bool) -> list[Mapping[str, Any]
 
 
 def _of_cluster(kubeconfig: Path | None, context: str) -> list[Mapping[str, Any]]:
-    from dovetail.kube.http.dump import Dump, dump
+    from dovetail.kube.http.dump import Dump, Listed, dump
     from dovetail.kube.http.kubeconfig import locate
 
     access = locate(os.environ, kubeconfig=kubeconfig, context=context)
 
     async def ask() -> tuple[Dump, Dump]:
-        found = await dump(access, _kept, _KINDS)
-        older = await dump(access, _kept, _OLDER if NodePool.KIND in found.absent else ())
-        return found, older
+        kinds = [*map(Listed.of, _VIEWED), *(Listed(*kind) for kind in _GONE)]
+        found = await dump(access, _kept, kinds)
+        older = [Listed(*kind) for kind in _OLDER] if NodePool.KIND in found.absent else []
+        return found, await dump(access, _kept, older)
 
     found, older = asyncio.run(ask())
     if found.denied:

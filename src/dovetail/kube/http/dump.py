@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,31 @@ from dovetail.kube.http import wire
 from dovetail.kube.http.access import Access
 from dovetail.kube.http.client import connect
 from dovetail.kube.http.transport import Request, Transport
+
+
+class Listed(NamedTuple):
+    """A kind as far as a list needs it, whether anything here reads its objects or not."""
+
+    api_version: str
+    kind: str
+    plural: str
+
+    @staticmethod
+    def of(kind: type[Object]) -> Listed:
+        """One that has a view."""
+        return Listed(kind.API_VERSION, kind.KIND, kind.PLURAL)
+
+    @property
+    def path(self) -> str:
+        """Where all of them are, over all namespaces."""
+        return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}/{self.plural}"
+
+    @property
+    def resource(self) -> str:
+        """As roles and messages name it: plural and group."""
+        group, slash, _ = self.api_version.partition("/")
+        return f"{self.plural}.{group}" if slash else self.plural
+
 
 # Without these there is nothing to plan; the others make the answer better.
 NEEDED: tuple[type[Object], ...] = (core.Node, core.Pod)
@@ -46,7 +71,7 @@ _OTHERS: tuple[type[Object], ...] = (
     keda.ScaledObject,
     keda.ScaledJob,
 )
-KINDS = (*_OTHERS[:5], *NEEDED, *_OTHERS[5:])
+KINDS = tuple(map(Listed.of, (*_OTHERS[:5], *NEEDED, *_OTHERS[5:])))
 _PAGE = 500
 Clean = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -73,7 +98,7 @@ class _Page(msgspec.Struct, frozen=True):
     items: list[dict[str, Any]] | None = None
 
 
-async def dump(access: Access, clean: Clean, kinds: Sequence[type[Object]] = KINDS) -> Dump:
+async def dump(access: Access, clean: Clean, kinds: Sequence[Listed] = KINDS) -> Dump:
     """Asks for kind by kind. Raises InputError where nothing answers, or what is needed may not be listed.
 
     `clean` makes of each object what is kept, before the next page is asked for: what a snapshot leaves out
@@ -88,10 +113,10 @@ async def dump(access: Access, clean: Clean, kinds: Sequence[type[Object]] = KIN
             try:
                 found = await _all(client.transport, kind, clean)
             except Forbidden:
-                denied.append(_resource(kind))
+                denied.append(kind.resource)
                 continue
             except NotFound:
-                absent.append(kind.KIND)
+                absent.append(kind.kind)
                 continue
             except Unauthorized:
                 remedy = "log in again, or renew the token"
@@ -99,22 +124,24 @@ async def dump(access: Access, clean: Clean, kinds: Sequence[type[Object]] = KIN
             except ApiError as error:
                 remedy = "check the server's address and that this machine reaches it"
                 raise InputError(str(error), source=access.source, remedy=remedy) from None
-            counts[kind.KIND] = len(found)
+            counts[kind.kind] = len(found)
             documents += found
-    if lacking := [_resource(kind) for kind in NEEDED if _resource(kind) in denied]:
+    if lacking := [
+        resource for resource in (Listed.of(kind).resource for kind in NEEDED) if resource in denied
+    ]:
         raise InputError(
             f"this user may not list {' and '.join(lacking)}",
             source=access.source,
-            remedy=f"give it the verbs get and list on {', '.join(map(_resource, kinds))}",
+            remedy=f"give it the verbs get and list on {', '.join(kind.resource for kind in kinds)}",
         )
     return Dump(tuple(documents), tuple(denied), tuple(absent), counts)
 
 
-async def _all(transport: Transport, kind: type[Object], clean: Clean) -> list[dict[str, Any]]:
+async def _all(transport: Transport, kind: Listed, clean: Clean) -> list[dict[str, Any]]:
     """The objects of a kind, page by page; in one answer where the pages have run out of time."""
     more = ""
     found: list[dict[str, Any]] = []
-    path, decoder = wire.path(kind), msgspec.json.Decoder(_Page)
+    path, decoder = kind.path, msgspec.json.Decoder(_Page)
     while True:
         query = {"limit": str(_PAGE), **({"continue": more} if more else {})}
         try:
@@ -125,9 +152,9 @@ async def _all(transport: Transport, kind: type[Object], clean: Clean) -> list[d
             found.clear()
             page = decoder.decode(await transport.ask(Request("GET", path)))
         except msgspec.MsgspecError as error:
-            raise InputError(f"answers no list of {kind.PLURAL}: {error}", source=path) from None
+            raise InputError(f"answers no list of {kind.plural}: {error}", source=path) from None
         for item in page.items or ():
-            found.append({"apiVersion": kind.API_VERSION, "kind": kind.KIND, **clean(item)})
+            found.append({"apiVersion": kind.api_version, "kind": kind.kind, **clean(item)})
         more = page.metadata.continues
         if not more:
             return sorted(found, key=_order)
@@ -136,8 +163,3 @@ async def _all(transport: Transport, kind: type[Object], clean: Clean) -> list[d
 def _order(document: Mapping[str, Any]) -> tuple[str, str]:
     meta = document.get("metadata") or {}
     return str(meta.get("namespace", "")), str(meta.get("name", ""))
-
-
-def _resource(kind: type[Object]) -> str:
-    group, slash, _ = kind.API_VERSION.partition("/")
-    return f"{kind.PLURAL}.{group}" if slash else kind.PLURAL
