@@ -35,6 +35,7 @@ _PICTURES = {
     ("live-page", "light", True): "live-page.png",
     ("live-page", "dark", False): "live-page-dark-phone.png",
 }
+_VIEWS = ("nodes-now", "decisions", "costs")  # of the live page, each with a picture of its own
 _PATIENCE = 120_000  # milliseconds: a busy machine is no failure
 
 
@@ -251,3 +252,5 @@ def test_everyone_can_use_them(
                 picture = _PICTURES.get((name, scheme, page.viewport_size == DESK))
                 if picture and request.config.getoption("--screenshots"):
                     page.screenshot(path=_IMAGES / picture)
+                    for view in _VIEWS if size is DESK else ():
+                        page.locator(f"#{view}").screenshot(path=_IMAGES / f"live-page-{view}.png")

@@ -58,7 +58,7 @@ function present() {
         { title: "Kind", width: "80px", text: (row) => row.kind },
         { title: "$/h", width: "70px", number: true, text: price },
         { title: "CPU %", width: "56px", number: true, text: (row) => row.cpu.toFixed(0) },
-        { title: "mem. %", width: "56px", number: true, text: (row) => row.memory.toFixed(0) },
+        { title: "mem. %", width: "66px", number: true, text: (row) => row.memory.toFixed(0) },
         { title: "pods", width: "46px", number: true, text: (row) => String(row.pods) },
         { title: "State", width: "86px", text: (row) => (row.state === "-" ? row.ready : row.state) },
         { title: "Why it stays", width: "minmax(160px, 3fr)", text: first },
