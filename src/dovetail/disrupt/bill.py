@@ -129,7 +129,8 @@ def bill(problem: Problem, prices: Prices, solve: Solve, over: Callable[[], bool
     share = sum((_parts(node, prices[node.name]) for node in moved if node.name in prices), Parts())
     asked = _emptied(problem, movable)
     plan = solve(asked)
-    after = sum((_planned(claim, asked) for claim in plan.claims), Parts())
+    wanted = {pod.key: pod for pod in asked.pods}
+    after = sum((_planned(claim, asked, wanted) for claim in plan.claims), Parts())
     return Bill(
         groups=groups,
         now=now,
@@ -200,12 +201,11 @@ def _parts(node: ExistingNode, price: Price) -> Parts:
     return _shared(price, total(others), total(map(pod_requests, daemons)), node.allocatable)
 
 
-def _planned(claim: PlannedClaim, problem: Problem) -> Parts:
-    """Of a node to buy. What it keeps for daemons is what it asks for beside its pods."""
+def _planned(claim: PlannedClaim, problem: Problem, asked: Mapping[str, Pod]) -> Parts:
+    """Of a node to buy, whose pods `asked` has by key. What it asks for beside them it keeps for daemons."""
     pool = next(pool for pool in problem.pools if pool.name == claim.pool)
     kind = next(item for item in pool.instance_types if item.name == claim.instance_type)
-    wanted = set(claim.pods)
-    pods = total(pod_requests(pod) for pod in problem.pods if pod.key in wanted)
+    pods = total(pod_requests(asked[key]) for key in claim.pods)
     daemons = {name: max(0, amount - pods.get(name, 0)) for name, amount in claim.requests.items()}
     price = Price(
         claim.price, claim.price - claim.instance_price + on_demand(kind, claim.zone, claim.instance_price)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations
 
 from dovetail.model import labels
 from dovetail.model.filters import NodeView, PodFacts, volume_binding, volume_zone
@@ -16,23 +16,23 @@ from dovetail.model.resources import Resources, add, fits
 from dovetail.model.taints import HARD_EFFECTS, untolerated
 from dovetail.model.volumes import ignored_reason
 from dovetail.verify.violation import Violation
-from dovetail.verify.worlds import Catalogue, World, node_keys, runs_on
+from dovetail.verify.worlds import Catalogue, Offer, node_keys, runs_on
 
 MOST_TYPES = 600
 
 
 def claim_violations(catalogue: Catalogue, claim: PlannedClaim) -> Iterator[Violation]:
     """Everything that must hold of a claim whatever else is in the plan."""
-    worlds = catalogue.worlds(claim)
+    offer = catalogue.offer(claim)
     facts = [catalogue.facts(pod) for pod in claim.pods]
     pool = catalogue.pools[claim.pool]
     yield from _of_pool(pool, claim)
-    yield from _offered(claim, worlds)
-    yield from _cheapest(catalogue, claim, worlds)
+    yield from _offered(claim, offer)
+    yield from _cheapest(catalogue, claim, offer)
     yield from _min_values(catalogue, pool, claim)
     yield from _taints(pool, facts)
-    yield from _places(catalogue, claim, facts, worlds)
-    yield from _room(catalogue, claim, facts, worlds)
+    yield from _places(catalogue, claim, facts, offer)
+    yield from _room(catalogue, claim, facts, offer)
 
 
 def _of_pool(pool: Pool, claim: PlannedClaim) -> Iterator[Violation]:
@@ -53,50 +53,37 @@ def _values_only(requirement: Requirement) -> Requirement:
     return replace(requirement, min_values=None)
 
 
-def _offered(claim: PlannedClaim, worlds: list[World]) -> Iterator[Violation]:
+def _offered(claim: PlannedClaim, offer: Offer) -> Iterator[Violation]:
     """Every listed type can be had."""
-    sold = {world.instance_type.name for world in worlds}
     wanted = claim.requirements.get(labels.INSTANCE_TYPE)
     for name in claim.instance_types:
-        if name not in sold:
+        if name not in offer.prices:
             yield Violation("offerings", claim.name, f"{name} has no available offering that it could use")
         elif not wanted.has(name):
             yield Violation("offerings", claim.name, f"lists {name}, but its requirements rule it out")
 
 
-def _cheapest(catalogue: Catalogue, claim: PlannedClaim, worlds: list[World]) -> Iterator[Violation]:
+def _cheapest(catalogue: Catalogue, claim: PlannedClaim, offer: Offer) -> Iterator[Violation]:
     """The claim is priced by the cheapest offering of any listed type, and names that offering.
 
     What a node costs besides its instance is the same for all of a pool's.
     """
-    if not worlds:
+    if not offer.worlds:
         return
     parts = (catalogue.pools[claim.pool].volumes, catalogue.problem.options.node_surcharge)
     if (claim.volumes, claim.surcharge) != parts:
         message = f"says {claim.volumes} for volumes and {claim.surcharge} besides, they cost {parts}"
         yield Violation("price", claim.name, message)
-    least = min(world.offering.price for world in worlds) + sum(parts)
+    least = min(offer.prices.values()) + sum(parts)
     if claim.price != least:
         yield Violation("price", claim.name, f"says {claim.price}, the cheapest offering costs {least}")
-    most = max(world.offering.price for world in worlds) + sum(parts)
+    most = offer.dearest + sum(parts)
     if claim.worst != most:
         yield Violation("price", claim.name, f"says {claim.worst} at worst, the dearest costs {most}")
     chosen = (claim.instance_type, claim.zone, claim.capacity_type, claim.price - sum(parts))
-    if chosen not in {
-        (
-            world.instance_type.name,
-            world.offering.zone,
-            world.offering.capacity_type,
-            world.offering.price,
-        )
-        for world in worlds
-    }:
+    if chosen not in offer.choices:
         yield Violation("price", claim.name, f"there is no offering {chosen} that it could use")
-    prices: dict[str, int] = {}
-    for world in worlds:
-        name = world.instance_type.name
-        prices[name] = min(world.offering.price, prices.get(name, world.offering.price))
-    listed = [prices[name] for name in claim.instance_types if name in prices]
+    listed = [offer.prices[name] for name in claim.instance_types if name in offer.prices]
     if listed != sorted(listed):
         yield Violation("price", claim.name, "its types are not listed cheapest first")
 
@@ -132,19 +119,16 @@ def _taints(pool: Pool, pods: list[PodFacts]) -> Iterator[Violation]:
 
 
 def _places(
-    catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], worlds: list[World]
+    catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], offer: Offer
 ) -> Iterator[Violation]:
     """Whatever the cloud picks, each pod's node rules and volumes accept the node."""
     index = catalogue.problem.volumes
-    nodes: dict[frozenset[str], list[dict[str, str]]] = {}
     for facts in pods:
         reason = ignored_reason(facts.pod, index)
         if reason:
             yield Violation("volumes", facts.pod.key, reason)
         keys = node_keys([facts]) | {labels.ZONE, labels.REGION}
-        if keys not in nodes:
-            nodes[keys] = _distinct(worlds, sorted(keys))
-        for node in nodes[keys]:
+        for node in offer.distinct(keys):
             view = NodeView(claim.name, node, {})
             if not facts.node_rule.matches(claim.name, node):
                 message = f"its node selector or affinity refuses {claim.name} with {_text(node)}"
@@ -155,7 +139,7 @@ def _places(
 
 
 def _room(
-    catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], worlds: list[World]
+    catalogue: Catalogue, claim: PlannedClaim, pods: list[PodFacts], offer: Offer
 ) -> Iterator[Violation]:
     """Pods and daemons fit on every listed type, and their host ports do not clash.
 
@@ -167,21 +151,18 @@ def _room(
     short = [name for name, amount in total.items() if amount > claim.requests.get(name, 0)]
     if short:
         yield Violation("requests", claim.name, f"says less than its pods ask for: {', '.join(short)}")
-    keys = sorted(node_keys(item.facts for item in catalogue.daemons))
-    by_type: dict[str, list[World]] = {}
-    for world in worlds:
-        by_type.setdefault(world.instance_type.name, []).append(world)
+    keys = node_keys(item.facts for item in catalogue.daemons)
     taints = catalogue.pools[claim.pool].taints
     clashes: set[str] = set()
-    for name, same in by_type.items():
-        for node in _distinct(same, keys):
+    for kind, nodes in offer.by_type(keys):
+        for node in nodes:
             daemons = [item for item in catalogue.daemons if runs_on(item, taints, claim.name, node)]
             load = total
             for item in daemons:
                 load = add(load, item.facts.requests)
             shared = {name: load[name] for name, amount in total.items() if amount > 0}
-            if not fits(shared, catalogue.allocatable(same[0].instance_type)):
-                yield Violation("resources", claim.name, f"{name} does not hold its pods and daemons")
+            if not fits(shared, catalogue.allocatable(kind)):
+                yield Violation("resources", claim.name, f"{kind.name} does not hold its pods and daemons")
             clashes |= _port_clashes([*pods, *(item.facts for item in daemons)])
     for clash in sorted(clashes):
         yield Violation("host ports", claim.name, clash)
@@ -191,20 +172,6 @@ def _port_clashes(pods: list[PodFacts]) -> set[str]:
     open_ports = [facts for facts in pods if facts.ports]
     errors = {port_error(facts.ports, other.ports) for facts, other in combinations(open_ports, 2)}
     return errors - {""}
-
-
-def _distinct(worlds: list[World], keys: list[str]) -> list[dict[str, str]]:
-    """Every label set that the node may have, reduced to these keys."""
-    if not keys:
-        return [{}] if worlds else []
-    found: set[tuple[tuple[str, str], ...]] = set()
-    for choice in {tuple(world.possible.get(key, ()) for key in keys) for world in worlds}:
-        known = [(key, values) for key, values in zip(keys, choice, strict=True) if values]
-        names = [key for key, _ in known]
-        found.update(
-            tuple(zip(names, values, strict=True)) for values in product(*(values for _, values in known))
-        )
-    return [dict(items) for items in sorted(found)]
 
 
 def _text(node: Mapping[str, str]) -> str:

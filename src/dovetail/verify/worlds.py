@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 
 from dovetail.api.core import Pod, Taint
 from dovetail.api.meta import Meta
@@ -27,6 +28,71 @@ class World:
     possible: Mapping[str, tuple[str, ...]]
 
 
+class Offer:
+    """Every node that the cloud may make of a claim, and what follows from them alone."""
+
+    def __init__(self, worlds: list[World]) -> None:
+        self.worlds = worlds
+        self._distinct: dict[tuple[str, ...], list[dict[str, str]]] = {}
+        self._by_type: dict[tuple[str, ...], list[tuple[InstanceType, list[dict[str, str]]]]] = {}
+
+    @cached_property
+    def prices(self) -> Mapping[str, int]:
+        """Type -> its cheapest offering, in nano-dollars per hour, without what a node costs besides."""
+        found: dict[str, int] = {}
+        for world in self.worlds:
+            name = world.instance_type.name
+            found[name] = min(world.offering.price, found.get(name, world.offering.price))
+        return found
+
+    @cached_property
+    def dearest(self) -> int:
+        return max(world.offering.price for world in self.worlds)
+
+    @cached_property
+    def choices(self) -> frozenset[tuple[str, str, str, int]]:
+        """(type, zone, capacity type, price)"""
+        return frozenset(
+            (
+                world.instance_type.name,
+                world.offering.zone,
+                world.offering.capacity_type,
+                world.offering.price,
+            )
+            for world in self.worlds
+        )
+
+    def distinct(self, keys: Iterable[str]) -> list[dict[str, str]]:
+        """Every label set that the node may have, reduced to these keys."""
+        order = tuple(sorted(keys))
+        if order not in self._distinct:
+            self._distinct[order] = _distinct(self.worlds, order)
+        return self._distinct[order]
+
+    def by_type(self, keys: Iterable[str]) -> list[tuple[InstanceType, list[dict[str, str]]]]:
+        """The same for each type."""
+        order = tuple(sorted(keys))
+        if order not in self._by_type:
+            same: dict[str, list[World]] = {}
+            for world in self.worlds:
+                same.setdefault(world.instance_type.name, []).append(world)
+            self._by_type[order] = [(some[0].instance_type, _distinct(some, order)) for some in same.values()]
+        return self._by_type[order]
+
+
+def _distinct(worlds: list[World], keys: Sequence[str]) -> list[dict[str, str]]:
+    if not keys:
+        return [{}] if worlds else []
+    found: set[tuple[tuple[str, str], ...]] = set()
+    for choice in {tuple(world.possible.get(key, ()) for key in keys) for world in worlds}:
+        known = [(key, values) for key, values in zip(keys, choice, strict=True) if values]
+        names = [key for key, _ in known]
+        found.update(
+            tuple(zip(names, values, strict=True)) for values in product(*(values for _, values in known))
+        )
+    return [dict(items) for items in sorted(found)]
+
+
 @dataclass(frozen=True, slots=True)
 class Daemon:
     """The pod that a DaemonSet puts on each of its nodes."""
@@ -47,7 +113,7 @@ class Catalogue:
         self._alike: dict[tuple[int, int, str], PodFacts] = {}
         self._types: dict[str, dict[str, InstanceType]] = {}
         self._allocatable: dict[str, dict[str, int]] = {}
-        self._worlds: dict[str, list[World]] = {}
+        self._offers: dict[Hashable, Offer] = {}
         self._of_type: dict[
             tuple[str, Requirements, tuple[tuple[str, str], ...]], dict[str, list[World]]
         ] = {}
@@ -118,16 +184,23 @@ class Catalogue:
             }
         return self._open[key]
 
+    def offer(self, claim: PlannedClaim) -> Offer:
+        """What the cloud may make of the claim. Claims that ask for the same share it."""
+        key = (claim.pool, claim.requirements, tuple(sorted(claim.labels.items())), claim.instance_types)
+        if key not in self._offers:
+            pool = self.pools[claim.pool]
+            self._offers[key] = Offer(
+                [
+                    world
+                    for name in claim.instance_types
+                    for world in self.worlds_of_type(pool, claim.requirements, claim.labels, name)
+                ]
+            )
+        return self._offers[key]
+
     def worlds(self, claim: PlannedClaim) -> list[World]:
         """Every (type, offering) that the cloud may pick for the claim, in the plan's order of types."""
-        if claim.name not in self._worlds:
-            pool = self.pools[claim.pool]
-            self._worlds[claim.name] = [
-                world
-                for name in claim.instance_types
-                for world in self.worlds_of_type(pool, claim.requirements, claim.labels, name)
-            ]
-        return self._worlds[claim.name]
+        return self.offer(claim).worlds
 
     def worlds_of_type(
         self, pool: Pool, requirements: Requirements, stamped: Mapping[str, str], name: str
