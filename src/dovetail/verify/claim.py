@@ -153,17 +153,20 @@ def _room(
         yield Violation("requests", claim.name, f"says less than its pods ask for: {', '.join(short)}")
     keys = node_keys(item.facts for item in catalogue.daemons)
     taints = catalogue.pools[claim.pool].taints
-    clashes: set[str] = set()
+    asked = {name: amount for name, amount in total.items() if amount > 0}
+    clashes = _port_clashes(pods)
     for kind, nodes in offer.by_type(keys):
         for node in nodes:
             daemons = [item for item in catalogue.daemons if runs_on(item, taints, claim.name, node)]
-            load = total
-            for item in daemons:
-                load = add(load, item.facts.requests)
-            shared = {name: load[name] for name, amount in total.items() if amount > 0}
+            shared = asked
+            if daemons:
+                load = total
+                for item in daemons:
+                    load = add(load, item.facts.requests)
+                shared = {name: load[name] for name in asked}
+                clashes |= _port_clashes([*pods, *(item.facts for item in daemons)])
             if not fits(shared, catalogue.allocatable(kind)):
                 yield Violation("resources", claim.name, f"{kind.name} does not hold its pods and daemons")
-            clashes |= _port_clashes([*pods, *(item.facts for item in daemons)])
     for clash in sorted(clashes):
         yield Violation("host ports", claim.name, clash)
 
