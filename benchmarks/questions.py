@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,7 +183,8 @@ def write(name: str, folder: Path, size: float = 1.0) -> Path:
     if name == "rollout":  # what changes
         (folder / "new").mkdir()
         (folder / "new" / "image.yaml").write_text(yaml.safe_dump(node_class(NEW_IMAGE)), "utf-8")
-    (folder / "cluster.yaml").write_text(yaml.safe_dump_all(objects, sort_keys=False), "utf-8")
+    plain = json.loads(json.dumps(objects))  # what is shared is written out
+    (folder / "cluster.yaml").write_text(yaml.safe_dump_all(plain, sort_keys=False), "utf-8")
     return folder
 
 

@@ -85,7 +85,10 @@ def test_the_budget_that_decides_a_rollout_is_named(tmp_path: Path, capsys: Capt
     objects[0]["spec"]["disruption"]["budgets"] = [{"nodes": "100%"}]
     cluster.write_text(yaml.safe_dump_all(objects))
     asking = ("rollout", example, "-f", example / "new", "--after", "16m", "--watch", "50m", "--jobs", "1")
-    found = asked(capsys, *asking, "--within", "20m")
+    back = tmp_path / "back.yaml"
+    found = asked(capsys, *asking, "--within", "20m", "--undo", back)
+    (old,) = yaml.safe_load_all(back.read_text())
+    assert old["spec"]["amiSelectorTerms"] == [{"alias": "al2023@v20250403"}]
     assert found["course"]["drifted"] == found["course"]["nodes"] > 0
     assert found["course"]["done"] == found["course"]["drifted"]
     assert found["decidedBy"] == ["PodDisruptionBudget shop/kafka lets 2 go"]

@@ -32,6 +32,17 @@ def test_a_scheduler_has_its_address() -> None:
     assert address("dask://10.0.0.5:8786") == "tcp://10.0.0.5:8786"
 
 
+def _address(file: Path) -> str:
+    """What the scheduler wrote, once it has written all of it."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return str(json.loads(file.read_text())["address"])
+        except (FileNotFoundError, json.JSONDecodeError):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A scheduler and two workers: its address, and the workers."""
@@ -44,10 +55,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
         return subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
 
     scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
-    until = time.monotonic() + _PATIENCE
-    while not file.exists() and time.monotonic() < until:
-        time.sleep(0.1)
-    found = json.loads(file.read_text())["address"]
+    found = _address(file)
     alone = ("--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
     workers = [start("worker", *alone) for _ in range(2)]
     try:

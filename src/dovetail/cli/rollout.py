@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from cyclopts import Parameter
 from rich.console import Console
 
@@ -16,7 +17,7 @@ from dovetail.cli.runs_output import progress, time_of
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud import catalog
 from dovetail.model.resources import CPU
-from dovetail.reading import read
+from dovetail.reading import Manifest, read
 from dovetail.simulate.experiment.runs import Job, Run, cores, played
 from dovetail.simulate.experiment.variant import Variant
 from dovetail.simulate.questions.rollout import Alternative, Course, alternatives, course
@@ -35,6 +36,8 @@ def rollout(
     after: str = "30m",
     watch: str = "12h",
     within: str | None = None,
+    quota: int | None = None,
+    undo: Path | None = None,
     alone: Annotated[bool, Parameter(negative="")] = False,
     seed: int | None = None,
     jobs: int | None = None,
@@ -49,7 +52,7 @@ def rollout(
     Examples:
 
     - `dovetail rollout last-week -f new-image.yaml --within 8h`
-    - `dovetail rollout last-week -f new/ --watch 24h --alone -o json`
+    - `dovetail rollout last-week -f new/ --watch 24h --alone --quota 4000 --undo back.yaml`
 
     Parameters
     ----------
@@ -63,6 +66,10 @@ def rollout(
         How long is played from then on.
     within
         Tell which single change would finish in this time.
+    quota
+        The account's quota of vCPUs: tells what the nodes, old and new together, leave of it at the peak.
+    undo
+        Write the objects as they are before the change into this file, to be applied to go back.
     alone
         Play nothing but the change itself.
     seed
@@ -81,6 +88,8 @@ def rollout(
     files = _files(filename)
     extra = Addition(later={time_of_day(known, begins): files}, duration=begins + length)
     number = known.seed if seed is None else seed
+    if undo is not None:
+        _write_undo(known.manifests, files, undo)
     found: dict[str, Course] = {}
     with staged(scenario, extra, keep) as folder:
         others = [] if alone else _worth_playing(folder)
@@ -100,6 +109,12 @@ def rollout(
         print(json.dumps(_json(found, settings, seconds), indent=2))
     else:
         _print(found, settings, seconds)
+        if quota is not None:
+            left = quota - found[""].vcpus_peak
+            told = f"leaves {left:,}" if left >= 0 else f"is {-left:,} too many, and launches fail"
+            Console(highlight=False).print(f"The peak {told} of a quota of {quota:,} vCPUs.")
+    if undo is not None:
+        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"Way back: {undo}")
     if keep is not None:
         Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"Scenario: {keep}")
 
@@ -115,6 +130,21 @@ def _files(paths: Sequence[Path]) -> list[Path]:
     if not found:
         raise InputError("there are no manifests", source="--filename")
     return found
+
+
+def _write_undo(before: Sequence[Manifest], files: Sequence[Path], undo: Path) -> None:
+    """What the new objects replace; those that replace nothing are named, to be deleted."""
+    known = {item.written: item for item in before}
+    fresh = [item.written for item in read(files).manifests]
+    if undo.exists():
+        raise InputError("it is there already", source=str(undo), remedy="name a new file")
+    added = "".join(f"# kubectl delete {kind} {key}\n" for kind, key in fresh if (kind, key) not in known)
+    # What is shared inside a document is written out.
+    old = [json.loads(json.dumps(known[key].located.value)) for key in fresh if key in known]
+    try:
+        undo.write_text(added + yaml.safe_dump_all(old, sort_keys=False, allow_unicode=True), "utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", source=str(undo)) from None
 
 
 def _worth_playing(folder: Path) -> list[Alternative]:

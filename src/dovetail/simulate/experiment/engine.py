@@ -30,7 +30,7 @@ def played_on(engine: str, jobs: Sequence[Job]) -> Iterator[tuple[int, Run]]:
     """Each job's number and run, as they come to their end.
 
     Raises InputError where the address is none, nothing answers, or `play` raises it; WorkersLost where
-    workers go on dying under a run.
+    workers go on dying under a run, or the scheduler is gone.
     """
     dask = _library()
     try:
@@ -62,6 +62,9 @@ def played_on(engine: str, jobs: Sequence[Job]) -> Iterator[tuple[int, Run]]:
                 waiting[again] = number
                 done.add(again)
                 continue
+            except (dask.CancelledError, OSError):
+                lost = "the connection to the scheduler was lost; the same command goes on where it was"
+                raise WorkersLost(lost) from None
             yield number, replace(run, job=jobs[number])
 
 
