@@ -28,6 +28,8 @@ class Ground:
 
     requirements: Requirements  # with the pool's, without instance types
     columns: Amounts  # of the pool's table, cheapest first
+    types: Amounts  # of these columns, once each, (T,)
+    first: Amounts  # the cheapest column of each type, (T,)
 
 
 class OfferingsTable:
@@ -62,8 +64,8 @@ class OfferingsTable:
             item.reservation_id: item.reservation_capacity for item in offerings if item.reservation_id
         }
         self.grounds: dict[_GroundKey, Ground] = {}  # known so far
-        # Types of columns of a pool's table, (pool, columns' bytes) -> types, once each: known so far.
-        self.types: dict[tuple[int, bytes], tuple[int, ...]] = {}
+        # Types that nodes of a pool may be: equal ones are one object.
+        self.types: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
 
     def suits(self, wanted: Requirements, pools: Sequence[int]) -> Mask:
         """Columns of these pools whose labels meet the demands, shape (C,)."""

@@ -104,6 +104,8 @@ def _improved(
 
 
 def _split(merged: ItemClasses, packing: Packing) -> Packing:
+    if len(merged.items) == len(merged.sizes):
+        return packing
     return replace(
         packing,
         candidates=[

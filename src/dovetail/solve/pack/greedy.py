@@ -377,15 +377,21 @@ class Packer(Stock):
 
     def __init__(self, instance: Instance, columns: OfferingsTable, item_classes: ItemClasses) -> None:
         super().__init__(instance, columns, item_classes)
-        self._crowds = Crowds(item_classes)
-        self._clash = item_classes.conflict[np.ix_(self.cells.kind, self.cells.kind)]
-        self._substitutes = self._helpful_twins()
-        self._few, self._as_good = (
-            (_FEW, _AS_GOOD) if self._substitutes is None else (_FEW_TWINS, _AS_GOOD_TWINS)
-        )
         many = len(self.cells.kind)
         self._stale = _STALE if many <= _MANY else np.inf
         self._active = max(4, min(_ACTIVE, _CELLS // max(1, many)))
+
+    @cached_property
+    def _crowds(self) -> Crowds:
+        return Crowds(self.item_classes)
+
+    @cached_property
+    def _clash(self) -> Mask:
+        return self.item_classes.conflict[np.ix_(self.cells.kind, self.cells.kind)]
+
+    @cached_property
+    def _substitutes(self) -> SubstitutableClasses | None:
+        return self._helpful_twins()
 
     def _helpful_twins(self) -> SubstitutableClasses | None:
         """None where too few nodes are bought to save any steps, or where patterns are not of items."""
@@ -519,10 +525,11 @@ class Packer(Stock):
         candidates: list[NodeCandidate],
     ) -> bool:
         """Buy the best options and those as good as long as there is demand; False if nothing can be."""
-        bought, few = False, int(left.sum()) < self._few
+        bought, few = False, int(left.sum()) < (_FEW_TWINS if self._substitutes else _FEW)
         total = self.cells.total(left).tolist()
+        as_good = _AS_GOOD_TWINS if self._substitutes else _AS_GOOD
         for option in options:
-            if bought and (few or limits.any or option.rate > options[0].rate * self._as_good):
+            if bought and (few or limits.any or option.rate > options[0].rate * as_good):
                 break
             if all(total[cell] >= count for cell, count in option.counts):
                 bought |= self._repeat(option, left, limits, candidates)

@@ -42,11 +42,11 @@ class NodeCandidate:
 
     def alike(self, other: NodeCandidate) -> bool:
         """True if only the bundles differ; False may also stand for "cannot be told at a glance"."""
-        return (
+        return self is other or (
             self.requirements is other.requirements
             and self.types is other.types
             and (self.column, self.reservation) == (other.column, other.reservation)
-            and bool(np.array_equal(self.vector, other.vector))
+            and (self.vector is other.vector or bool(np.array_equal(self.vector, other.vector)))
         )
 
 
@@ -82,18 +82,34 @@ def make_candidate(
         ground = columns.grounds[key] = _ground(columns, (table, column, reservation), wanted)
     vector = sum((items[index].vector * number for index, number in counts), np.zeros_like(items[0].vector))
     fits = table.fits(vector, remembered=False)
-    if table.index in limits.remaining:
+    limited, requirements = table.index in limits.remaining, ground.requirements
+    if limited:
         fits = fits & limits.types(table.index)
     instance.work.spend(1 + len(fits) // _TYPES_PER_UNIT)
-    ordered = ground.columns[fits[table.column_type[ground.columns]]]
-    requirements = ground.requirements
-    if instance.commons.any:
-        open_ = limits.drawable(table.index)[ordered]
-        ordered, extra = within_reach(table, ordered, open_)
-        requirements = requirements.add(*extra)
-    if not len(ordered):
+    if limited or instance.commons.any:
+        ordered = ground.columns[fits[table.column_type[ground.columns]]]
+        if instance.commons.any:
+            open_ = limits.drawable(table.index)[ordered]
+            ordered, extra = within_reach(table, ordered, open_)
+            requirements = requirements.add(*extra)
+        if not len(ordered):
+            return None
+        ordered = _moderate(instance, limits, (table, ordered), requirements)
+        kinds, cheapest = tuple(dict.fromkeys(table.column_type[ordered].tolist())), int(ordered[0])
+    else:
+        held = fits[ground.types]
+        if not held.any():
+            return None
+        kinds, cheapest = tuple(ground.types[held].tolist()), int(ground.first[held.argmax()])
+    kinds = kinds[:MOST_TYPES]
+    types = columns.types.setdefault((table.index, kinds), kinds)
+    relaxed = not _enough_values(table, types, requirements)
+    if relaxed and instance.problem.options.strict_min_values:
         return None
-    return _choose(instance, columns, limits, (table, ordered), (requirements, vector, counts, reservation))
+    price = int(table.price[cheapest])
+    return NodeCandidate(
+        table.index, counts, requirements, vector, types, cheapest, price, reservation, relaxed
+    )
 
 
 def _ground(
@@ -109,14 +125,18 @@ def _ground(
         requirements = requirements.add(*_reserved(table, columns, column))
     elif columns.reserved.any():
         requirements = requirements.add(_NOT_RESERVED)
-    nowhere = Ground(requirements, np.zeros(0, dtype=np.int64))
+    nothing = np.zeros(0, dtype=np.int64)
+    nowhere = Ground(requirements, nothing, nothing, nothing)
     if any(not item.complement and not item.values and not _absent(table, item) for item in requirements):
         return nowhere
     mask = table.own & table.mask(table.base.add(*requirements))
     if not reservation:
         mask &= table.unreserved
     options = np.flatnonzero(mask)
-    return Ground(requirements, options[np.argsort(table.price[options], kind="stable")])
+    ordered = options[np.argsort(table.price[options], kind="stable")]
+    kind = table.column_type[ordered]
+    first = np.sort(np.unique(kind, return_index=True)[1])
+    return Ground(requirements, ordered, kind[first], ordered[first])
 
 
 def narrowed(instance: Instance, made: NodeCandidate, extra: Requirement) -> NodeCandidate | None:
@@ -139,34 +159,17 @@ def narrowed(instance: Instance, made: NodeCandidate, extra: Requirement) -> Nod
     return replace(made, requirements=requirements, types=types, column=options[0], price=price)
 
 
-def _choose(
-    instance: Instance,
-    columns: OfferingsTable,
-    limits: Limits,
-    where: tuple[PoolTable, Amounts],
-    what: tuple[Requirements, Amounts, tuple[tuple[int, int], ...], str],
-) -> NodeCandidate | None:
+def _moderate(
+    instance: Instance, limits: Limits, where: tuple[PoolTable, Amounts], requirements: Requirements
+) -> Amounts:
+    """Of a table's columns, the cheapest first, those that take no more of what is limited than the first."""
     table, ordered = where
-    requirements, vector, counts, reservation = what
-    cheapest = int(ordered[0])
-    if table.index in limits.remaining and not _minimums(requirements):
-        small = limits.no_larger(table.index, int(table.column_type[cheapest]))
+    if _minimums(requirements):
+        return ordered
+    if table.index in limits.remaining:
+        small = limits.no_larger(table.index, int(table.column_type[ordered[0]]))
         ordered = ordered[small[table.column_type[ordered]]]
-    if instance.commons.any and not _minimums(requirements):
-        ordered = limits.no_greedier(table.index, ordered)
-    key = (table.index, ordered.tobytes())
-    if key not in columns.types:
-        columns.types[key] = tuple(dict.fromkeys(table.column_type[ordered].tolist()))[:MOST_TYPES]
-    types = columns.types[key]
-    relaxed = False
-    if not _enough_values(table, types, requirements):
-        if instance.problem.options.strict_min_values:
-            return None
-        relaxed = True
-    price = int(table.price[cheapest])
-    return NodeCandidate(
-        table.index, counts, requirements, vector, types, cheapest, price, reservation, relaxed
-    )
+    return limits.no_greedier(table.index, ordered) if instance.commons.any else ordered
 
 
 def _absent(table: PoolTable, item: Requirement) -> bool:
