@@ -26,7 +26,7 @@ from pathlib import Path
 from msgspec.structs import replace as changed
 
 from benchmarks.machine import facts
-from benchmarks.used_nodes import CPUS, EACH, cluster, mover, node
+from benchmarks.used_nodes import CPUS, EACH, candidate, cluster, node
 from dovetail.api.core import Pod
 from dovetail.base.clock import HOUR
 from dovetail.base.pipe import readers_may_leave
@@ -121,13 +121,15 @@ def decided(question: Question, memory: Memory) -> tuple[Finding, int]:
 def built_again(question: Question) -> Question:
     """The same once more, of the same pods."""
     nodes = tuple(map(replace, question.problem.nodes))
-    return replace(question, problem=replace(question.problem, nodes=nodes), movers=tuple(map(mover, nodes)))
+    return replace(
+        question, problem=replace(question.problem, nodes=nodes), candidates=tuple(map(candidate, nodes))
+    )
 
 
 def carried_out(question: Question, move: Move, number: int) -> Question:
     """The cluster after the move, every pod where the plan has it."""
-    pods = {pod.key: pod for mover in move.movers for pod in mover.pods}
-    gone = {mover.name for mover in move.movers}
+    pods = {pod.key: pod for candidate in move.candidates for pod in candidate.pods}
+    gone = {candidate.name for candidate in move.candidates}
     nodes = [
         replace(node, pods=(*node.pods, *_on(node.name, move.places.get(node.name, ()), pods)))
         for node in question.problem.nodes
@@ -138,7 +140,7 @@ def carried_out(question: Question, move: Move, number: int) -> Question:
         cpus = int(claim.instance_type.removeprefix("type-"))
         nodes.append(node(name, cpus, claim.zone, _on(name, claim.pods, pods)))
     problem: Problem = replace(question.problem, nodes=tuple(nodes))
-    return replace(question, problem=problem, movers=tuple(map(mover, nodes)))
+    return replace(question, problem=problem, candidates=tuple(map(candidate, nodes)))
 
 
 def _on(node: str, keys: Sequence[str], pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
@@ -148,7 +150,7 @@ def _on(node: str, keys: Sequence[str], pods: Mapping[str, Pod]) -> tuple[Pod, .
 def measured(case: Case, count: int) -> Row:
     """One case, its question made anew."""
     question, memory = case.make(count), Memory()
-    before = sum(mover.price for mover in question.movers)
+    before = sum(candidate.price for candidate in question.candidates)
     rounds = moved = asked = 0
     seconds = 0.0
     while True:
@@ -165,7 +167,7 @@ def measured(case: Case, count: int) -> Row:
         if finding.move is None or rounds >= _ROUNDS:
             break
         rounds += 1
-        moved += sum(len(mover.pods) for mover in finding.move.movers)
+        moved += sum(len(candidate.pods) for candidate in finding.move.candidates)
         question = carried_out(question, finding.move, rounds)
         if not case.to_the_end:
             break
@@ -175,7 +177,7 @@ def measured(case: Case, count: int) -> Row:
         pods=count * EACH,
         seconds=seconds,
         before=before / NANO_DOLLARS,
-        after=sum(mover.price for mover in question.movers) / NANO_DOLLARS,
+        after=sum(candidate.price for candidate in question.candidates) / NANO_DOLLARS,
         bound=bound / NANO_DOLLARS,
         rounds=rounds,
         moved=moved,

@@ -9,7 +9,7 @@ from benchmarks.solve import inputs
 from benchmarks.solve.inputs import Document
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
-from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.pods import unbound
 from dovetail.model import labels
 from dovetail.model.offering import NANO_DOLLARS
@@ -30,7 +30,7 @@ def cluster(
     draw = random.Random(1)
     types = inputs.linear_types(most)
     empty = inputs.problem([], types)
-    nodes, movers, number = [], [], 0
+    nodes, candidates, number = [], [], 0
     for index in range(count):
         name = f"node-{index:05}"
         share = draw.uniform(*used) * CPUS * 1000
@@ -40,9 +40,9 @@ def cluster(
             pods.append(_pod(number, int(share * cut / sum(cuts)), name, rules=rules))
             number += 1
         nodes.append(node(name, CPUS, inputs.ZONES[index % 3], tuple(pods)))
-        movers.append(mover(nodes[-1]))
+        candidates.append(candidate(nodes[-1]))
     problem = replace(empty, nodes=tuple(nodes))
-    return Question(problem, tuple(movers), {_POOL: count})
+    return Question(problem, tuple(candidates), {_POOL: count})
 
 
 def _pod(number: int, cpu: int, name: str, *, rules: bool) -> Pod:
@@ -74,9 +74,9 @@ def node(name: str, cpus: int, zone: str, pods: tuple[Pod, ...]) -> ExistingNode
     return ExistingNode(name, stamped, (), room, room, pods, _POOL)
 
 
-def mover(one: ExistingNode) -> Mover:
+def candidate(one: ExistingNode) -> Candidate:
     """Nothing stands against taking it."""
     kind = one.labels[labels.INSTANCE_TYPE]
     offer = kind, one.labels[labels.ZONE], labels.ON_DEMAND
     price = int(kind.removeprefix("type-")) * NANO_DOLLARS // 25
-    return Mover(one.name, _POOL, offer, price, float(len(one.pods)), tuple(map(unbound, one.pods)))
+    return Candidate(one.name, _POOL, offer, price, float(len(one.pods)), tuple(map(unbound, one.pods)))

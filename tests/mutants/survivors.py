@@ -112,7 +112,7 @@ EQUIVALENT: dict[str, str] = {
     # A text of exactly so many characters.
     _MOVES + "churn:Ledger.text:compare:0": "100,000 characters may as well be too many",
     # Types have it that nodes without a pool or a price exist; those are passed over before.
-    _MOVES + "movers:_mover:always:1": "a node without a pool is passed over before",
+    _MOVES + "candidates:_candidate:always:1": "a node without a pool is passed over before",
     _CHOICE + "_compatible:part:0": "a type's name is one of its requirements, compared after it",
     _CHOICE + "_compatible:always:1": "the verdict about equal requirements is the same each time",
     _AWS + "instance.request:_target:always:1": "what is not reserved has no kind of reservation",

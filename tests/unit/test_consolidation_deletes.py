@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from test_consolidation_movers import existing, mover, question
+from test_consolidation_candidates import candidate, existing, question
 
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.deletes import Room, deletable
-from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.model.problem import Budget
 from dovetail.solve.appraisal import Appraisal
 from dovetail.solve.budget import SolveBudget
@@ -39,18 +39,18 @@ def appraisal(free: dict[str, tuple[int, int]], refused: tuple[tuple[str, str], 
 def going(
     asked: Question, free: dict[str, tuple[int, int]], *, work: int = 1_000_000, **more: Any
 ) -> list[str]:
-    found = deletable(asked, appraisal(free, **more), asked.movers, SolveBudget(Budget(work)))
+    found = deletable(asked, appraisal(free, **more), asked.candidates, SolveBudget(Budget(work)))
     return [one.name for one in found]
 
 
-def node(name: str, *pods: str) -> Mover:
-    return mover(name, 100, *pods)
+def node(name: str, *pods: str) -> Candidate:
+    return candidate(name, 100, *pods)
 
 
 @pytest.mark.parametrize(
     ("leaving", "free", "gone"),
     [
-        # The nodes a, b and c of the question; those that are no movers stay in any case.
+        # The nodes a, b and c of the question; those that are no candidates stay in any case.
         ((node("a", "s0"),), {"a": (0, 0), "b": (1000, 1000), "c": (0, 0)}, ["a"]),
         ((node("a", "s0"),), {"a": (0, 0), "b": (999, 1000), "c": (0, 0)}, []),
         ((node("a", "s0"),), {"a": (0, 0), "b": (1000, 999), "c": (999, 9000)}, []),
@@ -75,12 +75,12 @@ def node(name: str, *pods: str) -> Mover:
     ],
 )
 def test_nodes_go_whose_pods_fit_elsewhere(
-    leaving: tuple[Mover, ...], free: dict[str, tuple[int, int]], gone: list[str]
+    leaving: tuple[Candidate, ...], free: dict[str, tuple[int, int]], gone: list[str]
 ) -> None:
     assert going(question(*leaving), free) == gone
 
 
-def test_movers_that_are_last_in_order_are_filled_before_those_in_front() -> None:
+def test_candidates_that_are_last_in_order_are_filled_before_those_in_front() -> None:
     asked = question(node("a", "s0"), node("b", "s1"), node("c", "s2"))
     free = {"a": (0, 0), "b": (1000, 1000), "c": (2000, 2000)}
     assert going(asked, free) == ["a", "b"]
@@ -99,7 +99,7 @@ def test_nodes_that_are_closed_or_not_up_take_none() -> None:
     rising = question(node("a", "s0"))
     nodes = tuple(existing(one.name, initialized=one.name != "b") for one in rising.problem.nodes)
     asked = Question(
-        type(rising.problem)(rising.problem.pods, rising.problem.pools, nodes), rising.movers, {"p": 5}
+        type(rising.problem)(rising.problem.pods, rising.problem.pools, nodes), rising.candidates, {"p": 5}
     )
     assert going(asked, free) == []
 
@@ -126,19 +126,19 @@ def test_a_search_whose_time_is_over_ends_with_what_it_has() -> None:
 def test_pods_that_find_no_room_are_told_and_nothing_moves() -> None:
     asked = question(node("a", "s0", "l0", "s1", "l1"))
     seen = appraisal({"a": (9000, 9000), "b": (3000, 2000), "c": (1000, 1000)})
-    room = Room(asked, seen, asked.movers)
-    shapes = [seen.pod_class[one.key] for one in asked.movers[0].pods]
+    room = Room(asked, seen, asked.candidates)
+    shapes = [seen.pod_class[one.key] for one in asked.candidates[0].pods]
     before = seen.capacity.copy()
     small, large = SHAPES.index("s"), SHAPES.index("l")
     for _ in range(2):
-        assert room.homeless(shapes, asked.movers[0]) == [large, small]
+        assert room.homeless(shapes, asked.candidates[0]) == [large, small]
     assert (seen.capacity == before).all()
-    assert not room.move(shapes, asked.movers[0])
-    assert room.homeless([small], asked.movers[0]) == []
+    assert not room.move(shapes, asked.candidates[0])
+    assert room.homeless([small], asked.candidates[0]) == []
 
 
 def test_looking_at_many_nodes_for_many_pods_costs_more() -> None:
-    """A unit for each mover, and one for 200 nodes that were looked at for a pod."""
+    """A unit for each candidate, and one for 200 nodes that were looked at for a pod."""
     names = "abcdefghijklmnopqrstuvwxyz"[:20]
     free = dict.fromkeys(names, (1000, 1000))
 
@@ -153,22 +153,22 @@ def test_looking_at_many_nodes_for_many_pods_costs_more() -> None:
 def test_what_finds_no_room_takes_none_from_others() -> None:
     asked = question(node("a", "l0", "s0"))
     seen = appraisal({"a": (0, 0), "b": (500, 500), "c": (1000, 1000)})
-    room = Room(asked, seen, asked.movers)
+    room = Room(asked, seen, asked.candidates)
     small, large = SHAPES.index("s"), SHAPES.index("l")
     for _ in range(3):  # from the second time on it is known
-        assert room.homeless([large], asked.movers[0]) == [large]
-    assert room.homeless([large, small], asked.movers[0]) == [large]
-    assert room.homeless([small, small], asked.movers[0]) == [small]
-    assert room.move([small], asked.movers[0])
+        assert room.homeless([large], asked.candidates[0]) == [large]
+    assert room.homeless([large, small], asked.candidates[0]) == [large]
+    assert room.homeless([small, small], asked.candidates[0]) == [small]
+    assert room.move([small], asked.candidates[0])
 
 
 def test_a_pod_without_room_costs_the_node_that_is_filled_last_nothing() -> None:
     asked = question(node("a", "s0"), node("b", "l0", "s1"))
-    room = Room(asked, appraisal({"a": (1000, 1000), "b": (0, 0), "c": (0, 0)}), asked.movers)
+    room = Room(asked, appraisal({"a": (1000, 1000), "b": (0, 0), "c": (0, 0)}), asked.candidates)
     small, large = SHAPES.index("s"), SHAPES.index("l")
     for _ in range(2):
-        assert room.homeless([large], asked.movers[1]) == [large]
-    assert room.homeless([small], asked.movers[1]) == []
+        assert room.homeless([large], asked.candidates[1]) == [large]
+    assert room.homeless([small], asked.candidates[1]) == []
 
 
 def test_two_hundred_nodes_looked_at_are_a_unit_of_work() -> None:
@@ -177,7 +177,7 @@ def test_two_hundred_nodes_looked_at_are_a_unit_of_work() -> None:
         names = [f"n{number:03}" for number in range(count)]
         asked = question(node("n000", "s0"), names=names)
         work = SolveBudget(Budget(10))
-        deletable(asked, appraisal(dict.fromkeys(names, (0, 0))), asked.movers, work)
+        deletable(asked, appraisal(dict.fromkeys(names, (0, 0))), asked.candidates, work)
         assert _spent(work, 10) == cost
 
 

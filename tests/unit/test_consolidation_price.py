@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.consolidation.price import Refused, Same, affordable, worst_price
-from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
@@ -35,8 +35,8 @@ def question(capacity: str) -> Question:
     return Question(Problem((), (sold,)), (), {}, spot_to_spot=True)
 
 
-def mover(kind: str, zone: str = "a", capacity: str = SPOT) -> Mover:
-    return Mover(f"{kind}-{zone}", "p", (kind, zone, capacity), PRICES[kind], 1.0, ())
+def candidate(kind: str, zone: str = "a", capacity: str = SPOT) -> Candidate:
+    return Candidate(f"{kind}-{zone}", "p", (kind, zone, capacity), PRICES[kind], 1.0, ())
 
 
 def claim(first: str, zone: str = "a", capacity: str = SPOT) -> PlannedClaim:
@@ -54,14 +54,14 @@ def claim(first: str, zone: str = "a", capacity: str = SPOT) -> PlannedClaim:
 
 
 def test_a_node_that_would_be_bought_again_may_as_well_stay() -> None:
-    leaving = [mover("t28"), mover("t10"), mover("t10", "b")]
+    leaving = [candidate("t28"), candidate("t10"), candidate("t10", "b")]
     with pytest.raises(Same) as caught:
         affordable(question(SPOT), leaving, [claim("t00"), claim("t10", "b")])
     assert caught.value.names == {"t10-b"}
 
 
 def test_nothing_that_goes_is_listed_for_what_comes() -> None:
-    leaving = [mover("t20", capacity=ON_DEMAND), mover("t05", capacity=ON_DEMAND)]
+    leaving = [candidate("t20", capacity=ON_DEMAND), candidate("t05", capacity=ON_DEMAND)]
     bought = affordable(
         question(ON_DEMAND), leaving, [claim("t00", capacity=ON_DEMAND), claim("t00", "b", ON_DEMAND)]
     )
@@ -81,25 +81,25 @@ def test_nothing_that_goes_is_listed_for_what_comes() -> None:
     ],
 )
 def test_spot_follows_spot_only_with_fifteen_types(leaving: list[str], coming: list[str], fine: bool) -> None:
-    movers = [mover(kind) for kind in leaving]
+    candidates = [candidate(kind) for kind in leaving]
     claims = [claim(kind, "b") for kind in coming]
     if fine:
-        bought = affordable(question(SPOT), movers, claims)
-        assert all(len(each.instance_types) <= 15 or len(movers) >= 2 * len(claims) for each in bought)
+        bought = affordable(question(SPOT), candidates, claims)
+        assert all(len(each.instance_types) <= 15 or len(candidates) >= 2 * len(claims) for each in bought)
     else:
         with pytest.raises(Refused, match="SpotToSpotConsolidation requires 15 cheaper"):
-            affordable(question(SPOT), movers, claims)
+            affordable(question(SPOT), candidates, claims)
 
 
 def test_spot_after_nodes_on_demand_needs_no_fifteen() -> None:
-    leaving = [mover("t14", capacity=ON_DEMAND), mover("t14", capacity=ON_DEMAND)]
+    leaving = [candidate("t14", capacity=ON_DEMAND), candidate("t14", capacity=ON_DEMAND)]
     assert affordable(question(SPOT), leaving, [claim("t10", "b"), claim("t10", "b")])
     # A node on demand more does not help the node that was spot before.
     with pytest.raises(Refused, match="15 cheaper"):
-        affordable(question(SPOT), [leaving[0], mover("t14")], [claim("t10", "b"), claim("t10", "b")])
+        affordable(question(SPOT), [leaving[0], candidate("t14")], [claim("t10", "b"), claim("t10", "b")])
     alone = replace(question(SPOT), spot_to_spot=False)
     with pytest.raises(Refused, match="SpotToSpotConsolidation is disabled"):
-        affordable(alone, [mover("t29")], [claim("t00", "b")])
+        affordable(alone, [candidate("t29")], [claim("t00", "b")])
 
 
 @pytest.mark.parametrize(("short", "fine"), [(-1, True), (0, True), (1, False)])
@@ -110,7 +110,7 @@ def test_what_saves_exactly_the_least_is_bought(short: int, fine: bool) -> None:
     pool = Pool("p", NodeClassRef(group="", kind="", name=""), NONE, {}, (sold,))
     wanted = claim("t00", "b", ON_DEMAND)
     wanted = replace(wanted, instance_types=("same",), instance_type="same", price=ceiling + short)
-    asked, leaving = Question(Problem((), (pool,)), (), {}), [mover("t29", capacity=ON_DEMAND)]
+    asked, leaving = Question(Problem((), (pool,)), (), {}), [candidate("t29", capacity=ON_DEMAND)]
     if fine:
         (bought,) = affordable(asked, leaving, [wanted])
         assert (bought.price, bought.worst) == (ceiling + short, ceiling + short)
@@ -192,10 +192,10 @@ def wanted(
 
 def leaves(
     cents: int, kind: str = "gone", capacity: str = ON_DEMAND, least: int = 1, zone: str = "z"
-) -> Mover:
+) -> Candidate:
     """A node at that price; what follows it must be `least` cents cheaper."""
     minimum = Minimum(0.0, least * CENT)
-    return Mover(f"{kind}-{cents}", "p", (kind, zone, capacity), cents * CENT, 1.0, (), minimum)
+    return Candidate(f"{kind}-{cents}", "p", (kind, zone, capacity), cents * CENT, 1.0, (), minimum)
 
 
 def test_a_claim_lists_what_costs_no_more_than_the_ceiling_even_at_worst() -> None:
@@ -277,10 +277,10 @@ def test_what_is_too_dear_together_is_told(count: int, cents: int, text: str) ->
 def test_what_may_be_lost_to_dearer_types_is_shared_by_price() -> None:
     offers = [(f"t{cents}", "a", ON_DEMAND, cents) for cents in (10, 20, 29, 30, 59, 60, 61)]
     asked = asked_of(sold(*offers))
-    movers = [leaves(50, least=5), leaves(50, "other", least=5)]
+    candidates = [leaves(50, least=5), leaves(50, "other", least=5)]
     names = [name for name, *_ in offers]
     claims = [wanted(*names, cents=10), wanted(*names[1:], cents=20)]
-    one, two = affordable(asked, movers, claims)
+    one, two = affordable(asked, candidates, claims)
     assert one.instance_types == ("t10", "t20", "t29", "t30")  # a third of 90 cents
     assert two.instance_types == ("t20", "t29", "t30", "t59", "t60")
 
@@ -309,12 +309,12 @@ def test_what_is_cheap_because_it_is_spot_is_pinned_to_spot() -> None:
 
 def test_of_several_that_go_one_on_demand_is_enough_to_pin_what_comes() -> None:
     asked = asked_of(sold(*MIXED), spot_to_spot=False)
-    movers = [leaves(50, "one", SPOT), leaves(50, "two")]
-    (bought,) = affordable(asked, movers, [wanted("x", "y", cents=10, capacity=BOTH)])
+    candidates = [leaves(50, "one", SPOT), leaves(50, "two")]
+    (bought,) = affordable(asked, candidates, [wanted("x", "y", cents=10, capacity=BOTH)])
     assert bought.requirements.get(labels.CAPACITY_TYPE).values == {SPOT}
     with pytest.raises(Refused, match="SpotToSpotConsolidation is disabled"):
-        affordable(asked, movers[:1], [wanted("x", "y", cents=10, capacity=BOTH)])
-    (bought,) = affordable(asked, movers[:1], [wanted("x", cents=45)])  # on demand is no question of spot
+        affordable(asked, candidates[:1], [wanted("x", "y", cents=10, capacity=BOTH)])
+    (bought,) = affordable(asked, candidates[:1], [wanted("x", cents=45)])  # on demand is no question of spot
     assert bought.instance_types == ("x",)
 
 
@@ -322,13 +322,13 @@ def test_one_for_several_of_its_type_must_be_cheaper_than_each_of_them() -> None
     """One of the nodes could have stayed instead."""
     offers = [("x", "a", ON_DEMAND, 30), ("y", "a", ON_DEMAND, 40), ("z", "a", ON_DEMAND, 29)]
     asked = asked_of(sold(*offers))
-    movers = [leaves(35, "x"), leaves(30, "x"), leaves(40, "y")]
+    candidates = [leaves(35, "x"), leaves(30, "x"), leaves(40, "y")]
     with pytest.raises(Refused, match="cheaper node"):
-        affordable(asked, movers, [wanted("x", "y", cents=30)])
-    (bought,) = affordable(asked, movers, [wanted("z", "x", "y", cents=29)])
+        affordable(asked, candidates, [wanted("x", "y", cents=30)])
+    (bought,) = affordable(asked, candidates, [wanted("z", "x", "y", cents=29)])
     assert bought.instance_types == ("z",)
     # Two claims, or a single node, are another matter.
-    one, two = affordable(asked, movers, [wanted("x", "y", cents=30), wanted("x", "y", cents=30)])
+    one, two = affordable(asked, candidates, [wanted("x", "y", cents=30), wanted("x", "y", cents=30)])
     assert "y" in one.instance_types and "y" in two.instance_types
     (bought,) = affordable(asked, [leaves(45, "x")], [wanted("x", "y", cents=30)])
     assert bought.instance_types == ("x", "y")
@@ -396,14 +396,14 @@ def test_which_spot_nodes_count_as_followers_of_spot_nodes(
     spot: int, on_demand: int, claims_on_spot: int, strict: bool
 ) -> None:
     asked = asked_of(sold(("x", "a", SPOT, 1)), spot_to_spot=True)
-    movers = [leaves(50, f"s{number}", SPOT) for number in range(spot)]
-    movers += [leaves(50, f"d{number}") for number in range(on_demand)]
+    candidates = [leaves(50, f"s{number}", SPOT) for number in range(spot)]
+    candidates += [leaves(50, f"d{number}") for number in range(on_demand)]
     claims = [wanted("x", cents=1, capacity=(SPOT,))] * claims_on_spot
     if strict:
         with pytest.raises(Refused, match=r"got 1$"):
-            affordable(asked, movers, claims)
+            affordable(asked, candidates, claims)
     else:
-        assert len(affordable(asked, movers, claims)) == claims_on_spot
+        assert len(affordable(asked, candidates, claims)) == claims_on_spot
 
 
 def test_each_claim_is_compared_with_one_node_that_goes() -> None:
@@ -436,17 +436,17 @@ def test_a_node_alone_may_be_followed_by_its_own_type_at_its_own_price() -> None
 def test_prices_are_those_of_each_claims_zones_and_capacity_types() -> None:
     offers = [("x", "a", ON_DEMAND, 20), ("x", "b", ON_DEMAND, 40), ("x", "a", SPOT, 5)]
     asked = asked_of(sold(*offers))
-    movers = [leaves(90), leaves(90, "other")]
+    candidates = [leaves(90), leaves(90, "other")]
     claims = [wanted("x", cents=20), wanted("x", cents=40, zones="b")]
-    assert [each.worst for each in affordable(asked, movers, claims)] == [20 * CENT, 40 * CENT]
+    assert [each.worst for each in affordable(asked, candidates, claims)] == [20 * CENT, 40 * CENT]
     claims = [wanted("x", cents=20), wanted("x", cents=5, capacity=(SPOT,))]
-    assert [each.worst for each in affordable(asked, movers, claims)] == [20 * CENT, 5 * CENT]
+    assert [each.worst for each in affordable(asked, candidates, claims)] == [20 * CENT, 5 * CENT]
 
 
 def test_what_is_cheaper_than_a_node_that_goes_may_still_cost_too_much() -> None:
     asked = asked_of(sold(("w", "a", ON_DEMAND, 30), ("x", "a", ON_DEMAND, 39), ("y", "a", ON_DEMAND, 45)))
-    movers = [leaves(50, "x", least=20), leaves(10, "v", least=0)]
-    (bought,) = affordable(asked, movers, [wanted("w", "x", "y", cents=30)])
+    candidates = [leaves(50, "x", least=20), leaves(10, "v", least=0)]
+    (bought,) = affordable(asked, candidates, [wanted("w", "x", "y", cents=30)])
     assert bought.instance_types == ("w", "x")
 
 

@@ -12,9 +12,9 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.base.clock import HOUR, MINUTE
 from dovetail.disrupt.consolidation.balanced import Totals, scores
-from dovetail.disrupt.consolidation.churn import Entry, Ledger, Purse
+from dovetail.disrupt.consolidation.churn import Entry, Ledger, MoveBudget
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.question import Finding, Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
 from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.requirement import Requirements
@@ -87,13 +87,13 @@ def test_moves_of_pods_that_are_gone_do_not_count() -> None:
 
 
 def test_a_purse_counts_budgets_and_moves() -> None:
-    purse = Purse({"general": 2}, {"a": 2})
-    assert not purse.holds("other", [])
-    assert not purse.holds("general", [pod(str(number), "a") for number in range(3)])
-    purse.take("general", [pod("0", "a")])
-    assert purse.holds("general", [pod("1", "a"), pod("2", "free")])
-    purse.take("general", [pod("1", "a")])
-    assert not purse.holds("general", [])
+    move_budget = MoveBudget({"general": 2}, {"a": 2})
+    assert not move_budget.holds("other", [])
+    assert not move_budget.holds("general", [pod(str(number), "a") for number in range(3)])
+    move_budget.take("general", [pod("0", "a")])
+    assert move_budget.holds("general", [pod("1", "a"), pod("2", "free")])
+    move_budget.take("general", [pod("1", "a")])
+    assert not move_budget.holds("general", [])
 
 
 def test_balanced_weighs_what_is_saved_against_what_is_disrupted() -> None:
@@ -151,7 +151,7 @@ def test_a_ledger_stays_small_enough_for_an_annotation() -> None:
 
 
 def test_a_finding_that_rests_on_old_verdicts_is_looked_at_again() -> None:
-    node = Mover("n", "p", ("t", "a", "on-demand"), DOLLAR, 1.0, ())
+    node = Candidate("n", "p", ("t", "a", "on-demand"), DOLLAR, 1.0, ())
     first = Question(Problem((), (), (ExistingNode("n", {}, (), {}, {}),)), (node,), {"p": 1})
     later = replace(first, allowed={"p": 2})
     memory = Memory()
@@ -166,7 +166,7 @@ def test_a_finding_that_rests_on_old_verdicts_is_looked_at_again() -> None:
 
 
 def test_what_other_pods_made_impossible_is_said_of_one_question_only() -> None:
-    node = Mover("n", "p", ("t", "a", "on-demand"), DOLLAR, 1.0, ())
+    node = Candidate("n", "p", ("t", "a", "on-demand"), DOLLAR, 1.0, ())
     first = Question(Problem((), (), (ExistingNode("n", {}, (), {}, {}),)), (node,), {"p": 1})
     memory = Memory()
     memory.recall(first, 0)
@@ -179,8 +179,8 @@ def test_what_other_pods_made_impossible_is_said_of_one_question_only() -> None:
 # ------------------------------------------------------------------ what is remembered
 
 
-def node(name: str = "n", *uids: str, price: int = DOLLAR) -> Mover:
-    return Mover(name, "p", ("t", "a", "on-demand"), price, 1.0, tuple(pod(uid) for uid in uids))
+def node(name: str = "n", *uids: str, price: int = DOLLAR) -> Candidate:
+    return Candidate(name, "p", ("t", "a", "on-demand"), price, 1.0, tuple(pod(uid) for uid in uids))
 
 
 def asked(*names: str, allowed: int = 1, pools: tuple[Pool, ...] = ()) -> Question:
@@ -226,7 +226,9 @@ def test_sets_are_known_in_any_order_and_only_for_their_question() -> None:
         (node("m", "x", "y"), False),
     ],
 )
-def test_a_verdict_about_one_node_holds_while_the_node_stays_as_it_is(later: Mover, is_known: bool) -> None:
+def test_a_verdict_about_one_node_holds_while_the_node_stays_as_it_is(
+    later: Candidate, is_known: bool
+) -> None:
     memory = Memory()
     memory.recall(asked("n", "m"), HOUR)
     memory.refuse((node("n", "x", "y"),), "too dear", HOUR, fleeting=False)

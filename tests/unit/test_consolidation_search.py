@@ -20,7 +20,7 @@ from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
-from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question
+from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import MOVED_ENOUGH, QUICK, UNPLANNED, search
 from dovetail.model.plan import Plan, PlannedClaim
@@ -36,11 +36,11 @@ def pod(name: str) -> Pod:
     return Pod(metadata=Meta(name=name, namespace="default", uid=f"uid-{name}", owner_references=(owner,)))
 
 
-def node(name: str, price: int = 1000, *, cost: float = 1.0, spot: bool = False, pods: int = 1) -> Mover:
+def node(name: str, price: int = 1000, *, cost: float = 1.0, spot: bool = False, pods: int = 1) -> Candidate:
     """A node of the pool named like its first letter."""
     offer = ("m5.large", "a", "spot" if spot else "on-demand")
     on_it = tuple(pod(f"{name}-{number}") for number in range(pods))
-    return Mover(name, name[0], offer, price, cost, on_it, Minimum(0.0, LEAST))
+    return Candidate(name, name[0], offer, price, cost, on_it, Minimum(0.0, LEAST))
 
 
 @dataclass
@@ -59,29 +59,33 @@ class Parts:
     tried: list[str] = field(default_factory=list)
     order: list[str] = field(default_factory=list)  # in which it is asked what fits elsewhere
 
-    def judged(self, question: Question, movers: Sequence[Mover], problem: Problem, plan: Plan) -> Move:
+    def judged(
+        self, question: Question, candidates: Sequence[Candidate], problem: Problem, plan: Plan
+    ) -> Move:
         assert question is self.question and plan.work == self.work
-        assert {one.name for one in problem.nodes}.isdisjoint(one.name for one in movers)
-        key = " ".join(one.name for one in movers)
+        assert {one.name for one in problem.nodes}.isdisjoint(one.name for one in candidates)
+        key = " ".join(one.name for one in candidates)
         self.tried.append(key)
         if key not in self.saved:
             raise self.refused.get(key, Refused(f"no: {key}"))
-        price = sum(one.price for one in movers) - self.saved[key]
-        return Move(tuple(movers), (cast("PlannedClaim", SimpleNamespace(price=price)),))
+        price = sum(one.price for one in candidates) - self.saved[key]
+        return Move(tuple(candidates), (cast("PlannedClaim", SimpleNamespace(price=price)),))
 
     def deletable(
-        self, _question: Question, _appraisal: Any, movers: Sequence[Mover], _: SolveBudget
-    ) -> list[Mover]:
-        self.order = [one.name for one in movers]
-        return [one for name in self.fits for one in movers if one.name == name]
+        self, _question: Question, _appraisal: Any, candidates: Sequence[Candidate], _: SolveBudget
+    ) -> list[Candidate]:
+        self.order = [one.name for one in candidates]
+        return [one for name in self.fits for one in candidates if one.name == name]
 
     def prospects(self, *_: object) -> SimpleNamespace:
-        shape = {one.key: one.metadata.name for mover in self.question.movers for one in mover.pods}
+        shape = {
+            one.key: one.metadata.name for candidate in self.question.candidates for one in candidate.pods
+        }
         return SimpleNamespace(
             bound=77,
-            known=lambda mover: mover.name not in self.unknown,
-            if_bought=lambda mover: mover.price - self.worth.get(mover.name, mover.price),
-            replaceable=lambda mover: self.question.spot_to_spot or not mover.spot,
+            known=lambda candidate: candidate.name not in self.unknown,
+            if_bought=lambda candidate: candidate.price - self.worth.get(candidate.name, candidate.price),
+            replaceable=lambda candidate: self.question.spot_to_spot or not candidate.spot,
             least=lambda _, shapes: self._least(shapes),
             appraisal=SimpleNamespace(pod_class=shape),
         )
@@ -91,7 +95,9 @@ class Parts:
 
     def room(self, *_: object) -> SimpleNamespace:
         """Pods of nodes in `left` find no room, all others do."""
-        return SimpleNamespace(homeless=lambda shapes, mover: shapes if mover.name in self.left else [])
+        return SimpleNamespace(
+            homeless=lambda shapes, candidate: shapes if candidate.name in self.left else []
+        )
 
     def play(self, monkeypatch: pytest.MonkeyPatch, work: int = PLENTY, **more: Any) -> Finding:
         memory, now = more.get("memory", Memory()), more.get("now", 0)
@@ -100,7 +106,7 @@ class Parts:
         monkeypatch.setattr(searching, "Prospects", self.prospects)
         monkeypatch.setattr(searching, "Room", self.room)
         monkeypatch.setattr(
-            searching, "mixed", lambda movers, _: " ".join(one.name for one in movers) in self.mixed
+            searching, "mixed", lambda candidates, _: " ".join(one.name for one in candidates) in self.mixed
         )
         plan = cast("Plan", SimpleNamespace(work=self.work))
         asking = search(self.question, memory, SolveBudget(Budget(work)), now)
@@ -112,19 +118,19 @@ class Parts:
             return cast("Finding", ended.value)
 
 
-def question(*movers: Mover, others: int = 0, **more: Any) -> Question:
-    names = [one.name for one in movers] + [f"other-{number}" for number in range(others)]
+def question(*candidates: Candidate, others: int = 0, **more: Any) -> Question:
+    names = [one.name for one in candidates] + [f"other-{number}" for number in range(others)]
     nodes = tuple(ExistingNode(name, {}, (), {}, {}) for name in names)
-    allowed = more.pop("allowed", {one.pool: 100_000 for one in movers})
-    return Question(Problem((), (), nodes), movers, allowed, **more)
+    allowed = more.pop("allowed", {one.pool: 100_000 for one in candidates})
+    return Question(Problem((), (), nodes), candidates, allowed, **more)
 
 
-def parts(*movers: Mover, asked: Mapping[str, Any] | None = None, **more: Any) -> Parts:
-    return Parts(question(*movers, **(asked or {})), **more)
+def parts(*candidates: Candidate, asked: Mapping[str, Any] | None = None, **more: Any) -> Parts:
+    return Parts(question(*candidates, **(asked or {})), **more)
 
 
 def names(move: Move | None) -> str:
-    return " ".join(one.name for one in move.movers) if move is not None else "-"
+    return " ".join(one.name for one in move.candidates) if move is not None else "-"
 
 
 def stays(found: Finding) -> dict[str, str]:
@@ -132,7 +138,7 @@ def stays(found: Finding) -> dict[str, str]:
     return {one.name: one.text for one in found.refusals}
 
 
-def test_without_movers_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_candidates_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     case = parts()
     assert case.play(monkeypatch) == Finding(None)
 
@@ -158,9 +164,9 @@ def test_fewer_are_tried_when_all_that_fit_cannot_go(monkeypatch: pytest.MonkeyP
 
 def test_nodes_that_save_most_per_pod_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the price that goes where pods fit elsewhere; by what is left of it where nodes are bought."""
-    movers = (node("a1", 1000, cost=4), node("a2", 1000, cost=1), node("a3", 3000, cost=4), node("a4"))
+    candidates = (node("a1", 1000, cost=4), node("a2", 1000, cost=1), node("a3", 3000, cost=4), node("a4"))
     worth = {"a1": 0.0, "a2": 500.0, "a3": 0.0, "a4": 500.0}
-    case = parts(*movers, worth=worth)
+    case = parts(*candidates, worth=worth)
     case.play(monkeypatch)
     # Savings per pod: a3 600, a2 and a4 250 (by name), a1 200.
     assert case.tried == ["a3 a2 a4 a1", "a3", "a2", "a4", "a1"]
@@ -169,15 +175,20 @@ def test_nodes_that_save_most_per_pod_come_first(monkeypatch: pytest.MonkeyPatch
 def test_what_goes_without_another_node_is_ordered_by_all_that_it_costs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    movers = (node("a1", 1000, cost=4), node("a2", 600, cost=1), node("a3", 1000, cost=1), node("a4", 600))
-    case = parts(*movers, left=dict.fromkeys(("a1", "a2", "a3", "a4"), 5000))
+    candidates = (
+        node("a1", 1000, cost=4),
+        node("a2", 600, cost=1),
+        node("a3", 1000, cost=1),
+        node("a4", 600),
+    )
+    case = parts(*candidates, left=dict.fromkeys(("a1", "a2", "a3", "a4"), 5000))
     case.play(monkeypatch)
     assert case.order == ["a3", "a2", "a4", "a1"]
 
 
 def test_of_nodes_that_save_alike_the_first_name_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    movers = (node("a2", 1000), node("a1", 600))
-    case = parts(*movers, worth={"a2": 500.0, "a1": 100.0}, left={"a2": 500, "a1": 100})
+    candidates = (node("a2", 1000), node("a1", 600))
+    case = parts(*candidates, worth={"a2": 500.0, "a1": 100.0}, left={"a2": 500, "a1": 100})
     case.play(monkeypatch)
     assert case.order == ["a2", "a1"]
     assert case.tried == ["a1 a2", "a1", "a2"]
@@ -215,8 +226,8 @@ def test_a_larger_set_is_preferred_that_saves_half_as_much_per_pod(
         saved={key: value for key, value in saved.items() if value is not None},
     )
     found = case.play(monkeypatch)
-    assert found.move is not None and len(found.move.movers) == int(best)
-    others = [len(one.movers) for one in found.others]
+    assert found.move is not None and len(found.move.candidates) == int(best)
+    others = [len(one.candidates) for one in found.others]
     assert others == ([10 - int(best)] if large is not None and small is not None else [])
     assert len(case.tried) == 2
 
@@ -259,18 +270,18 @@ def test_when_a_node_is_tried_alone(
 
 
 def test_the_first_alone_that_can_go_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    movers = (node("a1", 1000), node("a2", 2000), node("a3", 4000))
+    candidates = (node("a1", 1000), node("a2", 2000), node("a3", 4000))
     worth = {"a1": 1000.0, "a2": 2000.0, "a3": 4000.0}
-    case = parts(*movers, worth=worth, saved={"a2": 500}, left={"a3": 3995})
+    case = parts(*candidates, worth=worth, saved={"a2": 500}, left={"a3": 3995})
     found = case.play(monkeypatch)
     assert (names(found.move), case.tried) == ("a2", ["a2"])
     assert stays(found) == {"a3": NO_CHEAPER}
 
 
 def test_alone_the_best_hope_per_pod_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    movers = (node("a1", cost=3), node("a2", cost=1), node("a3", cost=1), node("a4", cost=3))
+    candidates = (node("a1", cost=3), node("a2", cost=1), node("a3", cost=1), node("a4", cost=3))
     left = {"a1": 100, "a2": 600, "a3": 600, "a4": 0}
-    case = parts(*movers, worth=dict.fromkeys(left, 1000.0), left=left)
+    case = parts(*candidates, worth=dict.fromkeys(left, 1000.0), left=left)
     found = case.play(monkeypatch)
     assert case.tried == ["a4", "a1", "a2", "a3"]
     assert stays(found) == {name: f"no: {name}" for name in ("a1", "a2", "a3", "a4")}
@@ -278,8 +289,8 @@ def test_alone_the_best_hope_per_pod_comes_first(monkeypatch: pytest.MonkeyPatch
 
 def test_the_start_of_a_node_counts_as_one_pod_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """300 for one without pods, 250 for each of two."""
-    movers = (node("a1", cost=0), node("a2", cost=1))
-    case = parts(*movers, worth={"a1": 1000.0, "a2": 1000.0}, left={"a1": 700, "a2": 500})
+    candidates = (node("a1", cost=0), node("a2", cost=1))
+    case = parts(*candidates, worth={"a1": 1000.0, "a2": 1000.0}, left={"a1": 700, "a2": 500})
     case.play(monkeypatch)
     assert case.tried == ["a1", "a2"]
 
@@ -288,9 +299,9 @@ def test_the_start_of_a_node_counts_as_one_pod_more(monkeypatch: pytest.MonkeyPa
 def test_spot_nodes_are_replaced_only_where_that_is_switched_on(
     monkeypatch: pytest.MonkeyPatch, gate: bool
 ) -> None:
-    movers = (node("a1", spot=True), node("a2", spot=True), node("a3", spot=True))
+    candidates = (node("a1", spot=True), node("a2", spot=True), node("a3", spot=True))
     worth = {"a1": 0.0, "a2": 0.0, "a3": 1000.0}
-    case = parts(*movers, worth=worth, left={"a3": 1000}, asked={"spot_to_spot": gate})
+    case = parts(*candidates, worth=worth, left={"a3": 1000}, asked={"spot_to_spot": gate})
     found = case.play(monkeypatch)
     assert case.tried == (["a1 a2", "a1", "a2"] if gate else ["a1", "a2"])
     assert stays(found)["a3"] == (NO_CHEAPER if gate else SPOT_DISABLED)
@@ -314,7 +325,7 @@ def test_nodes_that_may_not_go_now_are_not_tried(
     asked = {"allowed": {"a": 1, "b": 1}, **more}
     if "allowed" in more:
         asked["allowed"] = {**more["allowed"], "b": 1}
-    case.question = question(*case.question.movers, **asked)
+    case.question = question(*case.question.candidates, **asked)
     found = case.play(monkeypatch)
     told = stays(found)
     assert told.pop("b1") == "no: b1"
@@ -416,12 +427,12 @@ def test_a_set_that_shrinks_twice_is_measured_by_its_first_size(monkeypatch: pyt
 
 
 def test_work_ends_the_search_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    movers = (node("a1"), node("a2"))
+    candidates = (node("a1"), node("a2"))
     worth, left = {"a1": 0.0, "a2": 0.0}, {"a1": 0, "a2": 0}
     assert QUICK == 10_000_000  # nanoseconds of each what-if
 
     def play(work: int) -> tuple[list[str], Finding]:
-        case = parts(*movers, worth=worth, left=left, fits=("a1",), work=10)
+        case = parts(*candidates, worth=worth, left=left, fits=("a1",), work=10)
         return case.tried, case.play(monkeypatch, work)
 
     tried, found = play(0)
@@ -451,11 +462,11 @@ def test_a_move_that_was_found_is_no_search_that_was_cut(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(("others", "cost"), [(19, 1), (20, 2), (39, 2), (40, 3), (41, 3)])
 def test_large_what_ifs_cost_more(monkeypatch: pytest.MonkeyPatch, others: int, cost: int) -> None:
     """A unit for twenty nodes that stay, beside what the plan took."""
-    movers = (node("a1"), node("a2"))
+    candidates = (node("a1"), node("a2"))
     asked = {"others": others}
     worth = {"a1": 0.0, "a2": 0.0}
     for work, cut in ((cost, MULTI), (cost + 1, SINGLE)):
-        case = parts(*movers, worth=worth, asked=asked, work=1)
+        case = parts(*candidates, worth=worth, asked=asked, work=1)
         assert case.play(monkeypatch, work).cut == cut
 
 
@@ -476,11 +487,11 @@ def test_what_was_refused_for_other_pods_sake_is_asked_again_with_another_questi
     memory = Memory()
     case = parts(node("a1"), node("a2"), worth={"a1": 0.0, "a2": 0.0}, mixed=("a1",))
     case.play(monkeypatch, memory=memory)
-    case.question = question(*case.question.movers, others=1)
+    case.question = question(*case.question.candidates, others=1)
     case.tried.clear()
     case.play(monkeypatch, memory=memory, now=MINUTE)
     assert case.tried == ["a1 a2", "a1"]
-    case.question = question(*case.question.movers, others=2)
+    case.question = question(*case.question.candidates, others=2)
     case.tried.clear()
     case.play(monkeypatch, memory=memory, now=5 * MINUTE)
     assert case.tried == ["a1 a2", "a1", "a2"]

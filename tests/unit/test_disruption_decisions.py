@@ -22,7 +22,7 @@ from dovetail.disrupt.candidates import NodeView, blocker, blockers, judge_alone
 from dovetail.disrupt.command import DRIFTED, EMPTY, EXPIRED, UNDERUTILIZED, Command, Decision
 from dovetail.disrupt.confirmation import token, too_many
 from dovetail.disrupt.consolidation.balanced import Score, totals
-from dovetail.disrupt.consolidation.churn import MOVED_PODS, Ledger, Purse
+from dovetail.disrupt.consolidation.churn import MOVED_PODS, Ledger, MoveBudget
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum, pool_minimum
 from dovetail.disrupt.drift import drifted_since, pool_drift
 from dovetail.disrupt.emptiness import decide, validate
@@ -477,13 +477,13 @@ def owned(name: str, owner: str) -> Any:
 
 
 def test_moves_of_a_set_of_nodes_add_up() -> None:
-    purse = Purse({"p": 9}, {"a": 2, "b": 1})
+    move_budget = MoveBudget({"p": 9}, {"a": 2, "b": 1})
     pods = [owned("1", "a"), owned("2", "b"), owned("3", "free")]
-    assert purse.holds("p", pods)
-    purse.take("p", pods)
-    assert purse.holds("p", [owned("4", "a")])
-    assert not purse.holds("p", [owned("4", "a"), owned("5", "b")])
-    assert not purse.holds("p", [owned("4", "a"), owned("6", "a")])
+    assert move_budget.holds("p", pods)
+    move_budget.take("p", pods)
+    assert move_budget.holds("p", [owned("4", "a")])
+    assert not move_budget.holds("p", [owned("4", "a"), owned("5", "b")])
+    assert not move_budget.holds("p", [owned("4", "a"), owned("6", "a")])
 
 
 def test_only_these_very_moves_are_found_and_taken_back() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from test_consolidation_movers import existing
+from test_consolidation_candidates import existing
 from test_emptiness import NOW, budget, pod
 
 from dovetail.api.core import Pod, Toleration

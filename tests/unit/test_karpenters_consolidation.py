@@ -12,7 +12,7 @@ from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.meta import Meta, OwnerReference
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, TOO_FEW_SPOT, Refused
-from dovetail.disrupt.consolidation.question import Finding, Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import Plan, PlannedClaim, Unschedulable
@@ -41,17 +41,19 @@ def kind(name: str, price: int, capacity_types: Sequence[str] = (DEMAND,)) -> In
     )
 
 
-def mover(name: str, price: int = 100, kind: str = "old", *, spot: bool = False, pool: str = "p") -> Mover:
+def candidate(
+    name: str, price: int = 100, kind: str = "old", *, spot: bool = False, pool: str = "p"
+) -> Candidate:
     owner = OwnerReference(api_version="v1", kind="ReplicaSet", name="a", uid="a", controller=True)
     pod = Pod(metadata=Meta(name=f"{name}-0", namespace="default", uid=name, owner_references=(owner,)))
-    return Mover(name, pool, (kind, "a", SPOT if spot else DEMAND), price, 1.0, (pod,))
+    return Candidate(name, pool, (kind, "a", SPOT if spot else DEMAND), price, 1.0, (pod,))
 
 
-def asked(movers: Sequence[Mover], kinds: Sequence[InstanceType] = (), **more: object) -> Question:
+def asked(candidates: Sequence[Candidate], kinds: Sequence[InstanceType] = (), **more: object) -> Question:
     pool = Pool("p", REFERENCE, Requirements(), {}, tuple(kinds))
-    nodes = tuple(ExistingNode(one.name, {}, (), {}, {}) for one in movers)
-    allowed = {one.pool: 1_000 for one in movers}
-    return replace(Question(Problem((), (pool,), nodes), tuple(movers), allowed), **more)  # type: ignore[arg-type]
+    nodes = tuple(ExistingNode(one.name, {}, (), {}, {}) for one in candidates)
+    allowed = {one.pool: 1_000 for one in candidates}
+    return replace(Question(Problem((), (pool,), nodes), tuple(candidates), allowed), **more)  # type: ignore[arg-type]
 
 
 def claim(kinds: Sequence[InstanceType], pods: Sequence[str]) -> PlannedClaim:
@@ -76,7 +78,7 @@ def play(question: Question, goes: Callable[[set[str]], bool], work: int = 1) ->
     try:
         problem = next(asking)
         while True:
-            gone = {one.name for one in question.movers} - {one.name for one in problem.nodes}
+            gone = {one.name for one in question.candidates} - {one.name for one in problem.nodes}
             sizes.append(len(gone))
             left = () if goes(gone) else tuple(Unschedulable(pod.key, "full") for pod in problem.pods)
             problem = asking.send(Plan(unschedulable=left, work=work))
@@ -85,33 +87,33 @@ def play(question: Question, goes: Callable[[set[str]], bool], work: int = 1) ->
 
 
 def test_the_longest_beginning_is_found_by_halving() -> None:
-    movers = [mover(f"n{number:03}", 1_000 - number) for number in range(40)]
-    first = {one.name for one in movers[:13]}
-    finding, sizes = play(asked(movers), lambda gone: gone <= first)
+    candidates = [candidate(f"n{number:03}", 1_000 - number) for number in range(40)]
+    first = {one.name for one in candidates[:13]}
+    finding, sizes = play(asked(candidates), lambda gone: gone <= first)
     assert finding.move is not None
-    assert [one.name for one in finding.move.movers] == sorted(first)
+    assert [one.name for one in finding.move.candidates] == sorted(first)
     assert sizes == [21, 11, 16, 13, 14]
 
 
 def test_at_most_a_hundred_and_one_go_together() -> None:
-    movers = [mover(f"n{number:03}") for number in range(150)]
-    finding, _ = play(asked(movers), lambda _: True)
-    assert finding.move is not None and len(finding.move.movers) == 101
+    candidates = [candidate(f"n{number:03}") for number in range(150)]
+    finding, _ = play(asked(candidates), lambda _: True)
+    assert finding.move is not None and len(finding.move.candidates) == 101
 
 
 def test_budgets_bound_the_set_and_pools_take_turns_alone() -> None:
-    movers = [mover(f"{pool}{number}", pool=pool) for pool in "pq" for number in range(3)]
-    finding, sizes = play(asked(movers, allowed={"p": 1, "q": 1}), lambda gone: gone == {"q0"})
-    assert finding.move is not None and [one.name for one in finding.move.movers] == ["q0"]
+    candidates = [candidate(f"{pool}{number}", pool=pool) for pool in "pq" for number in range(3)]
+    finding, sizes = play(asked(candidates, allowed={"p": 1, "q": 1}), lambda gone: gone == {"q0"})
+    assert finding.move is not None and [one.name for one in finding.move.candidates] == ["q0"]
     assert sizes == [2, 1, 1]  # p0 and q0 together, p0, q0
-    finding, sizes = play(asked(movers, allowed={"p": 1, "q": 0}), lambda _: False)
+    finding, sizes = play(asked(candidates, allowed={"p": 1, "q": 0}), lambda _: False)
     assert finding.move is None and sizes == [1, 1, 1]
     assert {one.name for one in finding.refusals} == {"p0", "p1", "p2"}
 
 
 def test_its_own_time_limits_end_it() -> None:
-    movers = [mover(f"n{number}") for number in range(9)]
-    finding, sizes = play(asked(movers), lambda _: False, work=61_000_000)
+    candidates = [candidate(f"n{number}") for number in range(9)]
+    finding, sizes = play(asked(candidates), lambda _: False, work=61_000_000)
     assert sizes == [5, 1, 1, 1]  # a minute for sets, three for single nodes
     assert not finding.complete
 
@@ -121,29 +123,34 @@ FEW = LARGE[:14]
 
 
 @pytest.mark.parametrize(
-    ("movers", "kinds", "gate", "expected"),
+    ("candidates", "kinds", "gate", "expected"),
     [
-        ([mover("a", 100)], [kind("new", 99)], False, "new on-demand"),
-        ([mover("a", 100)], [kind("new", 100)], False, NO_CHEAPER),
+        ([candidate("a", 100)], [kind("new", 99)], False, "new on-demand"),
+        ([candidate("a", 100)], [kind("new", 100)], False, NO_CHEAPER),
         # One for two of its type: the other one could have stayed.
-        ([mover("a", 100), mover("b", 80)], [kind("old", 80), kind("new", 79)], False, "new on-demand"),
-        ([mover("a", 100), mover("b", 80)], [kind("new", 179)], False, "new on-demand"),
+        (
+            [candidate("a", 100), candidate("b", 80)],
+            [kind("old", 80), kind("new", 79)],
+            False,
+            "new on-demand",
+        ),
+        ([candidate("a", 100), candidate("b", 80)], [kind("new", 179)], False, "new on-demand"),
         # The spot price decides, so that nothing may be bought on demand.
-        ([mover("a", 100)], [kind("new", 150, (SPOT, DEMAND))], False, "new spot"),
-        ([mover("a", 100, spot=True)], LARGE, False, SPOT_DISABLED),
-        ([mover("a", 100, spot=True)], FEW, True, TOO_FEW_SPOT.format(14)),
-        ([mover("a", 100, spot=True)], LARGE, True, "15 spot"),
-        ([mover("a", 100, spot=True), mover("b", 100, spot=True)], FEW, True, "14 spot"),
+        ([candidate("a", 100)], [kind("new", 150, (SPOT, DEMAND))], False, "new spot"),
+        ([candidate("a", 100, spot=True)], LARGE, False, SPOT_DISABLED),
+        ([candidate("a", 100, spot=True)], FEW, True, TOO_FEW_SPOT.format(14)),
+        ([candidate("a", 100, spot=True)], LARGE, True, "15 spot"),
+        ([candidate("a", 100, spot=True), candidate("b", 100, spot=True)], FEW, True, "14 spot"),
     ],
 )
 def test_what_replaces_nodes(
-    movers: list[Mover], kinds: list[InstanceType], gate: bool, expected: str
+    candidates: list[Candidate], kinds: list[InstanceType], gate: bool, expected: str
 ) -> None:
-    question = asked(movers, kinds, spot_to_spot=gate)
-    pods = [pod.key for one in movers for pod in one.pods]
+    question = asked(candidates, kinds, spot_to_spot=gate)
+    pods = [pod.key for one in candidates for pod in one.pods]
     plan = Plan(claims=(claim(kinds, pods),))
     try:
-        move = judged(question, movers, question.without(movers), plan)
+        move = judged(question, candidates, question.without(candidates), plan)
     except Refused as refused:
         assert str(refused) == expected
         return
@@ -155,8 +162,8 @@ def test_what_replaces_nodes(
 
 
 def test_two_new_nodes_are_too_many() -> None:
-    movers = [mover("a"), mover("b")]
-    question = asked(movers, [kind("new", 1)])
-    both = [claim([kind("new", 1)], [pod.key for pod in one.pods]) for one in movers]
+    candidates = [candidate("a"), candidate("b")]
+    question = asked(candidates, [kind("new", 1)])
+    both = [claim([kind("new", 1)], [pod.key for pod in one.pods]) for one in candidates]
     with pytest.raises(Refused, match="Can't remove without creating 2 candidates"):
-        judged(question, movers, question.without(movers), Plan(claims=tuple(both)))
+        judged(question, candidates, question.without(candidates), Plan(claims=tuple(both)))

@@ -12,7 +12,7 @@ from itertools import count
 
 from dovetail.api.core import Pod
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.question import Move, Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Move, Question
 from dovetail.disrupt.consolidation.search import search
 from dovetail.disrupt.pods import eviction_cost, owned_by, reschedulable, unbound
 from dovetail.model import labels
@@ -257,18 +257,18 @@ def _repacked(
             complete = True
             break
         saving += move.saving
-        moved |= {pod.key for mover in move.movers for pod in mover.pods}
+        moved |= {pod.key for candidate in move.candidates for pod in candidate.pods}
         standing = _applied(standing, move, costs, names)
-        first = [mover.name for mover in move.movers]
+        first = [candidate.name for candidate in move.candidates]
         gone += sum(name in origins for name in first)
         bought += len(move.claims) - sum(name not in origins for name in first)
     return Repacking(saving, len(moved), gone, bought, complete)
 
 
 def _next(problem: Problem, costs: Mapping[str, int], solve: Solve) -> Move | None:
-    movers = tuple(_mover(node, costs[node.name]) for node in problem.nodes if node.name in costs)
-    pools = {mover.pool for mover in movers}
-    asked = Question(problem, movers, dict.fromkeys(pools, len(movers)), spot_to_spot=True)
+    candidates = tuple(_candidate(node, costs[node.name]) for node in problem.nodes if node.name in costs)
+    pools = {candidate.pool for candidate in candidates}
+    asked = Question(problem, candidates, dict.fromkeys(pools, len(candidates)), spot_to_spot=True)
     asking = search(asked, Memory(), SolveBudget(Budget(_TURN)), 0)
     try:
         question = next(asking)
@@ -279,19 +279,21 @@ def _next(problem: Problem, costs: Mapping[str, int], solve: Solve) -> Move | No
         return move
 
 
-def _mover(node: ExistingNode, price: int) -> Mover:
+def _candidate(node: ExistingNode, price: int) -> Candidate:
     pods = tuple(pod for pod in node.pods if reschedulable(pod))
     offer = tuple(
         node.labels.get(key, "") for key in (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
     )
     cost = sum(max(0.0, eviction_cost(pod)) for pod in pods)
-    return Mover(node.name, node.pool, (offer[0], offer[1], offer[2]), price, cost, tuple(map(unbound, pods)))
+    return Candidate(
+        node.name, node.pool, (offer[0], offer[1], offer[2]), price, cost, tuple(map(unbound, pods))
+    )
 
 
 def _applied(problem: Problem, move: Move, costs: dict[str, int], names: Iterator[int]) -> Problem:
     """As it is after the move; `costs` gets the new nodes in place of those that go."""
-    pods = {pod.key: pod for mover in move.movers for pod in mover.pods}
-    gone = {mover.name for mover in move.movers}
+    pods = {pod.key: pod for candidate in move.candidates for pod in candidate.pods}
+    gone = {candidate.name for candidate in move.candidates}
     away = [node for node in problem.nodes if node.name in gone]
     stay = [
         replace(

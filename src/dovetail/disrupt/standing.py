@@ -11,7 +11,7 @@ from dovetail.cluster.problem import ClusterObjects
 from dovetail.disrupt.allowance import allowances
 from dovetail.disrupt.candidates import NodeView, blockers
 from dovetail.disrupt.command import DRIFTED, EMPTY, UNDERUTILIZED
-from dovetail.disrupt.consolidation.movers import CONSOLIDATABLE, obstacle
+from dovetail.disrupt.consolidation.candidates import CONSOLIDATABLE, obstacle
 from dovetail.disrupt.faults import ignored_mark, node_mark_fault, pool_faults
 from dovetail.disrupt.pods import Budgets, do_not_disrupt_error
 from dovetail.disrupt.static import is_static

@@ -18,11 +18,11 @@ from dovetail.disrupt.allowance import allowances, blocked_notes, within
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.command import UNDERUTILIZED, Command, Decision, Note, Weighed
 from dovetail.disrupt.consolidation.balanced import BALANCED, totals
+from dovetail.disrupt.consolidation.candidates import candidates, closed
 from dovetail.disrupt.consolidation.judge import judged
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.movers import closed, movers
 from dovetail.disrupt.consolidation.price import Refused
-from dovetail.disrupt.consolidation.question import Finding, Move, Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.consolidation.search import QUICK, Asking, search
 from dovetail.disrupt.pods import budgets_among
@@ -40,7 +40,7 @@ class Strategy:
     """How moves are searched for, and what makes a plan one: Dovetail's own, or a rival's in a simulation."""
 
     search: Callable[[Question, Memory, SolveBudget, int], Asking] = search
-    judge: Callable[[Question, Sequence[Mover], Problem, Plan], Move] = judged
+    judge: Callable[[Question, Sequence[Candidate], Problem, Plan], Move] = judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Consolidation:
         now, sight = self._context.clock.now(), self._sight(views)
         if self._idle is not None and now - self._idle[1] < _IDLE and sight == self._idle[0]:
             return Decision(None)
-        found, notes = self._movers(views)
+        found, notes = self._candidates(views)
         if not found:
             self._idle = sight, now
             return Decision(None, notes)
@@ -102,7 +102,7 @@ class Consolidation:
         told = [Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals]
         if finding.move is None:
             return Decision(None, (*notes, *told), more=not finding.complete)
-        others = tuple((len(one.movers), len(one.claims), one.saving) for one in finding.others)
+        others = tuple((len(one.candidates), len(one.claims), one.saving) for one in finding.others)
         weighed = Weighed(others, finding.tried, finding.hourly, finding.bound)
         command = _command(finding.move, views, weighed)
         text = f"Consolidation candidate: {command.told()}"
@@ -112,8 +112,8 @@ class Consolidation:
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """The command as it would be now: the same nodes, all free to go, and no more in their place."""
-        question, _ = self._question(views, self._movers(views)[0])
-        by_name = {mover.name: mover for mover in question.movers}
+        question, _ = self._question(views, self._candidates(views)[0])
+        by_name = {candidate.name: candidate for candidate in question.candidates}
         names = [view.name for view in command.candidates]
         still = [view for view in views if view.name in set(names) & by_name.keys()]
         taken, _ = within(still, question.allowed)
@@ -154,26 +154,26 @@ class Consolidation:
             state.default_spreads(),
         )
 
-    def _movers(self, views: tuple[NodeView, ...]) -> tuple[tuple[Mover, ...], tuple[Note, ...]]:
+    def _candidates(self, views: tuple[NodeView, ...]) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
         """The nodes that may go, and why others stay."""
         budgets = budgets_among(self._context.state.all(PodDisruptionBudget))
         now, options = self._context.clock.now(), self._options
-        return movers(views, budgets, now, options.minimum, options.surcharge)
+        return candidates(views, budgets, now, options.minimum, options.surcharge)
 
     def _question(
-        self, views: tuple[NodeView, ...], found: tuple[Mover, ...]
+        self, views: tuple[NodeView, ...], found: tuple[Candidate, ...]
     ) -> tuple[Question, tuple[Note, ...]]:
         """Costs as much as the cluster is large: only worth it where nodes may go at all."""
         options = self._options
         allowed = allowances(
             self._context.state.all(NodePool), views, UNDERUTILIZED, self._context.clock.now()
         )
-        wanted = sorted({mover.pool for mover in found})
+        wanted = sorted({candidate.pool for candidate in found})
         places = self._intake.places()
         waiting, _ = self._intake.waiting(places)
         problem = self._intake.problem((*waiting, *self._intake.moving()), places)
         spreads = self._context.state.default_spreads()
-        found = tuple(replace(mover, pods=spreads.given(mover.pods)) for mover in found)
+        found = tuple(replace(candidate, pods=spreads.given(candidate.pods)) for candidate in found)
         moves = self._moves.left(pod for view in views for pod in view.pods)
         all_of_them = totals(views, options.surcharge)
         question = Question(problem, found, allowed, moves, closed(views), options.spot_to_spot, all_of_them)
@@ -217,5 +217,5 @@ def _approvals(command: Command) -> list[Note]:
 
 def _command(move: Move, views: Sequence[NodeView], weighed: Weighed | None) -> Command:
     by_name = {view.name: view for view in views}
-    leaving = tuple(by_name[mover.name] for mover in move.movers)
+    leaving = tuple(by_name[candidate.name] for candidate in move.candidates)
     return Command(UNDERUTILIZED, leaving, move.claims, tuple(move.places), move.scores, weighed)

@@ -8,7 +8,7 @@ deletes    nodes whose pods fit into room that others have free
 price      which types a replacement may be launched as, so that it saves in the worst case
 judge      a plan to a move, or why there is none
 memory     what earlier searches found out
-movers     views of nodes to nodes that may go
+candidates views of nodes to nodes that may go
 prospects  what could be saved at each node at most
 search     which nodes to try together, and in which order
 """

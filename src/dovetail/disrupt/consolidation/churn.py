@@ -151,8 +151,8 @@ def _created(pod: Pod) -> int:
     return parse_rfc3339(stamp) + SECOND if stamp else _UNKNOWN
 
 
-class Purse:
-    """What budgets of pools and the limit on moves still allow, while nodes are put together."""
+class MoveBudget:
+    """What disruption budgets of pools and the limit on moves still allow, while nodes are put together."""
 
     def __init__(self, allowed: Mapping[str, int], moves: Mapping[str, int]) -> None:
         self._allowed = dict(allowed)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dovetail.disrupt.consolidation.question import Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Question
 from dovetail.solve.appraisal import Appraisal
 from dovetail.solve.budget import SolveBudget
 
@@ -14,32 +14,32 @@ _ROWS_PER_UNIT = 200  # nodes looked at in one unit of work
 
 
 def deletable(
-    question: Question, appraisal: Appraisal, movers: Sequence[Mover], work: SolveBudget
-) -> tuple[Mover, ...]:
-    """As many of the movers as can go together, in their order, within the budgets. Greedy.
+    question: Question, appraisal: Appraisal, candidates: Sequence[Candidate], work: SolveBudget
+) -> tuple[Candidate, ...]:
+    """As many of the candidates as can go together, in their order, within the budgets. Greedy.
 
-    Pods go to nodes that stay in any case, then to the movers that are last in order. Rules between pods are
-    not looked at: the solver has the last word.
+    Pods go to nodes that stay in any case, then to the candidates that are last in order. Rules between pods
+    are not looked at: the solver has the last word.
     """
-    room = Room(question, appraisal, movers)
-    purse = question.purse()
-    gone: list[Mover] = []
-    for mover in movers:
+    room = Room(question, appraisal, candidates)
+    move_budget = question.move_budget()
+    gone: list[Candidate] = []
+    for candidate in candidates:
         if not work.left:
             break
-        shapes = [appraisal.pod_class[pod.key] for pod in mover.pods]
-        if purse.holds(mover.pool, mover.pods) and room.move(shapes, mover):
-            purse.take(mover.pool, mover.pods)
-            gone.append(mover)
-        work.spend(1 + len(mover.pods) * len(room.names) // _ROWS_PER_UNIT)
+        shapes = [appraisal.pod_class[pod.key] for pod in candidate.pods]
+        if move_budget.holds(candidate.pool, candidate.pods) and room.move(shapes, candidate):
+            move_budget.take(candidate.pool, candidate.pods)
+            gone.append(candidate)
+        work.spend(1 + len(candidate.pods) * len(room.names) // _ROWS_PER_UNIT)
     return tuple(gone)
 
 
 class Room:
     """What is free on N nodes, those in front that are filled first."""
 
-    def __init__(self, question: Question, appraisal: Appraisal, movers: Sequence[Mover]) -> None:
-        place = {mover.name: len(movers) - index for index, mover in enumerate(movers)}
+    def __init__(self, question: Question, appraisal: Appraisal, candidates: Sequence[Candidate]) -> None:
+        place = {candidate.name: len(candidates) - index for index, candidate in enumerate(candidates)}
         nodes = question.problem.nodes
         order = sorted(range(len(nodes)), key=lambda row: (place.get(nodes[row].name, 0), row))
         self.names = {nodes[row].name: index for index, row in enumerate(order)}
@@ -52,9 +52,9 @@ class Room:
         # Shapes that fit nowhere any more, whatever was tried: room that stays taken only shrinks.
         self._hopeless: dict[int, None] = {}
 
-    def move(self, shapes: Sequence[int], mover: Mover) -> bool:
+    def move(self, shapes: Sequence[int], candidate: Candidate) -> bool:
         """Move these pods off the node; False, and nothing moved, if they do not all fit elsewhere."""
-        own = self.names[mover.name]
+        own = self.names[candidate.name]
         if own in self._filled or any(shape in self._hopeless for shape in shapes):
             return False
         taken: list[tuple[int, int]] = []
@@ -68,9 +68,9 @@ class Room:
         self._filled.update((host, None) for host, _ in taken)
         return True
 
-    def homeless(self, shapes: Sequence[int], mover: Mover) -> list[int]:
+    def homeless(self, shapes: Sequence[int], candidate: Candidate) -> list[int]:
         """Which of these pods of the node find no room elsewhere, the largest first. Nothing moves."""
-        own = self.names[mover.name]
+        own = self.names[candidate.name]
         taken: list[tuple[int, int]] = []
         left = []
         for shape in self._largest_first(shapes):

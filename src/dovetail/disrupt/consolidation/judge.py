@@ -7,40 +7,42 @@ from dataclasses import replace
 
 from dovetail.disrupt.consolidation.balanced import Score
 from dovetail.disrupt.consolidation.price import Refused, affordable
-from dovetail.disrupt.consolidation.question import Move, Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Move, Question
 from dovetail.disrupt.obstacles import obstacle
 from dovetail.model.plan import Plan, PlannedClaim
 from dovetail.model.problem import Problem
 
 
-def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: Plan) -> Move:
+def judged(question: Question, candidates: Sequence[Candidate], problem: Problem, plan: Plan) -> Move:
     """The move that the plan stands for; raises Refused, with the reason, if there is none."""
-    moved = {pod.key for mover in movers for pod in mover.pods}
+    moved = {pod.key for candidate in candidates for pod in candidate.pods}
     found = obstacle(problem, plan, moved)
     if found:
         raise Refused(found)
     claims = [claim for claim in plan.claims if not moved.isdisjoint(claim.pods)]
-    bought = affordable(question, movers, claims) if claims else ()
-    return scored(question, movers, plan, bought)
+    bought = affordable(question, candidates, claims) if claims else ()
+    return scored(question, candidates, plan, bought)
 
 
-def scored(question: Question, movers: Sequence[Mover], plan: Plan, bought: tuple[PlannedClaim, ...]) -> Move:
+def scored(
+    question: Question, candidates: Sequence[Candidate], plan: Plan, bought: tuple[PlannedClaim, ...]
+) -> Move:
     """The move of their pods to where the plan has them; Refused if a pool's policy does not allow it."""
-    moved = {pod.key for mover in movers for pod in mover.pods}
+    moved = {pod.key for candidate in candidates for pod in candidate.pods}
     places = {
         name: tuple(pod for pod in pods if pod in moved)
         for name, pods in plan.existing.items()
         if not moved.isdisjoint(pods)
     }
-    move = Move(tuple(movers), bought, places)
-    scores = question.scores(movers, move.saving)
+    move = Move(tuple(candidates), bought, places)
+    scores = question.scores(candidates, move.saving)
     check(scores)
     return replace(move, scores=scores)
 
 
-def mixed(movers: Sequence[Mover], plan: Plan) -> bool:
+def mixed(candidates: Sequence[Candidate], plan: Plan) -> bool:
     """True iff a node would be bought for pods of these nodes and for others that need a place anyway."""
-    moved = {pod.key for mover in movers for pod in mover.pods}
+    moved = {pod.key for candidate in candidates for pod in candidate.pods}
     return any(not moved.isdisjoint(claim.pods) and not moved.issuperset(claim.pods) for claim in plan.claims)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dovetail.base.clock import MINUTE
-from dovetail.disrupt.consolidation.question import Finding, Mover, Question
+from dovetail.disrupt.consolidation.question import Candidate, Finding, Question
 from dovetail.model.problem import Pool
 
 REMEMBERED = 5 * MINUTE  # how long a verdict about one node holds although other nodes change
@@ -56,25 +56,25 @@ class Memory:
         """The answer to the question that was recalled last."""
         self._finding = finding if finding.complete else None
 
-    def refused(self, movers: tuple[Mover, ...], now: int) -> str:
+    def refused(self, candidates: tuple[Candidate, ...], now: int) -> str:
         """Why these nodes cannot go together; "" if that was not tried."""
-        text = self._sets.get(_names(movers), "")
-        if text or len(movers) > 1:
+        text = self._sets.get(_names(candidates), "")
+        if text or len(candidates) > 1:
             return text
-        known = self._alone.get(movers[0].name)
-        if known is None or known.content != movers[0].content or now - known.at >= REMEMBERED:
+        known = self._alone.get(candidates[0].name)
+        if known is None or known.content != candidates[0].content or now - known.at >= REMEMBERED:
             return ""
         self._borrowed = known.at if self._borrowed is None else min(self._borrowed, known.at)
         return known.text
 
-    def refuse(self, movers: tuple[Mover, ...], text: str, now: int, *, fleeting: bool) -> None:
+    def refuse(self, candidates: tuple[Candidate, ...], text: str, now: int, *, fleeting: bool) -> None:
         """These nodes cannot go together, for that reason.
 
         `fleeting`: because of pods that need a place anyway, so that it says nothing about later questions.
         """
-        self._sets[_names(movers)] = text
-        if len(movers) == 1 and not fleeting:
-            self._alone[movers[0].name] = _Verdict(movers[0].content, text, now)
+        self._sets[_names(candidates)] = text
+        if len(candidates) == 1 and not fleeting:
+            self._alone[candidates[0].name] = _Verdict(candidates[0].content, text, now)
 
 
 def _offers(question: Question) -> tuple[Pool, ...]:
@@ -82,5 +82,5 @@ def _offers(question: Question) -> tuple[Pool, ...]:
     return tuple(replace(pool, usage={}) for pool in question.problem.pools)
 
 
-def _names(movers: tuple[Mover, ...]) -> tuple[str, ...]:
-    return tuple(sorted(mover.name for mover in movers))
+def _names(candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
+    return tuple(sorted(candidate.name for candidate in candidates))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dovetail.disrupt.consolidation.question import Mover, Offer, Question
+from dovetail.disrupt.consolidation.question import Candidate, Offer, Question
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType, Offering
 from dovetail.model.plan import PlannedClaim
@@ -30,9 +30,9 @@ class Refused(Exception):
 class Same(Refused):
     """Nodes that go would be bought again just as they are, with the names of those that may as well stay."""
 
-    def __init__(self, movers: Sequence[Mover]) -> None:
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
         super().__init__(NO_CHEAPER)
-        self.names = frozenset(mover.name for mover in movers)
+        self.names = frozenset(candidate.name for candidate in candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,51 +52,51 @@ class _Sold:
 
 
 def affordable(
-    question: Question, movers: Sequence[Mover], claims: Sequence[PlannedClaim]
+    question: Question, candidates: Sequence[Candidate], claims: Sequence[PlannedClaim]
 ) -> tuple[PlannedClaim, ...]:
     """The claims, each listing only types that leave the saving as it must be, in the worst case together.
 
     Raises Refused; Same if some of the nodes would be bought again.
     """
-    same = _bought_again(movers, claims)
+    same = _bought_again(candidates, claims)
     if same:
         raise Same(same)
-    ceiling = sum(mover.price - mover.needed for mover in movers)
+    ceiling = sum(candidate.price - candidate.needed for candidate in candidates)
     expected = sum(claim.price for claim in claims)
     if expected > ceiling:
         raise Refused(_too_dear(len(claims)))
-    from_spot = all(mover.spot for mover in movers)
-    gone = frozenset(mover.offer for mover in movers)
+    from_spot = all(candidate.spot for candidate in candidates)
+    gone = frozenset(candidate.offer for candidate in candidates)
     markets = {pool.name: _Market(pool) for pool in question.problem.pools}
-    going = _Going(_limits(movers, claims), gone)
+    going = _Going(_limits(candidates, claims), gone)
     found = []
     for claim in claims:
         pinned = _pinned(claim, from_spot=from_spot, gate=question.spot_to_spot)
         # What may be lost to a dearer type is shared by price.
         most = ceiling * claim.price // expected if expected else ceiling
         found.append(_narrowed(pinned, markets[claim.pool], most, going))
-    return tuple(_diverse(movers, found))
+    return tuple(_diverse(candidates, found))
 
 
-def _bought_again(movers: Sequence[Mover], claims: Sequence[PlannedClaim]) -> list[Mover]:
-    """Movers of the very type, zone and capacity type of a claim, one for each such claim."""
+def _bought_again(candidates: Sequence[Candidate], claims: Sequence[PlannedClaim]) -> list[Candidate]:
+    """Candidates of the very type, zone and capacity type of a claim, one for each such claim."""
     wanted = Counter((claim.instance_type, claim.zone, claim.capacity_type) for claim in claims)
     found = []
-    for mover in movers:
-        if wanted[mover.offer] > 0:
-            wanted[mover.offer] -= 1
-            found.append(mover)
+    for candidate in candidates:
+        if wanted[candidate.offer] > 0:
+            wanted[candidate.offer] -= 1
+            found.append(candidate)
     return found
 
 
-def _diverse(movers: Sequence[Mover], claims: Sequence[PlannedClaim]) -> Iterator[PlannedClaim]:
+def _diverse(candidates: Sequence[Candidate], claims: Sequence[PlannedClaim]) -> Iterator[PlannedClaim]:
     """The claims, those of spot nodes that follow spot nodes with fifteen types, or Refused.
 
     Where the nodes become half as many or fewer it is not asked for: such a change does not go on for ever.
     Claims beyond those that can follow nodes on demand follow spot nodes.
     """
-    before = sum(mover.spot for mover in movers)
-    after = sum(_allows(claim, labels.SPOT) for claim in claims) - (len(movers) - before)
+    before = sum(candidate.spot for candidate in candidates)
+    after = sum(_allows(claim, labels.SPOT) for claim in claims) - (len(candidates) - before)
     strict = before > 0 and 2 * after > before
     for claim in claims:
         yield _fifteen(claim) if strict and _allows(claim, labels.SPOT) else claim
@@ -123,14 +123,14 @@ def _pinned(claim: PlannedClaim, *, from_spot: bool, gate: bool) -> PlannedClaim
     return _with(claim, labels.CAPACITY_TYPE, [labels.SPOT])
 
 
-def _limits(movers: Sequence[Mover], claims: Sequence[PlannedClaim]) -> dict[str, int]:
+def _limits(candidates: Sequence[Candidate], claims: Sequence[PlannedClaim]) -> dict[str, int]:
     """Type -> price of a node of it that goes. One for many of the same type could have stayed instead."""
-    if len(movers) == 1 or len(claims) != 1:
+    if len(candidates) == 1 or len(claims) != 1:
         return {}
     found: dict[str, int] = {}
-    for mover in movers:
-        kind = mover.offer[0]
-        found[kind] = min(mover.price, found.get(kind, mover.price))
+    for candidate in candidates:
+        kind = candidate.offer[0]
+        found[kind] = min(candidate.price, found.get(kind, candidate.price))
     return found
 
 

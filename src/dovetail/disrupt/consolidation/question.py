@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dovetail.api.core import Pod
 from dovetail.disrupt.consolidation.balanced import Score, Totals, scores
-from dovetail.disrupt.consolidation.churn import Moves, Purse
+from dovetail.disrupt.consolidation.churn import MoveBudget, Moves
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.model import labels
 from dovetail.model.plan import PlannedClaim
@@ -22,7 +22,7 @@ Offer = tuple[str, str, str]  # what a node was bought as: instance type, zone, 
 
 
 @dataclass(frozen=True, slots=True)
-class Mover:
+class Candidate:
     """A node that may go, nothing stands against it. `pods` are those that would have to move, unbound."""
 
     name: str  # as in the problem
@@ -55,13 +55,13 @@ class Mover:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which of the movers should go? `problem` has every node that stays for now, with its pods.
+    """Which of the candidates should go? `problem` has every node that stays for now, with its pods.
 
     Its own pods are those that need a place anyway: they are part of every what-if.
     """
 
     problem: Problem
-    movers: tuple[Mover, ...]
+    candidates: tuple[Candidate, ...]
     allowed: Mapping[str, int]  # pool -> nodes that its budgets let go
     moves: Moves = field(default_factory=Moves)
     closed: frozenset[str] = frozenset()  # nodes that no pod may be moved to
@@ -73,22 +73,22 @@ class Question:
         # All what-ifs have the very same nodes, so that what is worked out of one is not worked out again.
         object.__setattr__(self, "_nodes", tuple(map(self._kept, self.problem.nodes)))
 
-    def purse(self, *, replacing: bool = False) -> Purse:
+    def move_budget(self, *, replacing: bool = False) -> MoveBudget:
         """All that budgets and the limit on moves allow."""
-        return Purse(self.allowed, self.moves.replacing if replacing else self.moves.deleting)
+        return MoveBudget(self.allowed, self.moves.replacing if replacing else self.moves.deleting)
 
-    def scores(self, movers: Sequence[Mover], saving: int) -> tuple[Score, ...]:
+    def scores(self, candidates: Sequence[Candidate], saving: int) -> tuple[Score, ...]:
         """What saving so much (nano-dollars per hour) by taking these nodes is worth to their pools."""
-        moved = [(mover.pool, mover.price, 1 + mover.cost) for mover in movers]
+        moved = [(candidate.pool, candidate.price, 1 + candidate.cost) for candidate in candidates]
         return scores(moved, saving, self.totals)
 
-    def without(self, leaving: Sequence[Mover]) -> Problem:
+    def without(self, leaving: Sequence[Candidate]) -> Problem:
         """The problem of placing the pods of these nodes, once the nodes are gone."""
-        gone = {mover.name for mover in leaving}
+        gone = {candidate.name for candidate in leaving}
         away = [node for node in self.problem.nodes if node.name in gone]
         return replace(
             self.problem,
-            pods=(*(pod for mover in leaving for pod in mover.pods), *self.problem.pods),
+            pods=(*(pod for candidate in leaving for pod in candidate.pods), *self.problem.pods),
             nodes=tuple(node for node in self._nodes if node.name not in gone),
             pools=tuple(_relieved(pool, away) for pool in self.problem.pools),
         )
@@ -102,7 +102,7 @@ class Question:
 class Move:
     """These nodes go; `claims` are bought first. `places` says which nodes that stay take which pods."""
 
-    movers: tuple[Mover, ...]
+    candidates: tuple[Candidate, ...]
     claims: tuple[PlannedClaim, ...] = ()
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     scores: tuple[Score, ...] = ()
@@ -110,12 +110,14 @@ class Move:
     @property
     def saving(self) -> int:
         """Nano-dollars per hour."""
-        return sum(mover.price for mover in self.movers) - sum(claim.price for claim in self.claims)
+        return sum(candidate.price for candidate in self.candidates) - sum(
+            claim.price for claim in self.claims
+        )
 
     @property
     def cost(self) -> float:
         """Of evicting the pods, and of starting anew what runs on the nodes."""
-        return sum(1 + mover.cost for mover in self.movers)
+        return sum(1 + candidate.cost for candidate in self.candidates)
 
     @property
     def rate(self) -> float:
@@ -135,7 +137,8 @@ class Refusal:
 class Finding:
     """The best move that was found, or None, and what is known of nodes that stay.
 
-    `bound` is what the pods of all movers must cost at least, `hourly` what their nodes cost (nano-dollars).
+    `bound` is what the pods of all candidates must cost at least, `hourly` what their nodes cost
+    (nano-dollars).
     """
 
     move: Move | None

@@ -10,7 +10,7 @@ from dovetail.disrupt.consolidation.judge import check, judged, mixed
 from dovetail.disrupt.consolidation.memory import Memory
 from dovetail.disrupt.consolidation.price import NO_CHEAPER, SPOT_DISABLED, Refused, Same
 from dovetail.disrupt.consolidation.prospects import Prospects
-from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question, Refusal
+from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question, Refusal
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.solve.budget import SolveBudget
@@ -36,7 +36,7 @@ def search(question: Question, memory: Memory, work: SolveBudget, now: int) -> A
     known = memory.recall(question, now)
     if known is not None:
         return known
-    if not question.movers:
+    if not question.candidates:
         return Finding(None)
     finding = yield from _Search(question, memory, work, now).run()
     memory.keep(finding)
@@ -56,7 +56,7 @@ class _Search:
         self._others: list[Move] = []
         self._planned = 0
         self._at = MULTI
-        self._movers = sorted(self._free(), key=lambda mover: mover.rank)
+        self._candidates = sorted(self._free(), key=lambda candidate: candidate.rank)
 
     def run(self) -> Asking:
         move = yield from self._deleted()
@@ -70,34 +70,34 @@ class _Search:
             move,
             refusals,
             self._prospects.bound,
-            sum(mover.price for mover in self._question.movers),
+            sum(candidate.price for candidate in self._question.candidates),
             tuple(self._others),
             self._planned,
             "" if move is not None or self._work.left else self._at,
         )
 
-    def _free(self) -> Iterator[Mover]:
+    def _free(self) -> Iterator[Candidate]:
         """Nodes that may go by budgets, moves and policies."""
-        purse = self._question.purse()
-        for mover in self._question.movers:
-            if self._question.allowed.get(mover.pool, 0) < 1:
+        move_budget = self._question.move_budget()
+        for candidate in self._question.candidates:
+            if self._question.allowed.get(candidate.pool, 0) < 1:
                 continue
-            if not self._prospects.known(mover):
-                self._stay[mover.name] = UNPLANNED
+            if not self._prospects.known(candidate):
+                self._stay[candidate.name] = UNPLANNED
                 continue
-            if not purse.holds(mover.pool, mover.pods):
-                self._stay[mover.name] = MOVED_ENOUGH
+            if not move_budget.holds(candidate.pool, candidate.pods):
+                self._stay[candidate.name] = MOVED_ENOUGH
                 continue
             try:  # it saves no more than all that it costs
-                check(self._question.scores([mover], mover.price))
+                check(self._question.scores([candidate], candidate.price))
             except Refused as refused:
-                self._stay[mover.name] = str(refused)
+                self._stay[candidate.name] = str(refused)
             else:
-                yield mover
+                yield candidate
 
     def _deleted(self) -> Generator[Problem, Plan, Move | None]:
         """As many nodes as can go without others in their place, or almost."""
-        chosen = deletable(self._question, self._prospects.appraisal, self._movers, self._work)
+        chosen = deletable(self._question, self._prospects.appraisal, self._candidates, self._work)
         while chosen and self._work.left:
             move = yield from self._tried(chosen)
             if move is not None:
@@ -122,60 +122,62 @@ class _Search:
         self._others = [move for move in best if move is not found]
         return found
 
-    def _promising(self) -> list[Mover]:
+    def _promising(self) -> list[Candidate]:
         """Nodes that cost more than what their pods are worth, within the budgets, the best first."""
         found = []
-        for mover in self._movers:
-            most = self._prospects.if_bought(mover)
-            if self._prospects.replaceable(mover) and most >= mover.needed:
-                found.append((-most / (1 + mover.cost), mover.name, mover))
-        return list(self._within(mover for _, _, mover in sorted(found, key=lambda entry: entry[:2])))
+        for candidate in self._candidates:
+            most = self._prospects.if_bought(candidate)
+            if self._prospects.replaceable(candidate) and most >= candidate.needed:
+                found.append((-most / (1 + candidate.cost), candidate.name, candidate))
+        return list(self._within(candidate for _, _, candidate in sorted(found, key=lambda entry: entry[:2])))
 
-    def _within(self, movers: Iterable[Mover]) -> Iterator[Mover]:
-        purse = self._question.purse(replacing=True)
-        for mover in movers:
-            if purse.holds(mover.pool, mover.pods):
-                purse.take(mover.pool, mover.pods)
-                yield mover
+    def _within(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+        move_budget = self._question.move_budget(replacing=True)
+        for candidate in candidates:
+            if move_budget.holds(candidate.pool, candidate.pods):
+                move_budget.take(candidate.pool, candidate.pods)
+                yield candidate
 
     def _alone(self) -> Generator[Problem, Plan, Move | None]:
         """One node after the other; says of each why it stays."""
         found = []
-        room = Room(self._question, self._prospects.appraisal, self._movers)
-        purse = self._question.purse(replacing=True)
-        for mover in self._movers:
-            most = self._hope(mover, room)
-            if most < mover.price and not purse.holds(mover.pool, mover.pods):
+        room = Room(self._question, self._prospects.appraisal, self._candidates)
+        move_budget = self._question.move_budget(replacing=True)
+        for candidate in self._candidates:
+            most = self._hope(candidate, room)
+            if most < candidate.price and not move_budget.holds(candidate.pool, candidate.pods):
                 continue
-            if most >= mover.needed:
-                found.append((-most / (1 + mover.cost), mover.name, mover))
+            if most >= candidate.needed:
+                found.append((-most / (1 + candidate.cost), candidate.name, candidate))
             else:
-                self._stay[mover.name] = NO_CHEAPER if self._prospects.replaceable(mover) else SPOT_DISABLED
-        for _, _, mover in sorted(found, key=lambda entry: entry[:2]):
+                self._stay[candidate.name] = (
+                    NO_CHEAPER if self._prospects.replaceable(candidate) else SPOT_DISABLED
+                )
+        for _, _, candidate in sorted(found, key=lambda entry: entry[:2]):
             if not self._work.left:
                 return None
-            move = yield from self._tried((mover,))
+            move = yield from self._tried((candidate,))
             if move is not None:
                 return move
         return None
 
-    def _hope(self, mover: Mover, room: Room) -> float:
+    def _hope(self, candidate: Candidate, room: Room) -> float:
         """What taking this node alone should save: by one node for what finds no room, or by several."""
         self._work.spend(1)
         prospects = self._prospects
-        shapes = [prospects.appraisal.pod_class[pod.key] for pod in mover.pods]
-        left = room.homeless(shapes, mover)
-        least = prospects.least(mover, left) if left else 0
-        by_one = float("-inf") if least is None else float(mover.price - least)
-        by_many = prospects.if_bought(mover)
-        return max(by_one, by_many) if by_many > (1 - _SPARSE) * mover.price else by_one
+        shapes = [prospects.appraisal.pod_class[pod.key] for pod in candidate.pods]
+        left = room.homeless(shapes, candidate)
+        least = prospects.least(candidate, left) if left else 0
+        by_one = float("-inf") if least is None else float(candidate.price - least)
+        by_many = prospects.if_bought(candidate)
+        return max(by_one, by_many) if by_many > (1 - _SPARSE) * candidate.price else by_one
 
-    def _tried(self, movers: Sequence[Mover], most: int = 0) -> Generator[Problem, Plan, Move | None]:
+    def _tried(self, candidates: Sequence[Candidate], most: int = 0) -> Generator[Problem, Plan, Move | None]:
         """The move that takes these nodes away, or those of them that would not be bought again.
 
         `most`: how many they were at first.
         """
-        chosen, most = tuple(movers), max(most, len(movers))
+        chosen, most = tuple(candidates), max(most, len(candidates))
         text = self._memory.refused(chosen, self._now)
         if not text:
             problem = self._question.without(chosen)
@@ -188,7 +190,7 @@ class _Search:
                 text = str(refused)
                 stay = refused.names if isinstance(refused, Same) else frozenset()
             self._memory.refuse(chosen, text, self._now, fleeting=mixed(chosen, plan))
-            fewer = [mover for mover in chosen if mover.name not in stay]
+            fewer = [candidate for candidate in chosen if candidate.name not in stay]
             shrunk = most > _MANY and len(fewer) <= most // _SHRINK
             if stay and fewer and not shrunk and self._work.left:
                 return (yield from self._tried(fewer, most))

@@ -20,7 +20,7 @@ from dovetail.disrupt.consolidation.price import (
     Refused,
     worst_price,
 )
-from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question, Refusal
+from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question, Refusal
 from dovetail.disrupt.consolidation.search import Asking
 from dovetail.disrupt.obstacles import obstacle
 from dovetail.model import labels
@@ -51,7 +51,7 @@ def search(question: Question, memory: Memory, work: SolveBudget, now: int) -> A
 class _Search:
     def __init__(self, question: Question) -> None:
         self._question = question
-        self._movers = sorted(question.movers, key=lambda mover: mover.rank)
+        self._candidates = sorted(question.candidates, key=lambda candidate: candidate.rank)
         self._stay: dict[str, str] = {}
         self._tried = 0
         self._used = 0
@@ -61,92 +61,94 @@ class _Search:
         cut = ""
         if move is None:
             self._used = 0
-            for mover in self._one_by_one():
+            for candidate in self._one_by_one():
                 if self._used > _SINGLE_TIME:
                     cut = SINGLE
                     break
-                move = yield from self._move((mover,))
+                move = yield from self._move((candidate,))
                 if move is not None:
                     break
         elif self._used > _MULTI_TIME:
             cut = MULTI
         refusals = tuple(Refusal(name, text) for name, text in sorted(self._stay.items()))
-        hourly = sum(mover.price for mover in self._movers)
+        hourly = sum(candidate.price for candidate in self._candidates)
         return Finding(move, refusals, 0, hourly, (), self._tried, cut if move is None else "")
 
-    def _within_budgets(self) -> list[Mover]:
+    def _within_budgets(self) -> list[Candidate]:
         left = dict(self._question.allowed)
         found = []
-        for mover in self._movers:
-            if left.get(mover.pool, 0) > 0:
-                left[mover.pool] -= 1
-                found.append(mover)
+        for candidate in self._candidates:
+            if left.get(candidate.pool, 0) > 0:
+                left[candidate.pool] -= 1
+                found.append(candidate)
         return found
 
-    def _one_by_one(self) -> Iterable[Mover]:
+    def _one_by_one(self) -> Iterable[Candidate]:
         """The best of each pool in turn, then the second best of each."""
-        pools: dict[str, list[Mover]] = {}
-        for mover in self._movers:
-            if self._question.allowed.get(mover.pool, 0) > 0:
-                pools.setdefault(mover.pool, []).append(mover)
-        return (mover for row in zip_longest(*pools.values()) for mover in row if mover is not None)
+        pools: dict[str, list[Candidate]] = {}
+        for candidate in self._candidates:
+            if self._question.allowed.get(candidate.pool, 0) > 0:
+                pools.setdefault(candidate.pool, []).append(candidate)
+        return (
+            candidate for row in zip_longest(*pools.values()) for candidate in row if candidate is not None
+        )
 
-    def _together(self, movers: Sequence[Mover]) -> Generator[Problem, Plan, Move | None]:
+    def _together(self, candidates: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
         """The longest beginning of the list that can go at once, as far as halving finds it."""
         best: Move | None = None
-        least, most = 1, min(MOST_TOGETHER, len(movers) - 1)
+        least, most = 1, min(MOST_TOGETHER, len(candidates) - 1)
         while least <= most and self._used <= _MULTI_TIME:
             middle = (least + most) // 2
-            move = yield from self._move(movers[: middle + 1])
+            move = yield from self._move(candidates[: middle + 1])
             if move is None:
                 most = middle - 1
             else:
                 best, least = move, middle + 1
         return best
 
-    def _move(self, movers: Sequence[Mover]) -> Generator[Problem, Plan, Move | None]:
-        problem = self._question.without(movers)
+    def _move(self, candidates: Sequence[Candidate]) -> Generator[Problem, Plan, Move | None]:
+        problem = self._question.without(candidates)
         plan = yield problem
         self._tried += 1
         self._used += plan.work
         try:
-            return judged(self._question, movers, problem, plan)
+            return judged(self._question, candidates, problem, plan)
         except Refused as refused:
-            if len(movers) == 1:
-                self._stay[movers[0].name] = str(refused)
+            if len(candidates) == 1:
+                self._stay[candidates[0].name] = str(refused)
             return None
 
 
-def judged(question: Question, movers: Sequence[Mover], problem: Problem, plan: Plan) -> Move:
+def judged(question: Question, candidates: Sequence[Candidate], problem: Problem, plan: Plan) -> Move:
     """The move that the plan stands for: nothing bought, or one cheaper node. Raises Refused."""
-    moved = {pod.key for mover in movers for pod in mover.pods}
+    moved = {pod.key for candidate in candidates for pod in candidate.pods}
     found = obstacle(problem, plan, moved)
     if found:
         raise Refused(found)
     if len(plan.claims) > 1:
         raise Refused(_TOO_MANY.format(len(plan.claims)))
-    bought = tuple(_cheaper(question, movers, claim) for claim in plan.claims)
-    return scored(question, movers, plan, bought)
+    bought = tuple(_cheaper(question, candidates, claim) for claim in plan.claims)
+    return scored(question, candidates, plan, bought)
 
 
-def _cheaper(question: Question, movers: Sequence[Mover], claim: PlannedClaim) -> PlannedClaim:
+def _cheaper(question: Question, candidates: Sequence[Candidate], claim: PlannedClaim) -> PlannedClaim:
     """The claim with those types only that cost less than the nodes, whatever the cloud picks."""
     pools = {pool.name: pool for pool in question.problem.pools}
     kinds = {kind.name: kind for kind in pools[claim.pool].instance_types}
-    prices = {mover.name: _instance_price(question, mover) for mover in movers}
+    prices = {candidate.name: _instance_price(question, candidate) for candidate in candidates}
     spot = labels.SPOT in claim.requirements.get(labels.CAPACITY_TYPE).values
-    from_spot = spot and all(mover.spot for mover in movers)
+    from_spot = spot and all(candidate.spot for candidate in candidates)
     if from_spot:
         if not question.spot_to_spot:
             raise Refused(SPOT_DISABLED)
         claim = _with(claim, labels.CAPACITY_TYPE, [labels.SPOT])
     listed = [kinds[name] for name in claim.instance_types]
     listed = _below(listed, claim.requirements, sum(prices.values()))
-    if len(movers) > 1:
-        listed = _below(listed, claim.requirements, _same_type(movers, prices, listed))
+    if len(candidates) > 1:
+        listed = _below(listed, claim.requirements, _same_type(candidates, prices, listed))
     if not listed:
         raise Refused(NO_CHEAPER)
-    if from_spot and len(movers) == 1:
+    if from_spot and len(candidates) == 1:
         if len(listed) < SPOT_TYPES:
             raise Refused(TOO_FEW_SPOT.format(len(listed)))
         listed = listed[: max(SPOT_TYPES, _needed(claim.requirements, listed))]
@@ -156,10 +158,10 @@ def _cheaper(question: Question, movers: Sequence[Mover], claim: PlannedClaim) -
     return _listing(claim, listed)
 
 
-def _instance_price(question: Question, mover: Mover) -> int:
+def _instance_price(question: Question, candidate: Candidate) -> int:
     """Nano-dollars per hour of the instance alone: volumes do not count here."""
-    pool = next((item for item in question.problem.pools if item.name == mover.pool), None)
-    return mover.price - (question.problem.extra(pool) if pool else 0)
+    pool = next((item for item in question.problem.pools if item.name == candidate.pool), None)
+    return candidate.price - (question.problem.extra(pool) if pool else 0)
 
 
 def _below(kinds: Iterable[InstanceType], wanted: Requirements, price: int | None) -> list[InstanceType]:
@@ -175,11 +177,13 @@ def _below(kinds: Iterable[InstanceType], wanted: Requirements, price: int | Non
 
 
 def _same_type(
-    movers: Sequence[Mover], prices: Mapping[str, int], kinds: Iterable[InstanceType]
+    candidates: Sequence[Candidate], prices: Mapping[str, int], kinds: Iterable[InstanceType]
 ) -> int | None:
     """What the new node must cost less than where it might be of a type that goes: that one could stay."""
     names = {kind.name for kind in kinds}
-    return min((prices[mover.name] for mover in movers if mover.offer[0] in names), default=None)
+    return min(
+        (prices[candidate.name] for candidate in candidates if candidate.offer[0] in names), default=None
+    )
 
 
 def _distinct(key: str, kinds: Iterable[InstanceType]) -> int:

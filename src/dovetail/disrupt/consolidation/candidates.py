@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dovetail.api.meta import is_true
 from dovetail.disrupt.candidates import NodeView, blocker
 from dovetail.disrupt.command import Note
-from dovetail.disrupt.consolidation.question import Mover
+from dovetail.disrupt.consolidation.question import Candidate
 from dovetail.disrupt.consolidation.saving import Minimum, pool_minimum
 from dovetail.disrupt.pods import Budgets, reschedulable, unbound
 from dovetail.disrupt.static import is_static
@@ -18,9 +18,9 @@ WHEN_EMPTY = "WhenEmpty"
 CONSOLIDATABLE = "Consolidatable"
 
 
-def movers(
+def candidates(
     views: Sequence[NodeView], budgets: Budgets, now: int, default: Minimum, surcharge: int
-) -> tuple[tuple[Mover, ...], tuple[Note, ...]]:
+) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
     """Nodes that are quiet, that nothing blocks, and whose pool lets them go although they are not empty.
 
     Notes tell why others stay. Blockers are Emptiness' to tell: it looks at the same nodes at the same time.
@@ -36,7 +36,7 @@ def movers(
         if why:
             notes.append(Note(view.claim.metadata.name, "Unconsolidatable", why))
         else:
-            found.append(_mover(view, default, surcharge))
+            found.append(_candidate(view, default, surcharge))
     return tuple(found), tuple(notes)
 
 
@@ -70,9 +70,9 @@ def obstacle(view: NodeView) -> str:
     return ""
 
 
-def _mover(view: NodeView, default: Minimum, surcharge: int) -> Mover:
+def _candidate(view: NodeView, default: Minimum, surcharge: int) -> Candidate:
     stamped = view.claim.metadata.labels
-    return Mover(
+    return Candidate(
         name=view.name,
         pool=view.pool_name,
         offer=(stamped.get(labels.INSTANCE_TYPE, ""), stamped[labels.ZONE], stamped[labels.CAPACITY_TYPE]),

@@ -16,12 +16,12 @@ from dovetail.api.karpenter.nodeclaim import NodeClaim
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.disrupt.candidates import NodeView
 from dovetail.disrupt.consolidation.balanced import BALANCED, Totals
+from dovetail.disrupt.consolidation.candidates import candidates, closed, obstacle
 from dovetail.disrupt.consolidation.churn import Moves
 from dovetail.disrupt.consolidation.judge import check, judged, mixed
-from dovetail.disrupt.consolidation.movers import closed, movers, obstacle
 from dovetail.disrupt.consolidation.price import Refused
 from dovetail.disrupt.consolidation.prospects import Prospects
-from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Finding, Move, Mover, Question
+from dovetail.disrupt.consolidation.question import MULTI, SINGLE, Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.saving import Minimum
 from dovetail.disrupt.pods import Budgets, budgets_among
 from dovetail.model import labels
@@ -51,8 +51,8 @@ def loaded(*pods: Any, **changes: Any) -> NodeView:
     return view("n", *(pods or (pod(),)), **{"claim": claim(), **changes})
 
 
-def told(case: NodeView, budgets: Budgets = NONE) -> tuple[list[Mover], list[str]]:
-    found, notes = movers((case,), budgets, NOW, Minimum(), 7)
+def told(case: NodeView, budgets: Budgets = NONE) -> tuple[list[Candidate], list[str]]:
+    found, notes = candidates((case,), budgets, NOW, Minimum(), 7)
     assert all((note.subject, note.reason) == ("claim-n", "Unconsolidatable") for note in notes)
     return list(found), [note.message for note in notes]
 
@@ -121,13 +121,13 @@ def test_a_node_that_costs_nothing_or_bears_no_type_may_go() -> None:
 
 def test_several_nodes_keep_their_order() -> None:
     views = tuple(replace(loaded(), node=view(name).node) for name in "cab")
-    assert [one.name for one in movers(views, NONE, NOW, Minimum(), 0)[0]] == ["c", "a", "b"]
+    assert [one.name for one in candidates(views, NONE, NOW, Minimum(), 0)[0]] == ["c", "a", "b"]
 
 
 def test_one_that_is_passed_over_ends_nothing_for_those_behind() -> None:
     silent, held, named = view("s"), loaded(nominated=True), loaded()
     views = (silent, replace(held, node=view("h").node), replace(named, node=view("x").node))
-    assert [one.name for one in movers(views, NONE, NOW, Minimum(), 0)[0]] == ["x"]
+    assert [one.name for one in candidates(views, NONE, NOW, Minimum(), 0)[0]] == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -155,15 +155,17 @@ def kind(price: int) -> InstanceType:
     return InstanceType("m", EMPTY, (Offering("a", "on-demand", price, EMPTY),), ROOM)
 
 
-def mover(name: str, price: int = 100, *pods: str, capacity: str = "on-demand", cost: float = 1.0) -> Mover:
-    return Mover(name, "p", ("m", "a", capacity), price, cost, tuple(pod(one) for one in pods))
+def candidate(
+    name: str, price: int = 100, *pods: str, capacity: str = "on-demand", cost: float = 1.0
+) -> Candidate:
+    return Candidate(name, "p", ("m", "a", capacity), price, cost, tuple(pod(one) for one in pods))
 
 
 def existing(name: str, owner: str = "p", **changes: Any) -> ExistingNode:
     return ExistingNode(name, {}, (), ROOM, {"cpu": 5000, "memory": 2**33}, pool=owner, **changes)
 
 
-def question(*leaving: Mover, names: Iterable[str] = "abc", **more: Any) -> Question:
+def question(*leaving: Candidate, names: Iterable[str] = "abc", **more: Any) -> Question:
     usage = {"cpu": 15000, "memory": 3 * 2**33, "nodes": 3}
     pools = tuple(
         Pool(name, NodeClassRef(group="", kind="", name=""), EMPTY, {}, (kind(10),), usage=usage)
@@ -174,32 +176,32 @@ def question(*leaving: Mover, names: Iterable[str] = "abc", **more: Any) -> Ques
 
 
 def test_a_what_if_has_the_pods_that_move_and_none_of_the_nodes_that_go() -> None:
-    asked = question(mover("a", 100, "x", "y"), mover("b", 100, "z"), closed=frozenset("c"))
-    found = asked.without(asked.movers)
+    asked = question(candidate("a", 100, "x", "y"), candidate("b", 100, "z"), closed=frozenset("c"))
+    found = asked.without(asked.candidates)
     assert [one.metadata.name for one in found.pods] == ["x", "y", "z", "waiting"]
     assert [(node.name, node.allocatable) for node in found.nodes] == [("c", {})]
     own, other = found.pools
     assert own.usage == {"cpu": 5000, "memory": 2**33, "nodes": 1}
     assert other.usage == asked.problem.pools[1].usage
-    open_ones = question(mover("a")).without([mover("a")]).nodes
+    open_ones = question(candidate("a")).without([candidate("a")]).nodes
     assert [(node.name, node.allocatable) for node in open_ones] == [("b", ROOM), ("c", ROOM)]
 
 
-def test_a_mover_ranks_by_what_it_saves_for_each_pod_and_needs_its_pools_minimum() -> None:
-    spot = mover("a", 100, capacity="spot", cost=3.0)
-    assert (spot.spot, mover("a").spot) == (True, False)
+def test_a_candidate_ranks_by_what_it_saves_for_each_pod_and_needs_its_pools_minimum() -> None:
+    spot = candidate("a", 100, capacity="spot", cost=3.0)
+    assert (spot.spot, candidate("a").spot) == (True, False)
     assert spot.rank == (-25.0, "a")
-    assert mover("b", 200).rank == (-100.0, "b")
+    assert candidate("b", 200).rank == (-100.0, "b")
     assert replace(spot, minimum=Minimum(0.5, 0, 0)).needed == 50
     assert spot.content == (100,)
-    assert mover("a", 100, "x").content != mover("a", 100, "x", "y").content
+    assert candidate("a", 100, "x").content != candidate("a", 100, "x", "y").content
 
 
 def test_moves_that_replace_nodes_have_a_purse_of_their_own() -> None:
     moves = Moves(deleting={"default/a": 3}, replacing={"default/a": 0})
-    asked = question(mover("a"), moves=moves)
-    assert asked.purse().holds("p", []) and asked.purse(replacing=True).holds("p", [])
-    assert not asked.purse().holds("other", [])
+    asked = question(candidate("a"), moves=moves)
+    assert asked.move_budget().holds("p", []) and asked.move_budget(replacing=True).holds("p", [])
+    assert not asked.move_budget().holds("other", [])
 
 
 def bought(price: int, *pods: str) -> PlannedClaim:
@@ -209,26 +211,28 @@ def bought(price: int, *pods: str) -> PlannedClaim:
 
 
 def test_a_plan_that_saves_is_a_move() -> None:
-    asked = question(mover("a", 100_000_000, "x", "y"), mover("b", 50_000_000, "z"))
+    asked = question(candidate("a", 100_000_000, "x", "y"), candidate("b", 50_000_000, "z"))
     plan = Plan(existing={"c": ("default/x", "default/y", "default/z"), "d": ("default/waiting",)})
-    move = judged(asked, asked.movers, asked.without(asked.movers), plan)
-    assert (move.movers, move.claims) == (asked.movers, ())
+    move = judged(asked, asked.candidates, asked.without(asked.candidates), plan)
+    assert (move.candidates, move.claims) == (asked.candidates, ())
     assert move.places == {"c": ("default/x", "default/y", "default/z")}
     assert (move.saving, move.cost, move.rate) == (150_000_000, 4.0, 37_500_000)
-    assert Move(asked.movers, (bought(30_000_000, "x"),)).saving == 120_000_000
+    assert Move(asked.candidates, (bought(30_000_000, "x"),)).saving == 120_000_000
 
 
 def test_what_would_be_bought_must_cost_less() -> None:
-    asked = question(mover("a", 100_000_000, "x"))
+    asked = question(candidate("a", 100_000_000, "x"))
     plan = Plan(claims=(bought(100_000_000, "x"),))
     with pytest.raises(Refused):
-        judged(asked, asked.movers, asked.without(asked.movers), plan)
+        judged(asked, asked.candidates, asked.without(asked.candidates), plan)
 
 
 def test_places_name_only_pods_that_move() -> None:
-    asked = question(mover("a", 100, "x"))
+    asked = question(candidate("a", 100, "x"))
     plan = Plan(existing={"c": ("default/waiting", "default/x")})
-    assert judged(asked, asked.movers, asked.without(asked.movers), plan).places == {"c": ("default/x",)}
+    assert judged(asked, asked.candidates, asked.without(asked.candidates), plan).places == {
+        "c": ("default/x",)
+    }
 
 
 @pytest.mark.parametrize(
@@ -245,19 +249,19 @@ def test_places_name_only_pods_that_move() -> None:
     ],
 )
 def test_a_plan_without_a_place_for_each_pod_is_refused(plan: Plan, why: str) -> None:
-    asked = question(mover("a", 100, "x", "y"))
-    problem = asked.without(asked.movers)
+    asked = question(candidate("a", 100, "x", "y"))
+    problem = asked.without(asked.candidates)
     problem = replace(problem, nodes=(*problem.nodes, existing("rising", initialized=False)))
     with pytest.raises(Refused) as caught:
-        judged(asked, asked.movers, problem, plan)
+        judged(asked, asked.candidates, problem, plan)
     assert str(caught.value) == why
 
 
 def test_pods_that_waited_before_do_not_count_against_a_move() -> None:
-    asked = question(mover("a", 100, "x"))
+    asked = question(candidate("a", 100, "x"))
     left = (Unschedulable("default/waiting", "no room"),)
     plan = Plan(claims=(bought(1, "waiting"),), existing={"c": ("default/x",)}, unschedulable=left)
-    assert judged(asked, asked.movers, asked.without(asked.movers), plan).claims == ()
+    assert judged(asked, asked.candidates, asked.without(asked.candidates), plan).claims == ()
 
 
 @pytest.mark.parametrize(
@@ -265,24 +269,27 @@ def test_pods_that_waited_before_do_not_count_against_a_move() -> None:
     [(("x", "y"), False), (("x", "waiting"), True), (("waiting",), False), (("x",), False), ((), False)],
 )
 def test_a_node_for_pods_that_move_and_others_is_mixed(pods: tuple[str, ...], answer: bool) -> None:
-    assert mixed([mover("a", 100, "x"), mover("b", 100, "y")], Plan(claims=(bought(1, *pods),))) is answer
-    assert mixed([mover("a", 100, "x")], Plan(claims=(bought(1, "x"), bought(1, *pods)))) is (
+    assert (
+        mixed([candidate("a", 100, "x"), candidate("b", 100, "y")], Plan(claims=(bought(1, *pods),)))
+        is answer
+    )
+    assert mixed([candidate("a", 100, "x")], Plan(claims=(bought(1, "x"), bought(1, *pods)))) is (
         answer or "y" in pods
     )
 
 
 def test_a_policy_that_weighs_refuses_what_disrupts_more_than_it_saves() -> None:
     asked = question(
-        mover("a", 100, "x", cost=9.0),
+        candidate("a", 100, "x", cost=9.0),
         totals={"p": Totals(BALANCED, 1_000, 20.0), "q": Totals(BALANCED, 1, 1.0)},
     )
-    (score,) = asked.scores(asked.movers, 100)
+    (score,) = asked.scores(asked.candidates, 100)
     assert str(score).startswith("score 0.20 < threshold 0.50")
     with pytest.raises(Refused, match=r"score 0\.20 < threshold"):
         check([score])
     check([replace(score, policy="WhenEmptyOrUnderutilized")])
     with pytest.raises(Refused, match=r"score 0\.20 < threshold"):
-        judged(asked, asked.movers, asked.without(asked.movers), Plan(existing={"c": ("default/x",)}))
+        judged(asked, asked.candidates, asked.without(asked.candidates), Plan(existing={"c": ("default/x",)}))
 
 
 # ------------------------------------------------------------------ what could be saved at most
@@ -299,7 +306,7 @@ def test_prospects_are_what_a_node_costs_beyond_the_worth_of_its_pods() -> None:
     four = replace(kind(dollar), capacity={**ROOM, "pods": 100})
     sold = (Pool("p", NodeClassRef(group="", kind="", name=""), EMPTY, {}, (four,)),)
     leaving = tuple(
-        replace(mover(name, dollar), pods=tuple(big(f"{name}{number}", "1") for number in range(count)))
+        replace(candidate(name, dollar), pods=tuple(big(f"{name}{number}", "1") for number in range(count)))
         for name, count in (("a", 1), ("b", 3))
     )
     nodes = tuple(existing(name) for name in "ab")
@@ -308,7 +315,7 @@ def test_prospects_are_what_a_node_costs_beyond_the_worth_of_its_pods() -> None:
     assert [found.if_bought(one) for one in leaving] == pytest.approx([dollar * 3 / 4, dollar / 4])
     assert found.bound == pytest.approx(dollar)
     unknown = replace(leaving[0], pods=(*leaving[0].pods, big("new", "1")))
-    assert [found.known(one) for one in (*leaving, unknown, mover("c"))] == [True, True, False, True]
+    assert [found.known(one) for one in (*leaving, unknown, candidate("c"))] == [True, True, False, True]
 
 
 def test_a_spot_node_that_spot_may_not_follow_is_judged_by_prices_on_demand() -> None:
@@ -331,7 +338,7 @@ def test_a_spot_node_that_spot_may_not_follow_is_judged_by_prices_on_demand() ->
             (replace(four, offerings=(offered, spot)),),
         ),
     )
-    going = replace(mover("a", dollar // 2), pods=(big("one", "2"),), offer=("x", "z", "spot"))
+    going = replace(candidate("a", dollar // 2), pods=(big("one", "2"),), offer=("x", "z", "spot"))
     for spot_to_spot, one, many in ((False, dollar, 0), (True, dollar // 4, dollar * 3 // 8)):
         asked = Question(Problem((), sold, (existing("a"),)), (going,), {"p": 5}, spot_to_spot=spot_to_spot)
         found = Prospects(asked, SolveBudget(Budget(1_000_000)))
@@ -343,18 +350,18 @@ def test_a_spot_node_that_spot_may_not_follow_is_judged_by_prices_on_demand() ->
 
 def test_what_is_moved_for_new_nodes_is_counted_apart() -> None:
     key = pod("x").metadata.uid[-12:]
-    asked = question(mover("a", 100, "x"), moves=Moves(deleting={key: 1}, replacing={key: 0}))
-    pods = asked.movers[0].pods
-    assert asked.purse().holds("p", pods)
-    assert not asked.purse(replacing=True).holds("p", pods)
+    asked = question(candidate("a", 100, "x"), moves=Moves(deleting={key: 1}, replacing={key: 0}))
+    pods = asked.candidates[0].pods
+    assert asked.move_budget().holds("p", pods)
+    assert not asked.move_budget(replacing=True).holds("p", pods)
 
 
 def test_a_question_is_the_same_however_often_it_is_asked() -> None:
-    one, same = question(mover("a", 100, "x")), question(mover("a", 100, "x"))
+    one, same = question(candidate("a", 100, "x")), question(candidate("a", 100, "x"))
     assert one == same and "_nodes" not in repr(one)
     assert not one.spot_to_spot
     with pytest.raises(TypeError):
-        Question(one.problem, one.movers, {}, Moves(), frozenset(), False, {}, ())  # type: ignore[call-arg]
+        Question(one.problem, one.candidates, {}, Moves(), frozenset(), False, {}, ())  # type: ignore[call-arg]
     assert one.without(()).pools[1] is one.problem.pools[1]
     assert (Finding(None).bound, Finding(None).hourly, Finding(None).tried) == (0, 0, 0)
     assert (MULTI, SINGLE) == ("multi", "single")  # as metrics name them
