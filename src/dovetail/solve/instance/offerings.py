@@ -16,7 +16,7 @@ from dovetail.solve.instance.topology import Pins
 
 _MOST = 72  # columns that are filled again and again
 _KEEP_ALL = 24  # so few columns are not worth thinning out
-_BLOCK = 512  # columns that are compared with all others at once
+_BLOCK = 256  # columns that are compared with each other at once
 
 # (pool, reservation or '', demands on labels with pins of the pods): all that decides on a Ground.
 _GroundKey = tuple[int, str, tuple[tuple[Requirements, Pins], ...]]
@@ -106,17 +106,29 @@ def undominated(feasible: Mask, capacity: Amounts, price: Amounts, protected: Ma
 
 
 def _unbeaten(group: npt.NDArray[np.int64], capacity: Amounts, protected: Mask) -> list[int]:
-    """Of columns in order of price, those that no earlier one replaces; protected ones replace none."""
-    rivals = group[~protected[group]]
-    where = np.searchsorted(np.cumsum(~protected[group]), np.arange(1, len(rivals) + 1))  # in the group
-    beaten = np.zeros(len(group), dtype=np.bool_)
+    """Of columns in order of price, those that no earlier one replaces; protected ones replace none.
+
+    What a replaced one would replace, another does already: to compare with those that stay is enough, so it
+    takes time by columns times those that stay.
+    """
+    kept: list[npt.NDArray[np.int64]] = []
+    front = np.zeros((0, capacity.shape[1]), dtype=np.int64)  # capacities of those that may replace others
     for start in range(0, len(group), _BLOCK):
         block = group[start : start + _BLOCK]
-        first = where[None, :] < np.arange(start, start + len(block))[:, None]
-        for row in range(capacity.shape[1]):
-            first &= capacity[rivals, row][None, :] >= capacity[block, row][:, None]
-        beaten[start : start + len(block)] = first.any(axis=1) & ~protected[block]
-    return [int(column) for column in group[~beaten]]
+        block = block[protected[block] | ~_covers(front, capacity[block]).any(axis=1)]
+        replaces = np.tril(_covers(capacity[block], capacity[block]), -1) & ~protected[block]
+        block = block[protected[block] | ~replaces.any(axis=1)]
+        kept.append(block)
+        front = np.concatenate([front, capacity[block[~protected[block]]]])
+    return np.concatenate(kept).tolist() if kept else []
+
+
+def _covers(some: Amounts, others: Amounts) -> Mask:
+    """(B, A): whether the capacity of `some` (A, R) is at least that of `others` (B, R) in everything."""
+    found = np.ones((len(others), len(some)), dtype=np.bool_)
+    for row in range(others.shape[1]):
+        found &= some[:, row] >= others[:, row][:, None]
+    return found
 
 
 def thinned(columns: npt.NDArray[np.int64], feasible: Mask, price: Amounts) -> npt.NDArray[np.int64]:
