@@ -24,6 +24,7 @@ POOL = {
             "spec": {
                 "requirements": [
                     {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
                     {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
                 ],
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
@@ -151,7 +152,7 @@ def test_planned_and_explained(project: str, tmp_path: Path, capsys: pytest.Capt
     objects, pods, notes = PROJECTS[project]
     file = tmp_path / "all.yaml"
     file.write_text(yaml.safe_dump_all([POOL, CLASS, *objects]))
-    given = ["-f", str(file), "--region", "us-east-1", "--work", "3000"]
+    given = ["-f", str(file), "--region", "us-east-1", "--work", "1000"]
     assert run(["plan", *given, "-o", "json"]) == 0
     told = capsys.readouterr()
     answer = json.loads(told.out)
