@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo image pin-image test pictures test-cluster test-promises control-plane soak seeded-bugs mutants check lint types \
+.PHONY: help setup demo image pin-image test test-long pictures test-cluster test-promises control-plane soak seeded-bugs mutants check lint types \
 	layers format upgrade sbom audit release clean
 
 help: ## Show this help
@@ -26,6 +26,9 @@ demo: $(STAMP) ## Play an evening rush in virtual time and write build/evening-r
 
 test: $(STAMP) ## Run the tests (under 10 minutes, no network)
 	$(BIN)/pytest
+
+test-long: $(STAMP) ## Run the tests that take long: a week of waves, plans with more work, seeds of faults (5 minutes)
+	$(BIN)/pytest -m long
 
 pictures: $(STAMP) ## Take the pictures of pages in docs/images anew (needs chromium)
 	$(BIN)/pytest -n0 --screenshots tests/simulate/test_pages.py
