@@ -27,7 +27,7 @@ demo: $(STAMP) ## Play an evening rush in virtual time and write build/evening-r
 test: $(STAMP) ## Run the tests (under 10 minutes, no network)
 	$(BIN)/pytest
 
-test-long: $(STAMP) ## Run the tests that take long: a week of waves, plans with more work, seeds of faults (5 minutes)
+test-long: $(STAMP) ## Run the tests that take long: a week of waves, plans with more work, gaps to the bound (7 minutes)
 	$(BIN)/pytest -m long
 
 pictures: $(STAMP) ## Take the pictures of pages in docs/images anew (needs chromium)

@@ -19,6 +19,8 @@ from dovetail.model.problem import WORK_PER_SECOND, Budget, Problem
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 
+pytestmark = pytest.mark.long
+
 TRACES = [Path(name) for name in os.environ.get("DOVETAIL_TRACES", "").split(os.pathsep) if name]
 EVERY_TYPE = Market("us-east-1", spot=False, ordinary=False)
 ORDINARY = Market("us-east-1", spot=False, ordinary=True)

@@ -17,6 +17,8 @@ from dovetail.model.problem import Budget, Options, Problem
 from dovetail.solve.solver import solve
 from dovetail.verify import verify
 
+pytestmark = pytest.mark.long
+
 # name -> (pods, sizes of pods, most cost / lower bound). The last may only fall.
 CASES = {"few sizes": (300, 6, 1.005), "many sizes": (400, 30, 1.01), "large pods": (120, 8, 1.02)}
 

@@ -12,6 +12,8 @@ from dovetail.solve.budget import Deadline, Stop, never
 from dovetail.solve.solver import solve
 from dovetail.testing.scenarios import read_scenarios
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parent.parent / "conformance" / "vectors" / "scheduling"
 
 # Mean of cost / lower bound, both of the plan itself. These may only fall.

@@ -16,6 +16,8 @@ from dovetail.cloud.inmemory import Limit
 from dovetail.model import labels
 from dovetail.testing.manifests import node_class
 
+pytestmark = pytest.mark.long
+
 SETS = 4
 STEPS = 10
 

@@ -23,6 +23,8 @@ from dovetail.testing.crowds import crowd
 from dovetail.units.quantity import parse_quantity
 from dovetail.verify import verify
 
+pytestmark = pytest.mark.long
+
 _NO_LIMITS = {
     "distinct": rules.distinct(700),
     "one per node": rules.apart(60),
