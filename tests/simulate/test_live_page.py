@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dovetail.api.core import Pod
 from dovetail.base.clock import HOUR, SECOND
 from dovetail.cost.facts import Facts, Instance, PodRun, Rate, Workload
 from dovetail.cost.store import Store, StoreFile, write_facts
@@ -154,3 +156,17 @@ def test_lines_of_what_the_record_does_not_know() -> None:
     lines = told.lines([begin, begin + 60, begin + 120, begin + 180, begin + 240])
     assert lines["pods.pending"] == [None, 3, 3, 1, 1]  # none while nothing was told, and the most of each
     assert lines["efficiency"] == [None, None, 75.0, 75.0, 75.0]
+
+
+def test_what_came_and_went_unseen_is_not_kept() -> None:
+    told = Present(lambda: pages.START, lambda _: None)
+    (pod,) = pages.waiting_pods(0, 1)
+    held = sys.getrefcount(pod)
+    told.changed(Pod, "ADDED", None, pod)
+    assert sys.getrefcount(pod) > held
+    told.changed(Pod, "DELETED", pod, None)
+    assert sys.getrefcount(pod) == held
+    told.changed(Pod, "ADDED", None, pod)
+    assert told.pods({})["total"] == 1
+    told.changed(Pod, "DELETED", pod, None)
+    assert told.pods({})["total"] == 0

@@ -46,7 +46,8 @@ class Present:
         self._now = now
         self._lock = threading.Lock()  # held for what takes no time
         self._news: dict[tuple[type[Object], str], tuple[str, Object]] = {}
-        self._records: list[Record] = []
+        self._taken: set[tuple[type[Object], str]] = set()  # what the board has
+        self._records: deque[Record] = deque(maxlen=_DECISIONS)
         self._decisions: deque[Record] = deque(maxlen=_DECISIONS)
         self._least: deque[tuple[int, int, int]] = deque(maxlen=_HISTORY // MINUTE)
         self._waiting: set[str] = set()  # uids of pods without a node
@@ -58,12 +59,16 @@ class Present:
     # Told by the controller -----------------------------------------------------------------------------
 
     def changed(self, kind: type[Object], change: str, old: Object | None, new: Object | None) -> None:
-        """See State. Changes of one object that nobody has asked about become one."""
+        """See State. What no page has asked about becomes one change of its object, none once it is gone."""
         obj = old if new is None else new
         if kind not in _KINDS or obj is None:
             return
+        key = kind, obj.metadata.uid or obj.key
         with self._lock:
-            self._news[kind, obj.metadata.uid or obj.key] = change, obj
+            if new is not None or key in self._taken:
+                self._news[key] = change, obj
+            else:  # it came and went unseen: nothing is kept of it
+                self._news.pop(key, None)
         if isinstance(obj, Pod):
             waits = new is not None and not obj.spec.node_name and not obj.terminal and not obj.deleting
             (self._waiting.add if waits else self._waiting.discard)(obj.metadata.uid or obj.key)
@@ -87,8 +92,6 @@ class Present:
                 self._least.append((record["t"], record["cost"], record["lowerBound"]))
             else:
                 self._decisions.append(record)
-            if len(self._records) > _DECISIONS:
-                del self._records[0]
 
     # Asked by the page ----------------------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class Present:
         row = board.find(node) if node else None
         of_node = row.pods if row is not None else ()
         found = [
-            pod for pod in (of_node if node else board.pods.values()) if all(w in _text(pod) for w in words)
+            pod for pod in (of_node if node else board.pods.values()) if not words or _has(_text(pod), words)
         ]
         rows = [_pod(pod) for pod in sorted(found, key=lambda pod: pod.key)[:_SHOWN]]
         return {"total": len(found), "rows": rows}
@@ -142,7 +145,9 @@ class Present:
     def _filled(self) -> Board:
         with self._lock:
             news, self._news = self._news, {}
-            records, self._records = self._records, []
+            records, self._records = self._records, deque(maxlen=_DECISIONS)
+            for key, (change, _) in news.items():
+                (self._taken.discard if change == "DELETED" else self._taken.add)(key)
         for change, obj in news.values():
             self._board.take(change, obj)
         for record in records:
@@ -241,6 +246,10 @@ def _owner(pod: Pod) -> str:
     found = pod.metadata.controller()
     kind, name = owner_of(f"{found.kind}/{found.name}" if found is not None else "", pod.metadata.labels)
     return f"{kind}:{name}" if kind else ""
+
+
+def _has(text: str, words: Iterable[str]) -> bool:
+    return all(word in text for word in words)
 
 
 def _text(pod: Pod) -> str:
