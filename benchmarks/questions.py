@@ -13,9 +13,10 @@ from typing import Any
 
 import yaml
 
+from dovetail.testing.manifests import node_class
+
 Document = dict[str, Any]
-_DISCOVERY = {"karpenter.sh/discovery": "demo"}
-NEW_IMAGE = "al2023@v20250505"
+OLD_IMAGE, NEW_IMAGE = "al2023@v20250403", "al2023@v20250505"
 TYPES = ["m5.xlarge", "m5.2xlarge", "c5.2xlarge", "c5.4xlarge", "r5.xlarge", "r5.2xlarge"]
 
 
@@ -32,20 +33,6 @@ def pool(name: str = "general", *, spot: bool = False, **disruption: Any) -> Doc
         "spec": {
             "template": {"spec": {"nodeClassRef": reference, "requirements": [capacity, types]}},
             "disruption": kept,
-        },
-    }
-
-
-def node_class(image: str = "al2023@v20250403") -> Document:
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "role": "node",
-            "amiSelectorTerms": [{"alias": image}],
-            "subnetSelectorTerms": [{"tags": _DISCOVERY}],
-            "securityGroupSelectorTerms": [{"tags": _DISCOVERY}],
         },
     }
 
@@ -96,7 +83,7 @@ def spread(app: str, key: str = "topology.kubernetes.io/zone") -> list[Document]
 
 def headroom(size: float) -> tuple[Document, list[Document]]:
     """Question 7: a shop of 400 replicas that will be 1,600 within three minutes."""
-    objects = [pool(), node_class(), workload("web", max(4, round(400 * size)), "500m", "1Gi")]
+    objects = [pool(), node_class(image=OLD_IMAGE), workload("web", max(4, round(400 * size)), "500m", "1Gi")]
     return {"duration": "30m"}, objects
 
 
@@ -122,7 +109,7 @@ def outage(size: float) -> tuple[Document, list[Document]]:
     return {"duration": "30m"}, [
         storage,
         pool(spot=True),
-        node_class(),
+        node_class(image=OLD_IMAGE),
         workload("web", replicas, "500m", "1Gi", topologySpreadConstraints=spread("web")),
         workload(
             "database",
@@ -144,7 +131,7 @@ def rollout(size: float) -> tuple[Document, list[Document]]:
     slow = {"simulation.dovetail.dev/startup": "12m"}
     objects = [
         pool(budgets=[{"nodes": "10%"}, frozen]),
-        node_class(),
+        node_class(image=OLD_IMAGE),
         workload("web", max(6, round(2250 * size)), "1500m", "3Gi"),
         budget("web", maxUnavailable="10%"),
         workload("kafka", max(3, round(30 * size)), "3", "12Gi", affinity=affinity, annotations=slow),
@@ -182,7 +169,7 @@ def write(name: str, folder: Path, size: float = 1.0) -> Path:
     (folder / "scenario.yaml").write_text(yaml.safe_dump(head, sort_keys=False), "utf-8")
     if name == "rollout":  # what changes
         (folder / "new").mkdir()
-        (folder / "new" / "image.yaml").write_text(yaml.safe_dump(node_class(NEW_IMAGE)), "utf-8")
+        (folder / "new" / "image.yaml").write_text(yaml.safe_dump(node_class(image=NEW_IMAGE)), "utf-8")
     plain = json.loads(json.dumps(objects))  # what is shared is written out
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(plain, sort_keys=False), "utf-8")
     return folder

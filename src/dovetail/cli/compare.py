@@ -14,7 +14,7 @@ from rich.console import Console
 from dovetail.base.errors import InputError
 from dovetail.cli.compare_output import comparison_json, print_comparison
 from dovetail.cli.prices import use_prices
-from dovetail.cli.runs_output import progress, seeds_of, time_of
+from dovetail.cli.runs_output import progress, remark, seeds_of, time_of
 from dovetail.simulate.experiment.comparison import Comparison, compared, earlier
 from dovetail.simulate.experiment.runs import Job, cores, played
 from dovetail.simulate.experiment.variant import Variant
@@ -102,7 +102,7 @@ def compare(
         write_comparison(found, report)
     _print(found, output)
     if report is not None:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"Report: {report}", markup=False)
+        remark(f"Report: {report}")
 
 
 def _ways(

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InputError
-from dovetail.cli.runs_output import time_of
+from dovetail.cli.runs_output import remark, time_of
 from dovetail.cli.tables import add_row, new_table
 from dovetail.simulate.questions.headroom import Growth, Kept, addition, manifests, search
 from dovetail.simulate.questions.stage import staged
@@ -67,16 +67,12 @@ def headroom(
         A table and the manifests of the answer, or JSON.
     """
     length = time_of(within, "--within")
-    growth = Growth(_workload(workload), to, _time(after, "--after"), _time(over, "--over"))
-    assert length is not None
+    growth = Growth(_workload(workload), to, time_of(after, "--after"), time_of(over, "--over"))
     known = load(scenario)
     extra, most = addition(known, growth, growth.after + growth.over + _SETTLES)
-    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
     def told(one: Kept) -> None:
-        console.print(
-            f"{one.placeholders} placeholders: 99 % wait up to {one.p99:.1f} s, ${one.hourly:.2f}/h"
-        )
+        remark(f"{one.placeholders} placeholders: 99 % wait up to {one.p99:.1f} s, ${one.hourly:.2f}/h")
 
     with staged(scenario, extra, keep) as folder:
         found = search(folder, growth, length / SECOND, most, seed, told)
@@ -84,7 +80,7 @@ def headroom(
         wanted = manifests(folder, answer.placeholders if answer is not None else 0)
         if keep is not None:
             (folder / "question.yaml").write_text(yaml.safe_dump_all(wanted, sort_keys=False), "utf-8")
-            console.print(f"Scenario: {keep}")
+            remark(f"Scenario: {keep}")
     if output == "json":
         print(json.dumps(_json(found, answer, wanted), indent=2))
     else:
@@ -98,12 +94,6 @@ def _workload(text: str) -> tuple[str, str, str]:
         raise InputError(f"{text!r} names no workload", source="--workload", remedy=remedy)
     kind, namespace, name = parts if len(parts) == 3 else ("Deployment", *parts)
     return kind, namespace, name
-
-
-def _time(text: str, flag: str) -> int:
-    length = time_of(text, flag)
-    assert length is not None
-    return length
 
 
 def _print(found: Sequence[Kept], answer: Kept | None, wanted: Sequence[dict[str, Any]], within: str) -> None:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from dovetail.base.errors import InputError
-from dovetail.cli.runs_output import time_of
+from dovetail.cli.runs_output import remark, time_of
 from dovetail.cli.simulate_live import live_view
 from dovetail.cli.tables import add_row, new_table
 from dovetail.simulate.questions.outage import Outage, Recovery, addition, families, recovery
@@ -74,8 +74,6 @@ def outage(
     """
     known = load(scenario)
     begins, length = time_of(after, "--after"), time_of(watch, "--watch")
-    assert begins is not None
-    assert length is not None
     if capacity not in ("", "spot", "on-demand"):
         raise InputError(
             f"{capacity!r} is no capacity type", source="--capacity", remedy="give spot or on-demand"
@@ -100,7 +98,7 @@ def outage(
     else:
         _print(found, zone)
     if keep is not None:
-        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"Scenario: {keep}")
+        remark(f"Scenario: {keep}")
 
 
 def _free(text: str) -> tuple[tuple[str, int], ...]:

@@ -12,15 +12,16 @@ import yaml
 from cyclopts import Parameter
 from rich.console import Console
 
+from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
-from dovetail.cli.runs_output import progress, time_of
+from dovetail.cli.runs_output import progress, remark, time_of
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud import catalog
 from dovetail.model.resources import CPU
 from dovetail.reading import Manifest, read
-from dovetail.simulate.experiment.runs import Job, Run, cores, played
+from dovetail.simulate.experiment.runs import Job, cores, played
 from dovetail.simulate.experiment.variant import Variant
-from dovetail.simulate.questions.rollout import Alternative, Course, alternatives, course
+from dovetail.simulate.questions.rollout import Course, alternatives, course
 from dovetail.simulate.questions.stage import Addition, staged, time_of_day
 from dovetail.simulate.scenario.changed import Change
 from dovetail.simulate.scenario.scenario import load
@@ -83,8 +84,6 @@ def rollout(
     """
     known = load(scenario)
     begins, length, limit = time_of(after, "--after"), time_of(watch, "--watch"), time_of(within, "--within")
-    assert begins is not None
-    assert length is not None
     files = _files(filename)
     extra = Addition(later={time_of_day(known, begins): files}, duration=begins + length)
     number = known.seed if seed is None else seed
@@ -92,7 +91,7 @@ def rollout(
         _write_undo(known.manifests, files, undo)
     found: dict[str, Course] = {}
     with staged(scenario, extra, keep) as folder:
-        others = [] if alone else _worth_playing(folder)
+        others = [] if alone else list(alternatives(load(folder).manifests))
         ways = {
             "": Variant("as it is", folder),
             **{one.what: Variant(one.what, folder, settings=(Change.parse(one.setting),)) for one in others},
@@ -101,10 +100,10 @@ def rollout(
         vcpus = _vcpus(known.file.region)
         with progress(len(queue)) as tell:
             for index, run in played(queue, cores() if jobs is None else jobs):
-                found[list(ways)[index]] = _course(run, begins, vcpus)
+                found[list(ways)[index]] = course(run.records, run.start, begins, vcpus)
                 tell(run)
     settings = {one.what: one.setting for one in others}
-    seconds = None if limit is None else limit / 1e9
+    seconds = None if limit is None else limit / SECOND
     if output == "json":
         print(json.dumps(_json(found, settings, seconds), indent=2))
     else:
@@ -114,9 +113,9 @@ def rollout(
             told = f"leaves {left:,}" if left >= 0 else f"is {-left:,} too many, and launches fail"
             Console(highlight=False).print(f"The peak {told} of a quota of {quota:,} vCPUs.")
     if undo is not None:
-        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"Way back: {undo}")
+        remark(f"Way back: {undo}")
     if keep is not None:
-        Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"Scenario: {keep}")
+        remark(f"Scenario: {keep}")
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:
@@ -147,16 +146,8 @@ def _write_undo(before: Sequence[Manifest], files: Sequence[Path], undo: Path) -
         raise InputError(f"cannot be written: {error.strerror}", source=str(undo)) from None
 
 
-def _worth_playing(folder: Path) -> list[Alternative]:
-    return list(alternatives(load(folder).manifests))
-
-
 def _vcpus(region: str) -> dict[str, int]:
     return {one.name: one.capacity.get(CPU, 0) // 1000 for one in catalog.instance_types(region)}
-
-
-def _course(run: Run, begins: int, vcpus: Mapping[str, int]) -> Course:
-    return course(run.records, run.start, begins, vcpus)
 
 
 def _last(found: Course) -> float:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import overload
 
 from rich.console import Console
 
@@ -33,6 +34,14 @@ def seeds_of(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
+@overload
+def time_of(text: str, flag: str = ...) -> int: ...
+
+
+@overload
+def time_of(text: str | None, flag: str = ...) -> int | None: ...
+
+
 def time_of(text: str | None, flag: str = "--until") -> int | None:
     """Nanoseconds of a length of time. Raises InputError."""
     if text is None:
@@ -44,6 +53,11 @@ def time_of(text: str | None, flag: str = "--until") -> int | None:
     if length <= 0:
         raise InputError(f"{text!r} is not more than 0s", source=flag)
     return length
+
+
+def remark(text: str) -> None:
+    """A line beside the answer, on standard error."""
+    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(text)
 
 
 @contextmanager

@@ -7,8 +7,10 @@ from typing import Any
 DISCOVERY = "karpenter.sh/discovery"
 
 
-def node_class(cluster: str = "demo", *, tag: str = DISCOVERY) -> dict[str, Any]:
-    """The EC2NodeClass `default`: subnets and groups with that tag of the cluster, the newest AL2023."""
+def node_class(
+    cluster: str = "demo", *, tag: str = DISCOVERY, image: str = "al2023@latest"
+) -> dict[str, Any]:
+    """The EC2NodeClass `default`: subnets and groups with that tag of the cluster, images of that alias."""
     terms = [{"tags": {tag: cluster}}]
     return {
         "apiVersion": "karpenter.k8s.aws/v1",
@@ -16,7 +18,7 @@ def node_class(cluster: str = "demo", *, tag: str = DISCOVERY) -> dict[str, Any]
         "metadata": {"name": "default"},
         "spec": {
             "role": "nodes",
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "amiSelectorTerms": [{"alias": image}],
             "subnetSelectorTerms": terms,
             "securityGroupSelectorTerms": terms,
         },

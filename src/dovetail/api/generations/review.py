@@ -136,4 +136,4 @@ def _words(document: Document, wanted: str, why: str) -> str:
     return f"conversion of {version} {kind} {name or 'without a name'} to {wanted} failed: {why}"[:_MOST]
 
 
-_MOST = 1_000  # characters: a text may quote what somebody wrote
+_MOST = 1_000  # characters: a text may quote fields of the object

@@ -226,7 +226,7 @@ class ConversionWebhook:
 
     def _load(self, found: Certificate) -> None:
         """Serve new connections with it. The standard library reads certificates from files only."""
-        with tempfile.NamedTemporaryFile() as file:  # which nobody else may read
+        with tempfile.NamedTemporaryFile() as file:  # readable by its owner alone
             file.write(found.chain + found.key)
             file.flush()
             self._tls.load_cert_chain(file.name)
