@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dovetail.api.generations import alpha_schema
-from dovetail.api.generations.alpha_webhook import default_requirements, faults, told
+from dovetail.api.generations.alpha_webhook import default_requirements, faults, refusal_text
 from tests.conformance.generation_cases import Case, as_go_writes, places, read_cases, rule_texts, verdict
 
 CASES = read_cases("alpha_validate")
@@ -28,7 +28,7 @@ def test_same_verdict_and_texts(case: Case) -> None:
         ours = [{"field": cause.field, "reason": cause.reason, "message": cause.message} for cause in causes]
         assert places(ours) == places(recorded)
         assert rule_texts(recorded) <= rule_texts(ours)
-    text, recorded_text = told(faults(document)), expected["webhook"].get("message", "")
+    text, recorded_text = refusal_text(faults(document)), expected["webhook"].get("message", "")
     if "decodeError" in expected["webhook"]:
         assert text
     else:

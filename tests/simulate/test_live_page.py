@@ -149,7 +149,7 @@ def test_lines_of_what_the_record_does_not_know() -> None:
     for pod in pods:
         told.changed(type(pod), "ADDED", None, pod)
     at[0] += 90 * SECOND
-    told.told("efficiency", {"cost": 200, "lowerBound": 150})
+    told.logged("efficiency", {"cost": 200, "lowerBound": 150})
     for pod in pods[1:]:
         told.changed(type(pod), "DELETED", pod, None)
     begin = pages.START // SECOND

@@ -17,7 +17,7 @@ from dovetail.base.clock import HOUR, MINUTE, SECOND
 from dovetail.base.errors import CreateFailed, InstanceNotFound, InsufficientCapacity, NodeClassNotReady
 from dovetail.cloud.aws import metrics as figures
 from dovetail.cloud.aws.api import CapacityReservation, FleetAnswer, PlacementGroup
-from dovetail.cloud.aws.cluster import Around, Told
+from dovetail.cloud.aws.cluster import Around, ClusterSettings
 from dovetail.cloud.aws.errors import UNREACHABLE, AwsError
 from dovetail.cloud.aws.fake import Account, MemoryAws, Options
 from dovetail.cloud.aws.fake.gate import EC2_BUCKETS, Bucket, GateOptions
@@ -133,7 +133,7 @@ def provider(aws: MemoryAws, clock: VirtualClock, log: Log, metrics: MemoryMetri
     async def dns_ip() -> str:
         return "10.100.0.10"
 
-    around = Around(aws.eks, clock, REGION, Told(CLUSTER), version=version, dns_ip=dns_ip)
+    around = Around(aws.eks, clock, REGION, ClusterSettings(CLUSTER), version=version, dns_ip=dns_ip)
     return AwsCloud(aws, clock, log, around, CloudOptions(CLUSTER), metrics)
 
 

@@ -84,7 +84,7 @@ def test_a_difference_shows_if_it_is_sure_and_large_enough(
 ) -> None:
     wait = next(one for one in MEASURES if one.key == "waitP99")
     assert wait.shows(Difference(mean, margin)) is shows
-    assert wait.told(mean, signed=True) == told
+    assert wait.formatted(mean, signed=True) == told
 
 
 def test_the_quantiles_fall_to_the_normal_one() -> None:
@@ -216,7 +216,7 @@ def test_ways_are_compared_and_again_with_what_was_written(
     assert run(["compare", str(small), "--seeds", "1", "--against", str(tmp_path / "before.json")]) == 0
     table = capsys.readouterr().out
     assert "as it is (Dovetail" in table and "earlier" in table
-    assert "One seed tells nothing about chance" in table
+    assert "One seed says nothing about chance" in table
     cost = next(line for line in table.splitlines() if line.strip().startswith(MEASURES[0].label))
     assert cost.split("$")[1].split()[0] == cost.split("$")[2].split()[0]  # the same version: the same cost
 

@@ -436,12 +436,12 @@ def test_a_rollout_passes_pods_over_where_the_node_has_an_end() -> None:
 
 def test_a_command_in_words() -> None:
     views = tuple(view(f"n{number}", price=10**9) for number in range(6))
-    assert Command(EMPTY, views[:1]).told() == "delete: nodepools=[general]: [n0] (savings: $1.00)"
-    told = Command(UNDERUTILIZED, views[:5]).told("why not")
+    assert Command(EMPTY, views[:1]).describe() == "delete: nodepools=[general]: [n0] (savings: $1.00)"
+    told = Command(UNDERUTILIZED, views[:5]).describe("why not")
     assert told == "delete: nodepools=[general]: [n0 n1 n2 n3 n4], reason: why not (savings: $5.00)"
-    told = Command(EXPIRED, (view("x", owner=pool("z")), *views)).told()
+    told = Command(EXPIRED, (view("x", owner=pool("z")), *views)).describe()
     assert told.startswith("delete: nodepools=[general z]: [x n0 n1 n2 n3 and 2 other(s)] (savings: $6.00")
-    many = Command(EMPTY, tuple(view(name, owner=pool(name)) for name in "hgfedcba")).told()
+    many = Command(EMPTY, tuple(view(name, owner=pool(name)) for name in "hgfedcba")).describe()
     assert "nodepools=[a b c d e f g h]" in many
     assert Command(EMPTY, (view("x", node=None, price=None),)).names() == ("claim-x",)
     assert Command(EMPTY, (view("x", price=None),)).savings == 0
@@ -450,7 +450,7 @@ def test_a_command_in_words() -> None:
     for count, words in ((1, "1 replacement"), (2, "2 replacements")):
         made = Command(DRIFTED, views[:2], cast("Any", (bought,) * count))
         left = f"{2 - 0.3 * count:.2f}"
-        assert made.told() == f"replace: nodepools=[general]: [n0 n1] -> [{words}] (savings: ${left})"
+        assert made.describe() == f"replace: nodepools=[general]: [n0 n1] -> [{words}] (savings: ${left})"
         assert (made.decision, made.savings) == ("replace", 2 * 10**9 - count * 3 * 10**8)
     assert Command(EMPTY, views[:1]).decision == "delete"
     assert Decision(None) == Decision(None, (), more=False)

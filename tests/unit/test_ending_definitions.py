@@ -80,7 +80,7 @@ def test_what_became_of_the_definition_is_told(
     fate: str,
 ) -> None:
     text = f"the CustomResourceDefinition {name}.karpenter.sh {fate}"
-    assert Definitions(claims, pools).told() == text
+    assert Definitions(claims, pools).describe() == text
 
 
 def test_a_confirmation_is_for_these_very_definitions() -> None:

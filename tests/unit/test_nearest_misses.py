@@ -231,7 +231,7 @@ def test_what_has_no_price_is_not_called_sold_out() -> None:
     large = instance_type("large", 4, "a")
     large["offerings"][0].update(available=False, price=0)
     text, _ = miss({"cpu": "1"}, instanceTypes=[large])
-    assert text == "on-demand large is not bought, as nobody knows its price in z-a"
+    assert text == "on-demand large is not bought, as its price is unknown in z-a"
 
 
 def test_a_spread_names_the_domains_and_their_counts() -> None:

@@ -283,7 +283,7 @@ def test_what_people_and_autoscalers_scaled_is_in_the_audit_log(tmp_path: Path) 
     ("text", "told"),
     [
         ("nothing", "neither a range query nor an event of an audit log"),
-        (answer(series("up", [(0, 1)])), "tells of no workload that changed"),
+        (answer(series("up", [(0, 1)])), "holds no workload that changed"),
         (event(0, "patch", "deployments", "web").replace("2026-", "soon-"), "is no time"),
     ],
 )

@@ -58,7 +58,7 @@ def admit(document: Document, old: Document | None = None) -> Document:
     if before is None or not _same_content(result, before):
         created = (*_name_causes(result), *_scale_causes(result)) if before is None else ()
         _refuse(result, with_unchecked((*created, *validate(schema, result, before))))
-    # After the rules, which told that the parts have their types.
+    # After the rules, which checked that the parts have their types.
     for spec in pod_specs(result):
         default_pod_spec(spec)
     if (result["apiVersion"], result["kind"]) == ("v1", "Namespace") and _name(result):
@@ -93,7 +93,7 @@ def _name_causes(document: Document) -> tuple[Cause, ...]:
         if not isinstance(meta, dict) or any(
             isinstance(meta.get(field), int | float) for field in ("name", "generateName")
         ):
-            return ()  # its type is wrong, which the schema tells
+            return ()  # its type is wrong, which the schema reports
         return (Cause("metadata.name", "Required value: name or generateName is required", _REQUIRED),)
     if document["apiVersion"].startswith(_FREE_NAMES):
         return ()

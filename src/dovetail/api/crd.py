@@ -146,7 +146,7 @@ def _paths(schema: Schema, path: str) -> Iterator[str]:
 
 
 def _paths_below(schema: Schema, path: str) -> Iterator[str]:
-    """Paths of the fields of a list's items; the items themselves are told with the list."""
+    """Paths of the fields of a list's items; the items themselves come with the list."""
     for key, child in schema.properties.items():
         yield from _paths(child, join(path, key))
 

@@ -1,4 +1,4 @@
-"""What of a cluster's objects may leave it: `redacted` takes out what nobody else needs or may see.
+"""What of a cluster's objects may leave it: `redacted` takes out what no one else needs or may see.
 
 Taken out of every object: environment variables, commands, probes, mounts, secrets and config maps as
 volumes, pull secrets and service accounts, user data, managed fields, addresses, messages, and all

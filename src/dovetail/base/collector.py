@@ -1,4 +1,4 @@
-"""How often Python looks for objects that refer to each other and to which nobody else refers."""
+"""How often Python looks for objects that refer only to each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def collect_seldom() -> None:
 
 
 def collect_if_due() -> None:
-    """For moments in which nobody waits: look at all objects now if Python would before long.
+    """For moments in which nothing waits: look at all objects now if Python would before long.
 
     That takes 0.1 s and more in a process that has planned for a while: too much in the middle of a plan.
     """

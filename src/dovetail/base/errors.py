@@ -202,7 +202,7 @@ class TooManyRequests(ApiError):
 
 
 class Unavailable(ApiError):
-    """Nobody answers, or the connection was cut off."""
+    """Nothing answers, or the connection was cut off."""
 
     status = 503
     reason = "ServiceUnavailable"
@@ -256,5 +256,5 @@ _MOST = 300  # characters of an exception's words: it may quote what a user wrot
 def in_one_line(error: BaseException) -> str:
     """An exception's kind and words, for a line of the log or an event."""
     text = " ".join(str(error).split())
-    told = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return told if len(told) <= _MOST else f"{told[:_MOST]}..."
+    described = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return described if len(described) <= _MOST else f"{described[:_MOST]}..."

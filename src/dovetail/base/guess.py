@@ -1,4 +1,4 @@
-"""What somebody meant who named something that does not exist."""
+"""What was meant by a name that does not exist."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def by_weight(
     """Remember what a pure function answered for equal arguments, while all entries weigh `most` at most.
 
     For arguments that may be a few bytes or many thousand: a number of entries says nothing of their memory
-    then. `weigh` tells the weight of an entry from the arguments, given by position, and the answer; what was
+    then. `weigh` gives the weight of an entry from the arguments, given by position, and the answer; what was
     asked for longest ago is forgotten first, and what weighs more than `most` is not remembered.
     """
 

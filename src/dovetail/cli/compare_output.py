@@ -23,14 +23,14 @@ def print_comparison(found: Comparison, console: Console) -> None:
     title = f"Means over seed {seeds}" if len(found.seeds) == 1 else f"Means over seeds {seeds}"
     table = new_table(title, "", *names)
     for one in MEASURES:
-        add_row(table, one.label, *(one.told(way.mean(one.key)) for way in found.ways))
+        add_row(table, one.label, *(one.formatted(way.mean(one.key)) for way in found.ways))
     console.print(table)
     table = new_table(f"Difference to {names[0]}, seed by seed (± 95 %)", "", *names[1:])
     for one in MEASURES:
         add_row(table, one.label, *(_difference(way, one) for way in others))
     console.print(table)
     if len(found.seeds) == 1:
-        console.print("One seed tells nothing about chance: give --seeds 1-5 for intervals.", style="dim")
+        console.print("One seed says nothing about chance: give --seeds 1-5 for intervals.", style="dim")
     else:
         console.print("* the interval does not hold zero", style="dim")
     for way in found.ways:
@@ -60,7 +60,7 @@ def steps_text(steps: Steps) -> str:
 def _difference(way: Way, one: Measure) -> str:
     found = way.differences[one.key]
     margin = "" if found.margin is None else f" ± {found.margin:,.{one.digits}f}"
-    return f"{one.told(found.mean, signed=True)}{margin}{' *' if one.shows(found) else ''}"
+    return f"{one.formatted(found.mean, signed=True)}{margin}{' *' if one.shows(found) else ''}"
 
 
 def comparison_json(found: Comparison) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def _print(found: Sequence[Point], counted: Sequence[str]) -> None:
     table = new_table(title, *(one.label for one in shown))
     table.add_column("settings", overflow="fold")
     for point in best[:_MOST_SHOWN]:
-        add_row(table, *(one.told(point.means[one.key]) for one in shown), _told(point.settings))
+        add_row(table, *(one.formatted(point.means[one.key]) for one in shown), _told(point.settings))
     console = Console()
     console.print(table)
     if len(best) > _MOST_SHOWN:

@@ -74,7 +74,7 @@ class DefaultSpreads:
 
 
 def deduced(pod: Pod, services: Iterable[Service], owner: Owner | None) -> LabelSelector | None:
-    """The pods that count for this one, None if that cannot be told. `services` are of its namespace."""
+    """The pods that count for this one, None if that is unknown. `services` are of its namespace."""
     labels: dict[str, str] = {}
     for service in services:
         chosen = service.spec.selector or {}

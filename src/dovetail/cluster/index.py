@@ -46,13 +46,13 @@ class PodIndex:
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, Pod]] = {}
-        self._told: dict[str, tuple[Pod, ...]] = {}  # what `on` answers, until something changes there
+        self._sorted: dict[str, tuple[Pod, ...]] = {}  # what `on` answers, until something changes there
 
     def move(self, old: Pod | None, new: Pod | None) -> None:
         """Take in one change of a pod."""
         for pod in (old, new):
             if pod is not None:
-                self._told.pop(pod.spec.node_name, None)
+                self._sorted.pop(pod.spec.node_name, None)
         if old is not None and (new is None or new.spec.node_name != old.spec.node_name):
             group = self._by_node.get(old.spec.node_name, {})
             group.pop(old.key, None)
@@ -63,13 +63,13 @@ class PodIndex:
 
     def on(self, node: str) -> tuple[Pod, ...]:
         """The pods of a node in order of key, ended ones included."""
-        told = self._told.get(node)
-        if told is None:
+        sorted_pods = self._sorted.get(node)
+        if sorted_pods is None:
             group = self._by_node.get(node, {})
-            told = tuple(group[key] for key in sorted(group))
+            sorted_pods = tuple(group[key] for key in sorted(group))
             if group:
-                self._told[node] = told
-        return told
+                self._sorted[node] = sorted_pods
+        return sorted_pods
 
     def arrived(self, node: str) -> tuple[str, ...]:
         """Keys of the pods of a node in the order in which they came there."""
@@ -79,8 +79,10 @@ class PodIndex:
         """Every pod is under its node, once, in its newest form."""
         indexed = {key: (node, pod) for node, group in self._by_node.items() for key, pod in group.items()}
         assert sum(len(group) for group in self._by_node.values()) == len(pods), "a pod is indexed twice"
-        for node, told in self._told.items():
-            assert told == tuple(pod for _, pod in sorted(self._by_node[node].items())), f"{node} is stale"
+        for node, sorted_pods in self._sorted.items():
+            assert sorted_pods == tuple(pod for _, pod in sorted(self._by_node[node].items())), (
+                f"{node} is stale"
+            )
         for key, pod in pods.items():
             assert indexed[key] == (pod.spec.node_name, pod), f"pod {key} is indexed wrongly"
 

@@ -143,7 +143,7 @@ def full_node(machine: Machine, pods: tuple[Pod, ...]) -> ExistingNode:
     return replace(existing_node(machine, pods, {}), allocatable={})
 
 
-# Of all nodes and claims that there are, but for more than anybody has: what is known of one goes with it.
+# Sized for more nodes and claims than any cluster has; what is known of one goes with it.
 @by_identity(32_768)
 def _capacity(item: Node | NodeClaim) -> Resources:
     return amounts(item.status.capacity)

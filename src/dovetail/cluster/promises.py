@@ -1,7 +1,7 @@
 """Places that a plan gave to pods which are not bound yet.
 
 Without them every round would plan again for pods whose nodes are still coming up, place them otherwise than
-the round before, and buy a node that nobody needs.
+the round before, and buy a node that is not needed.
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ class Expectation:
 class State:
     """Typed objects by kind and key, pods by node, machines by provider ID; nominations and marks.
 
-    Claims and pools whose class is not one of `node_class_kinds` belong to somebody else: they never get in.
+    Claims and pools whose class is not one of `node_class_kinds` belong to another controller and stay out.
     `kinds` are those that it takes in; `default_constraints` are the scheduler's for pods without their own.
     Events cost what changed. `watch_synced` tells whether every first list has arrived. `revision` counts
     changes of objects, nominations and marks: while it and the instant stay, so does every answer. `on_error`
-    is told what a callback raised; without it, that ends the watch.
+    gets what a callback raised; without it, that ends the watch.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class State:
     # Nominations and marks ----------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
-        """Tells this state from others: a digest of every pool, claim, node and pod with its version."""
+        """Equal iff the states are: a digest of every pool, claim, node and pod with its version."""
         kinds: tuple[type[Object], ...] = (NodePool, NodeClaim, Node, Pod)
         found = [(kind.KIND, item.metadata) for kind in kinds for item in self.all(kind)]
         lines = sorted(f"{kind} {meta.uid} {meta.resource_version}" for kind, meta in found)
@@ -252,7 +252,7 @@ class State:
         self._callbacks.append(callback)
 
     def replay(self) -> None:
-        """Tell of every object as if it were added, which is no news: for those who subscribed since."""
+        """Report every object as if it were added, which is no news: for those who subscribed since."""
         self._replaying = True
         for kind, item in [(kind, item) for kind, store in self._stores.items() for item in store.items()]:
             self._tell(kind, "ADDED", None, item)

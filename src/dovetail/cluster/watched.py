@@ -26,7 +26,7 @@ _ALWAYS: tuple[type[Object], ...] = (
 
 
 def watched(kinds: Kinds | None, *, spreading: bool = False) -> tuple[type[Object], ...]:
-    """All kinds that are watched: those that everybody has, and the node classes of the provider.
+    """All kinds that are watched: those of every provider, and the node classes of the provider.
 
     `spreading`: the scheduler has default spread constraints, so what selects and owns pods as well.
     """

@@ -108,11 +108,11 @@ def _flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "") in _TRUE
 
 
-def _with_shares(told: dict[str, Any], shares: Mapping[str, Any]) -> dict[str, Any]:
+def _with_shares(costs: dict[str, Any], shares: Mapping[str, Any]) -> dict[str, Any]:
     for name, own in shares.items():
-        if name in told:
-            told[name]["proportionalAssetResourceCosts"] = own
-    return told
+        if name in costs:
+            costs[name]["proportionalAssetResourceCosts"] = own
+    return costs
 
 
 def _allocation(
@@ -134,7 +134,7 @@ def _allocation(
             idle_by_node=_flag(query, "idleByNode"),
             share_idle=_flag(query, "shareIdle"),
             keep=parse_filter(query.get("filter", "")),
-            accumulate=accumulate,  # type: ignore[arg-type] # any text: what is unknown is told below
+            accumulate=accumulate,  # type: ignore[arg-type] # any text: what is unknown is refused below
             metadata=_flag(query, "includeAggregatedMetadata"),
         )
         windows = window.steps(_step(query, window)) if window.length else []

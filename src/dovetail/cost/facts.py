@@ -149,7 +149,7 @@ NoPrice = Callable[[Record], int | None]
 
 class LogReader:
     """Makes facts of the records of a log, in their order; `price` says what an instance costs whose price
-    the log does not tell (the controller's own), None where it is not known."""
+    the log does not say (the controller's own), None where it is not known."""
 
     def __init__(
         self, price: NoPrice | None = None, capacity: Callable[[str], Amounts] | None = None

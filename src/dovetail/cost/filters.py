@@ -218,7 +218,7 @@ def _complaint(text: str, at: int) -> tuple[int, str]:
 
 
 class _Parser:
-    """Goes on after a mistake to the next operator, so that all of them are told at once."""
+    """Goes on after a mistake to the next operator, so that all of them are reported at once."""
 
     def __init__(self, tokens: list[_Token], language: _Language) -> None:
         self._tokens = tokens

@@ -42,11 +42,11 @@ class AssetShares:
     def to_json(self) -> dict[str, Any]:
         """By group and asset, as OpenCost writes them; parts are 0 to 1."""
         return {
-            name: {_key(place): self._told(place, cost) for place, cost in places.items()}
+            name: {_key(place): self._shares_of(place, cost) for place, cost in places.items()}
             for name, places in self.groups.items()
         }
 
-    def _told(self, place: _Place, cost: dict[str, int]) -> dict[str, Any]:
+    def _shares_of(self, place: _Place, cost: dict[str, int]) -> dict[str, Any]:
         cluster, node, provider = place
         whole = self.whole[place]
         about: dict[str, Any] = {"cluster": cluster}

@@ -116,7 +116,7 @@ class Bill:
 
     @property
     def unused(self) -> float:
-        """The share of the money that buys what nobody asked for."""
+        """The share of the money that buys what no pod asked for."""
         return self.now.unused / self.now.cost if self.now.cost else 0.0
 
 

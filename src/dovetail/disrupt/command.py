@@ -69,7 +69,7 @@ class Command:
             claim.price - claim.surcharge for claim in self.replacements
         )
 
-    def told(self, why: str = "") -> str:
+    def describe(self, why: str = "") -> str:
         """In the words of the events: what is done to which nodes (at most five are named), and why not."""
         pools = " ".join(sorted({view.pool_name for view in self.candidates}))
         nodes = [view.name for view in self.candidates]

@@ -1,4 +1,4 @@
-"""Ends of so many nodes at once that somebody has to confirm them."""
+"""Ends of so many nodes at once that a person has to confirm them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims that are deleted because their definition is: nobody meant the nodes.
+"""Claims that are deleted because their definition is: the nodes were not meant.
 
 The API server deletes all objects of a kind whose CustomResourceDefinition is deleted, and the garbage
 collector all claims whose NodePool is gone. To a controller both look like a user's own wish.
@@ -34,7 +34,7 @@ class Definitions:
             return False
         return any(owner.kind == NodePool.KIND for owner in claim.metadata.owner_references)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """What became of which definition, where one takes claims."""
         kind, found = (NodeClaim, self.claims) if _ending(self.claims) else (NodePool, self.pools)
         if found is None:

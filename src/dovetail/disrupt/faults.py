@@ -1,4 +1,4 @@
-"""What somebody wrote on a NodePool, a node or a pod that cannot be read, and what it does instead. Pure."""
+"""What is written on a NodePool, a node or a pod and cannot be read, and what it does instead. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dovetail.model import labels
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """As an event tells it; `place` tells those of one object apart."""
+    """As an event says it; `place` distinguishes those of one object."""
 
     reason: str
     place: str
@@ -24,7 +24,7 @@ class Fault:
 
 
 def pool_faults(pool: NodePool) -> Iterator[Fault]:
-    """Budgets that the API server let pass though nobody can read them, and annotations."""
+    """Budgets that the API server let pass though they cannot be read, and annotations."""
     for number, budget in enumerate(pool.spec.disruption.budgets):
         error = fault(budget)
         if error:

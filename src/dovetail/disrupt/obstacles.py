@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 
-_TOLD = 5  # pods that are named
+_NAMED = 5  # pods that are named
 
 
 def obstacle(problem: Problem, plan: Plan, moved: Collection[str]) -> str:
@@ -26,5 +26,5 @@ def obstacle(problem: Problem, plan: Plan, moved: Collection[str]) -> str:
     if not faults:
         return ""
     faults.sort()
-    more = f" and {len(faults) - _TOLD} other(s)" if len(faults) > _TOLD else ""
-    return f"Not all pods would schedule, {'; '.join(faults[:_TOLD])}{more}"
+    more = f" and {len(faults) - _NAMED} other(s)" if len(faults) > _NAMED else ""
+    return f"Not all pods would schedule, {'; '.join(faults[:_NAMED])}{more}"

@@ -24,7 +24,7 @@ REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
 class Standing:
     """What keeps it, in the words of the events; by reason, how many nodes the pool's budgets allow.
 
-    `consolidation` says why only emptiness, drift and age take it; `faults` is what nobody can read.
+    `consolidation` says why only emptiness, drift and age take it; `faults` is what cannot be read.
     """
 
     blockers: tuple[str, ...]
@@ -58,7 +58,7 @@ def unconsolidatable(view: NodeView) -> Iterator[str]:
     if is_static(view.pool):
         yield f'NodePool "{view.pool_name}" has a number of nodes (spec.replicas), none goes to save money'
         return
-    # Where it is not known what the node costs, the price is no reason to be told.
+    # Where it is not known what the node costs, the price is not given as a reason.
     why = obstacle(view if view.price is not None else replace(view, price=0))
     after = view.pool.spec.disruption.consolidate_after
     if why and (not view.empty or parse_nillable(after) is None):

@@ -84,7 +84,7 @@ class CostStory:
 
 
 def cost_story(base: Comparison, tries: int, solve: Solve, step: Callable[[Rule], None]) -> CostStory:
-    """Lift up to so many rules, one at a time; `step` hears of each before its turn."""
+    """Lift up to so many rules, one at a time; `step` is called with each before its turn."""
     prices, unclear = [], []
     worth_trying = [rule for rule in base.rules if most_possible(base, rule) > 0]
     for rule in worth_trying[:tries]:

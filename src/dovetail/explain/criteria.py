@@ -154,8 +154,8 @@ class PoolView:
             text = f"what it asks of {words.label(key)} contradicts itself"
             return self._every(Miss(rule, key, text, either(item) if change else None))
         if here is None and key not in self.instance.well_known and wanted.needs(item):
-            told = self.base.compatible(Requirements.of((item,)), self.instance.well_known)
-            hint = told.partition(' (typo of "')[2].partition('"')[0]
+            mismatch = self.base.compatible(Requirements.of((item,)), self.instance.well_known)
+            hint = mismatch.partition(' (typo of "')[2].partition('"')[0]
             meant = f"; did you mean {hint}?" if hint else ""
             return self._every(Miss(rule, key, f'no node of the pool has the label "{key}"{meant}', change))
         if here is not None and not self.base.overlaps(Requirements.of((item,))):
@@ -172,7 +172,7 @@ class PoolView:
         return Criterion(holds, np.ones(len(holds)), partial(self._label_miss, who, miss, holds))
 
     def _label_miss(self, who: str, miss: Miss, holds: Mask, column: int) -> Miss:
-        """`miss` has the demand for its text: told is what there is instead."""
+        """`miss` has the demand for its text, which becomes what there is instead."""
         if (holds & self.own).any():
             there = f"{self.name(column)} has {self._value(miss.name, column)}"
         else:
@@ -220,7 +220,7 @@ class PoolView:
         name = f"{offering.capacity_type} {self.name(column)}"
         text = f"{name} cannot be had in {offering.zone} now"
         if offering.price == 0:
-            text = f"{name} is not bought, as nobody knows its price in {offering.zone}"
+            text = f"{name} is not bought, as its price is unknown in {offering.zone}"
         return Miss("offer", self.name(column), text)
 
     def _topology(self, pod_class: PodClass) -> Iterator[Criterion]:

@@ -22,29 +22,29 @@ def refused(group: Group, domain: str, roles: Roles) -> bool:
 def refusing(group: Group, domain: str, roles: Roles) -> Miss:
     """Why it may not."""
     own, counted = roles
-    key, whom = words.label(group.id.key), "; ".join(_matcher(item) for item in group.id.matchers)
+    key, selected = words.label(group.id.key), "; ".join(_matcher(item) for item in group.id.matchers)
     if not (own and not group.allows_owner(domain, itself=counted)):
-        text = f"{_place(group, domain)} runs a pod whose anti-affinity keeps {whom} away"
+        text = f"{_place(group, domain)} runs a pod whose anti-affinity keeps {selected} away"
         return Miss("anti-affinity", group.id.key, text)
     if group.id.kind == SPREAD:
         order = f"make the topology spread over {key} ScheduleAnyway"
-        text = _spread(group, domain, whom)
+        text = _spread(group, domain, selected)
         return Miss("spread", group.id.key, text, Change("topology", order, SPREAD, group.id.key))
     if group.id.kind == AFFINITY:
         order = f"make the pod affinity over {key} preferred"
         change = Change("topology", order, AFFINITY, group.id.key)
-        return Miss("affinity", group.id.key, _affinity(group, domain, whom), change)
+        return Miss("affinity", group.id.key, _affinity(group, domain, selected), change)
     order = f"make the pod anti-affinity over {key} preferred"
     count = group.matched.get(domain, 0)
-    text = f"anti-affinity to {whom}: {_place(group, domain)} runs {count} of them"
+    text = f"anti-affinity to {selected}: {_place(group, domain)} runs {count} of them"
     return Miss("anti-affinity", group.id.key, text, Change("topology", order, "anti", group.id.key))
 
 
-def _spread(group: Group, domain: str, whom: str) -> str:
+def _spread(group: Group, domain: str, selected: str) -> str:
     key = words.label(group.id.key)
     if not domain:
         return f"spread over {key}: such nodes have no label {group.id.key}"
-    start = f"spread over {key}, maxSkew {group.id.max_skew}, of {whom}"
+    start = f"spread over {key}, maxSkew {group.id.max_skew}, of {selected}"
     count, least = group.matched.get(domain, 0), group.least()
     if (group.id.key != HOSTNAME or group.closed) and len(group.universe) < group.id.min_domains:
         few = f"minDomains {group.id.min_domains}, but only {len(group.universe)} can be reached"
@@ -54,15 +54,15 @@ def _spread(group: Group, domain: str, whom: str) -> str:
     return f"{start}: {_place(group, domain)} has {count}{rest}"
 
 
-def _affinity(group: Group, domain: str, whom: str) -> str:
+def _affinity(group: Group, domain: str, selected: str) -> str:
     where = sorted(each for each, count in group.matched.items() if count)
     if not where:
-        return f"affinity to {whom}: no such pod runs or is planned"
+        return f"affinity to {selected}: no such pod runs or is planned"
     if group.id.key == HOSTNAME:
-        return f"affinity to {whom}: they are on {words.listed(where)}, and must share a node"
+        return f"affinity to {selected}: they are on {words.listed(where)}, and must share a node"
     key = words.label(group.id.key)
     there = domain or f"without {group.id.key}"
-    return f"affinity to {whom}: they are in {key} {words.listed(where)}, such nodes are {_in(there)}"
+    return f"affinity to {selected}: they are in {key} {words.listed(where)}, such nodes are {_in(there)}"
 
 
 def _in(place: str) -> str:

@@ -130,11 +130,11 @@ def _ports(instance: Instance, pod_class: PodClass, row: int) -> list[Miss]:
 
 
 def _volumes(instance: Instance, pod_class: PodClass, row: int) -> list[Miss]:
-    told = instance.nodes.attach_error(row, pod_class)
-    if not told:
+    fault = instance.nodes.attach_error(row, pod_class)
+    if not fault:
         return []
     limits = instance.nodes.nodes[row].volume_limits
-    driver = next(name for name in sorted(pod_class.volumes) if f"provisioner={name}," in told)
+    driver = next(name for name in sorted(pod_class.volumes) if f"provisioner={name}," in fault)
     text = f"it cannot attach more volumes of {driver} (limit {limits[driver]})"
     return [Miss("volume-limit", driver, text)]
 

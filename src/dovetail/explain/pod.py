@@ -12,7 +12,7 @@ from dovetail.explain.criteria import PoolView
 from dovetail.explain.miss import Change, Miss, PoolVerdict, Verdict, Way
 from dovetail.explain.nodes import ask_nodes
 from dovetail.explain.pools import ask_pool, pool_views
-from dovetail.explain.preferences import told
+from dovetail.explain.preferences import given_up_preferences
 from dovetail.model.left_out import left_out
 from dovetail.model.plan import OUT_OF_TIME, Plan, PlannedClaim
 from dovetail.model.problem import Budget, Problem
@@ -58,14 +58,16 @@ def pod_story(problem: Problem, plan: Plan, key: str, over: Over = never) -> Pod
     node = next((name for name, pods in plan.existing.items() if key in pods), "")
     reason = next((item.reason for item in plan.unschedulable if item.pod == key), "")
     broken = left_out(pod, problem.volumes)
-    found = PodStory(pod.key, claim, node, told(pod, plan.relaxed.get(key, ())), reason, broken)
+    found = PodStory(
+        pod.key, claim, node, given_up_preferences(pod, plan.relaxed.get(key, ())), reason, broken
+    )
     if broken:
         return found
     after = aftermath(problem, plan, (pod,))
     if not reason:
         return replace(found, verdict=verdicts(after, over)[0][1], cut=over())
     verdict = _with_ways(after, key, over)
-    # Where limits force pods out, the search does not try everything: what it missed is told, not hidden.
+    # Where limits force pods out, the search does not try everything: what it missed is shown, not hidden.
     spare = "" if verdict.refused else _place_after(after, key, (), over)
     return replace(found, verdict=verdict, spare=spare, cut=over())
 
@@ -73,7 +75,7 @@ def pod_story(problem: Problem, plan: Plan, key: str, over: Over = never) -> Pod
 def nearest_misses(problem: Problem, plan: Plan, over: Over = never) -> dict[str, dict[str, str]]:
     """Per pod that is left over, per pool, what the type that comes nearest fails.
 
-    Pods that are alike are looked at once, the most numerous first, until `over`: the others are told that.
+    Pods that are alike are looked at once, the most numerous first, until `over`; the others get that answer.
     What there was no time to plan for has nothing to be explained.
     """
     broken = {pod.key: why for pod in problem.pods if (why := left_out(pod, problem.volumes))}

@@ -10,23 +10,23 @@ from dovetail.model.selector import Selector
 from dovetail.solve.instance.pod_rules import Rules, levels, rules_of
 
 
-def told(pod: Pod, given_up: tuple[str, ...]) -> tuple[str, ...]:
+def given_up_preferences(pod: Pod, given_up: tuple[str, ...]) -> tuple[str, ...]:
     """Each of the plan's words for what was given up, with what it was about."""
-    return tuple(_told(pod, given_up))
+    return tuple(_given_up(pod, given_up))
 
 
-def _told(pod: Pod, given_up: tuple[str, ...]) -> Iterator[str]:
+def _given_up(pod: Pod, given_up: tuple[str, ...]) -> Iterator[str]:
     steps = levels(rules_of(pod, respect_preferences=True), soft_taints_exist=True)
     now, _ = next(steps)
-    told = 0
+    named = 0
     for lower, gone in steps:
-        if told >= len(given_up):
+        if named >= len(given_up):
             return
-        for number, name in enumerate(given_up[told : told + len(gone)]):
+        for number, name in enumerate(given_up[named : named + len(gone)]):
             about = _about(now, name, number)
             yield f"{name} ({about})" if about else name
-        told, now = told + len(gone), lower
-    yield from given_up[told:]
+        named, now = named + len(gone), lower
+    yield from given_up[named:]
 
 
 def _about(rules: Rules, name: str, number: int) -> str:

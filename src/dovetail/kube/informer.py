@@ -29,10 +29,10 @@ class Informer(Generic[T]):
     A server that refuses is asked again, ever more slowly. Events may come twice or late: what is older than
     what is known of an object is passed over, so that nothing that was deleted comes back. Unless the server
     itself was set back, restored from a backup: then what it lists takes the place of all that was known, and
-    `on_restored(seen, listed)` is told the two versions.
+    `on_restored(seen, listed)` gets the two versions.
 
     `on_refused(text)` learns why credentials or rights do not do, once for each reason until a list succeeds.
-    `on_event(type, object)` learns of every difference to what it was told before: ADDED, MODIFIED, or
+    `on_event(type, object)` gets every difference to what it got before: ADDED, MODIFIED, or
     DELETED with the last state known. It is called with the copy already up to date.
 
     An object that cannot be read costs itself only: `unreadable` has it, and `objects` its stand-in, if any.
@@ -63,7 +63,7 @@ class Informer(Generic[T]):
         self._on_refused = on_refused
         self._on_unreadable = on_unreadable
         self._on_restored = on_restored
-        self._refusal = ""  # the last one that was told
+        self._refusal = ""  # the last one that was reported
         self._newest = 0  # the highest version that the server has shown
         self._older = 0  # lists in a row that were older than that
         self._older_since = 0.0  # when the first of them came; all instants are the event loop's

@@ -15,7 +15,7 @@ DEDUPE_TIME = 2 * MINUTE
 COMPONENT = "karpenter"
 # Reasons that come in crowds: events per second and how many may come at once.
 _LIMITS = {"Nominated": (5, 10)}
-_KEPT = HOUR  # how long the API server keeps an event that nobody counts up
+_KEPT = HOUR  # how long the API server keeps an event that is not counted up
 _MANY = 10_000  # entries from which on what ran out is thrown away
 
 _Same = tuple[str, str, str, str]  # uid of the object, type, reason, message
@@ -51,7 +51,7 @@ class Recorder:
         """Write the event, unless one of that reason and dedupe values (default: the object's uid) was
         written less than `ttl` nanoseconds ago, or the reason's rate is used up.
 
-        Raises nothing: what an event tells of goes on, whether it is written or not.
+        Raises nothing: what an event is about goes on, whether it is written or not.
         """
         now = self._clock.monotonic()
         key = (reason.lower(), *(dedupe or (obj.metadata.uid,)))
@@ -68,7 +68,7 @@ class Recorder:
         except NotFound:  # the namespace is gone, and its readers with it
             pass
         except ApiError:
-            self._silent.pop(key, None)  # it is told again when it is told the next time
+            self._silent.pop(key, None)  # its next report is written again
 
     async def _count_up(self, obj: Object, same: _Same, now: int) -> bool:
         name, count, _ = self._written[same]

@@ -39,7 +39,7 @@ class Remark:
     fix: str
     mend: Mend | None = None
     severity: Severity | None = None  # where it is not the rule's
-    place: tuple[int, int] | None = None  # line and column, where the path does not tell
+    place: tuple[int, int] | None = None  # line and column, where the path does not say
 
 
 Check = Callable[["Inventory"], Iterator[Remark]]

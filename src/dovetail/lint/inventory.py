@@ -61,7 +61,7 @@ class Template:
     annotations: Mapping[str, str]
     spec: PodSpec
     replicas: int | None  # None for one on each node, or as many as there is work
-    endless: bool  # they run until they are told to stop
+    endless: bool  # they run until they are stopped
 
     @property
     def namespace(self) -> str:
@@ -161,7 +161,7 @@ class Inventory:
     def _view(self, manifest: Manifest, pool: NodePool) -> PoolView | None:
         try:
             wanted = pool_requirements(pool)
-        except ValueError:  # an operator that does not exist, which is told where it is refused
+        except ValueError:  # an operator that does not exist, which is reported where it is refused
             return None
         reference = pool.spec.template.spec.node_class_ref
         found = self.classes.get(reference.name) if reference.kind == EC2NodeClass.KIND else None

@@ -32,7 +32,7 @@ KEYS = (labels.AWS_WELL_KNOWN - _NOT_OF_TYPES) - set(_OF_OFFERINGS)
 
 
 def region_of_zone(zone: str) -> str:
-    """The region that a zone's name tells of; "" for a name of another kind."""
+    """The region in a zone's name; "" for a name of another kind."""
     match = _ZONE.fullmatch(zone)
     return match["region"] if match else ""
 
@@ -69,7 +69,7 @@ def _left(requirements: frozenset[Requirement], region: str) -> tuple[InstanceTy
 
 @lru_cache(maxsize=4096)
 def _meeting(item: Requirement, region: str) -> frozenset[str]:
-    # Every provider sets these labels, so what is absent on a type is told by DoesNotExist.
+    # Every provider sets these labels, so what is absent on a type is decided by DoesNotExist.
     wanted = Requirements.of((_without_least(item),))
     return frozenset(name for name, kind in types(region).items() if kind.requirements.overlaps(wanted))
 

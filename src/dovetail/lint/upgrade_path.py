@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """`release` is that of the controller, as far as its image or labels tell; "" otherwise."""
+    """`release` is that of the controller, as far as its image or labels say; "" otherwise."""
 
     release: str
     leftovers: tuple[Leftover, ...]

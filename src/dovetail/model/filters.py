@@ -526,7 +526,7 @@ class Neighbours:
     friends: frozenset[Domain]  # hold a pod that all of its affinity terms mean
     foes: frozenset[Domain]  # hold a pod that one of its anti-affinity terms means
     closed: frozenset[Domain]  # hold a pod whose anti-affinity means this pod
-    first: bool  # nobody is there to be near, and the pod itself would do
+    first: bool  # no pod is there to be near, and the pod itself would do
 
 
 def neighbours(facts: PodFacts, view: ClusterView) -> Neighbours:

@@ -117,7 +117,7 @@ class Requirement:
         return text if self.min_values is None else f"{text} minValues {self.min_values}"
 
     def operator(self) -> str:
-        """In, NotIn, Exists or DoesNotExist; bounds are told apart by `gte` and `lte`."""
+        """In, NotIn, Exists or DoesNotExist; bounds are distinguished by `gte` and `lte`."""
         if self.complement:
             return "NotIn" if self.values else "Exists"
         return "In" if self.values else "DoesNotExist"

@@ -7,7 +7,7 @@ from dovetail.model.resources import CPU, excess, pod_requests, quantities
 from dovetail.model.volumes import VolumeIndex, ignored_reason
 
 DEVICES = "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
-_SHOWN = 24  # characters of an amount that are read at a glance; larger ones are told as powers of ten
+_SHOWN = 24  # characters of an amount that are read at a glance; larger ones are written as powers of ten
 
 
 def left_out(pod: Pod, index: VolumeIndex) -> str:

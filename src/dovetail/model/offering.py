@@ -37,7 +37,7 @@ class Offering:
     zone: str
     capacity_type: str
     price: int  # nano-dollars per hour
-    requirements: Requirements  # zone, capacity type and whatever else tells offerings apart
+    requirements: Requirements  # zone, capacity type and whatever else distinguishes offerings
     available: bool = True
     reservation_id: str = ""
     reservation_capacity: int = 0  # instances left in the reservation; 0 where not reserved

@@ -38,7 +38,7 @@ class PlannedClaim:
         return self.price - self.volumes - self.surcharge
 
 
-# The reason of a pod that nobody has looked at: one more plan may well have a place for it.
+# The reason of a pod that was not looked at: one more plan may well have a place for it.
 OUT_OF_TIME = "the time for the plan was over before it was this pod's turn"
 
 
@@ -75,7 +75,7 @@ BETWEEN_PODS = "rules between pods"  # the same, domain by domain, with what pod
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What each of some pods, which no rule can tell apart, is worth in a proof."""
+    """What each of some pods, which no rule distinguishes, is worth in a proof."""
 
     pods: tuple[str, ...]  # those that the proof counts; the first one stands for all
     each: int  # nano-dollars per hour
@@ -97,7 +97,7 @@ class Proof:
     """Why no plan that places the same pods, and keeps what the plan promised them, costs less than `bound`.
 
     Promised is the weight of the NodePool that a node is bought from for a pod, and every preference that
-    was kept. Anybody can check the proof: take an offering that can be bought for one of the pods listed,
+    was kept. To check the proof: take an offering that can be bought for one of the pods listed,
     that is, it is in one of the pod's `pools` and the pod can be on it. Then no set of pods listed that fits
     there is worth more than a node of the offering costs, `rules` and `apart` included, whatever pools they
     are to be bought from. And none that fits into free room is worth more than `absorbed` says. So what is

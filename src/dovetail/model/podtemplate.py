@@ -56,7 +56,7 @@ def volume_claims_of(workload: StatefulSet) -> tuple[PersistentVolumeClaim, ...]
 
 
 def template_hash(template: PodTemplateSpec) -> str:
-    """Ten hex digits that are equal for equal templates, for the label that tells revisions apart."""
+    """Ten hex digits that are equal for equal templates, for the label that distinguishes revisions."""
     text = msgspec.json.encode(encode(template), order="deterministic")
     return hashlib.blake2b(text, digest_size=5).hexdigest()
 
@@ -75,7 +75,7 @@ def _job_labels(job: Job | CronJob) -> dict[str, str]:
 def _pods(
     owner: Object, template: PodTemplateSpec, indices: Iterable[int], labels: Mapping[str, str]
 ) -> tuple[Pod, ...]:
-    # They share what they have in common, which tells that they are alike and keeps many of them small.
+    # They share what they have in common, which shows that they are alike and keeps many of them small.
     first = _pod(owner, template, "", labels, template.spec)
     return tuple(
         Pod(

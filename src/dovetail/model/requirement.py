@@ -113,7 +113,7 @@ class Requirements:
         """'' iff a node of this kind can satisfy `other`, else why not.
 
         The receiver is the node's side. A label that the node's side leaves open may be demanded only when it
-        is well known: nobody would set any other. Where much does not suit, only the first is told.
+        is well known: no node would have another. Where much does not suit, only the first is named.
         """
         if self.suits(other, well_known):
             return ""
@@ -130,7 +130,7 @@ class Requirements:
         return (_suits if small else _suits.__wrapped__)(self, other, well_known)
 
     def _unknown(self, other: Requirements, well_known: frozenset[str]) -> Iterator[Requirement]:
-        """What is demanded of labels that nobody would set."""
+        """What is demanded of labels that no node would have."""
         return (
             item
             for item in other
@@ -140,7 +140,7 @@ class Requirements:
     def intersects(self, other: Requirements) -> str:
         """'' iff every shared key has a value that both allow, or may be absent for both; else why not.
 
-        Where many have none, only the first are told.
+        Where many have none, only the first are named.
         """
         return "; ".join(
             f"key {incoming.key}, {incoming} not in {existing}"

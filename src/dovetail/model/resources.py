@@ -17,7 +17,7 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 _NANOS_PER_UNIT = {False: 1_000_000_000, True: 1_000_000}  # by: is it CPU?
 # No node has so much of anything, in the units of `Resources`: 512 TiB, 562 billion cores. The largest
 # machine that is for sale has 32 TiB of memory and 336 TB of disks. Below it, 16,000 amounts add up without
-# leaving 64 bits, floats tell any two amounts apart, and HiGHS takes them (it refuses 1e15 and more).
+# leaving 64 bits, floats distinguish any two amounts, and HiGHS takes them (it refuses 1e15 and more).
 LARGEST = 2**49
 _LARGEST_NANOS = LARGEST * _NANOS_PER_UNIT[True]  # of CPU; of all else it takes a thousand times as much
 

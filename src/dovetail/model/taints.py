@@ -37,7 +37,7 @@ def taint_text(taint: Taint) -> str:
 
 
 def same_taint(a: Taint, b: Taint) -> bool:
-    """Taints are told apart by key and effect; the value and the time are what may change."""
+    """Taints are distinguished by key and effect; the value and the time are what may change."""
     return (a.key, a.effect) == (b.key, b.effect)
 
 

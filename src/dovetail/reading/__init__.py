@@ -1,7 +1,7 @@
 """Input as kubectl knows it, for every command.
 
 `read` gives typed objects that were admitted as an API server admits them, `documents` what is below: every
-document of files, folders, lists and pipes as it is written, of whatever kind and generation. Both tell file,
+document of files, folders, lists and pipes as it is written, of whatever kind and generation. Both name file,
 line and column of every field (`Located.place_of`).
 """
 

@@ -57,7 +57,7 @@ def documents(
 
 
 def _parsed(text: Text) -> Iterator[Located]:
-    """JSON is told from YAML by how it begins, since a pipe has no name that ends in .json."""
+    """JSON is recognised by how it begins, since a pipe has no name that ends in .json."""
     begin = text.text.lstrip()[:1]
     if text.source.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
         return read_json(text.text, text.source) if begin else iter(())

@@ -22,7 +22,7 @@ def today(
 ) -> Iterator[Located]:
     """The objects in today's generation, in their order; new ones follow what they were made of.
 
-    One note tells of each object that is not what was written. An object that its own generation would have
+    One note names each object that is not what was written. An object that its own generation would have
     refused, or that has no counterpart today, goes to `fault` and is left out.
     """
     admitted: list[Located] = []
@@ -40,7 +40,7 @@ def today(
         if result.document is located.value:
             yield located
             continue
-        note(_told(located, result))
+        note(_note(located, result))
         moved = tuple(
             (shown(change.new), shown(change.old))
             for change in result.changes()
@@ -88,7 +88,7 @@ def _admitted(located: Located) -> Located:
     return located if document is located.value else located.with_value(document)
 
 
-def _told(located: Located, result: Upgraded) -> str:
+def _note(located: Located, result: Upgraded) -> str:
     """One line about an object that was converted."""
     was, now = subject(located.value), subject(result.document)
     changes = [change for change in result.changes() if change.why]

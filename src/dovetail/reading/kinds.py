@@ -36,8 +36,8 @@ def unknown_kind(located: Located) -> InputError | None:
     version, kind = document.get("apiVersion"), document.get("kind")
     for name, value in (("apiVersion", version), ("kind", kind)):
         if not isinstance(value, str) or not value:
-            told = f"{name} is required" if value in (None, "") else f"{name} must be text"
-            return refusal(located, name, told, _START)
+            fault = f"{name} is required" if value in (None, "") else f"{name} must be text"
+            return refusal(located, name, fault, _START)
     group = group_of(version)
     if group not in _groups():
         near = nearest(group, sorted(_groups()), alike=_ALIKE)

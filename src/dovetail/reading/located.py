@@ -82,7 +82,7 @@ class Located:
         return replace(self, value=value, moved=moved)
 
     def _written(self, path: str) -> str:
-        """The path of a field in the text; the longest that is known to have moved tells."""
+        """The path of a field in the text; the longest that is known to have moved counts."""
         fits = [
             (new, old)
             for new, old in self.moved

@@ -114,14 +114,14 @@ def read_leniently(
     """All that can be made of objects, whatever an API server thinks of them: what it would refuse goes to
     `fault`, and the object is read all the same as far as its types allow.
     """
-    reader = _Lenient(strict=False, tell=fault)
+    reader = _Lenient(strict=False, report=fault)
     for located in today(objects, note=note, fault=fault):
         reader.take(located)
     return reader.reading()
 
 
 @dataclass(slots=True)
-class _Told:
+class _Remark:
     """One remark about many objects: how many, and the first."""
 
     first: Located
@@ -146,7 +146,7 @@ class _Reader:
     faults: list[InputError] = field(default_factory=list)
     ignored: Counter[tuple[str, str]] = field(default_factory=Counter)
     foreign: dict[tuple[str, str], _Workloads] = field(default_factory=dict)
-    remarks: dict[tuple[str, str], _Told] = field(default_factory=dict)
+    remarks: dict[tuple[str, str], _Remark] = field(default_factory=dict)
     left_out: list[Owned] = field(default_factory=list)
 
     def note(self, text: str) -> None:
@@ -164,7 +164,7 @@ class _Reader:
         document: dict[str, Any],
         causes: Sequence[Cause],  # noqa: ARG002 - the lenient reader looks at them
     ) -> dict[str, Any]:
-        """What is read instead of a document that its server took, or that was told of."""
+        """What is read instead of a document that its server took, or that was reported."""
         return document
 
     def reading(self) -> Reading:
@@ -267,8 +267,8 @@ class _Reader:
 
     def _remark(self, located: Located, path: str, text: str) -> None:
         kind = str(located.value.get("kind"))
-        told = self.remarks.setdefault((kind, text), _Told(located, path))
-        told.count += 1
+        remark = self.remarks.setdefault((kind, text), _Remark(located, path))
+        remark.count += 1
 
     def _lines(self) -> Iterator[str]:
         """One line per kind, or per remark and kind."""
@@ -279,33 +279,33 @@ class _Reader:
             yield f"{counted.objects} {kind} of {group} counted as workload: {what}"
         for (group, kind), count in sorted(self.ignored.items()):
             yield f"{count} {kind} of {group} ignored"
-        for (kind, text), told in self.remarks.items():
-            line = told.first.line_of(told.path)
-            place = f"{told.first.source}:{line}" if line else told.first.source
-            name = subject(told.first.value)["name"]
-            others = f" and {told.count - 1} more" if told.count > 1 else ""
+        for (kind, text), remark in self.remarks.items():
+            line = remark.first.line_of(remark.path)
+            place = f"{remark.first.source}:{line}" if line else remark.first.source
+            name = subject(remark.first.value)["name"]
+            others = f" and {remark.count - 1} more" if remark.count > 1 else ""
             yield f"{place}: {kind} {name}{others}: {text}"
 
 
 @dataclass
 class _Lenient(_Reader):
-    """Tells what is wrong, and goes on."""
+    """Reports what is wrong, and goes on."""
 
-    tell: Callable[[InputError], None] = lambda _: None
-    refused: bool = False  # of the document at hand, something was told
+    report: Callable[[InputError], None] = lambda _: None
+    refused: bool = False  # of the document at hand, something was reported
 
     def take(self, located: Located) -> None:
         self.refused = False
         try:
             super().take(located)
         except (AttributeError, KeyError, TypeError, ValueError):
-            # A part has a type that nothing can be made of; mostly that was told where the part is.
+            # A part has a type that nothing can be made of; mostly that was reported where the part is.
             if not self.refused:
-                self.tell(refusal(located, "", "a part of the object has another type than its kind says"))
+                self.report(refusal(located, "", "a part of the object has another type than its kind says"))
 
     def refuse(self, error: InputError) -> None:
         self.refused = True
-        self.tell(error)
+        self.report(error)
 
     def mended(self, document: dict[str, Any], causes: Sequence[Cause]) -> dict[str, Any]:
         """Numbers and truth values where text is wanted are what they would be in quotes."""
@@ -321,13 +321,13 @@ class _Lenient(_Reader):
         return made
 
     def fault(self, error: InputError) -> None:
-        # What has the wrong type cannot be made an object of, which was told where the type was.
+        # What has the wrong type cannot be made an object of, which was reported where the type was.
         if not self.refused:
-            self.tell(error)
+            self.report(error)
 
 
 def _stand_in(located: Located, path: str, made: dict[str, Any]) -> Manifest:
-    """The workload that stands for an object of another group, whose faults are told of the object."""
+    """The workload that stands for an object of another group, whose faults are reported of the object."""
     kind = BY_GVK[made["apiVersion"], made["kind"]]
     schema = schema_of(made)
     assert schema is not None

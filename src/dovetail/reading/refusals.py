@@ -43,13 +43,13 @@ def broken(causes: tuple[Cause, ...], located: Located) -> InputError:
     """All faults in the order of their places."""
     fields = {cause.field for cause in causes}
     # ".spec.replicas" is how the server calls spec.replicas once more, for the scale subresource.
-    told = [
+    reported = [
         cause
         for cause in causes
         if not is_echo(cause) and not (cause.field.startswith(".") and cause.field[1:] in fields)
     ]
-    places = ["" if cause.field == "<nil>" else cause.field.removeprefix(".") for cause in told]
-    faults = [refusal(located, path, cause.message) for path, cause in zip(places, told, strict=True)]
+    places = ["" if cause.field == "<nil>" else cause.field.removeprefix(".") for cause in reported]
+    faults = [refusal(located, path, cause.message) for path, cause in zip(places, reported, strict=True)]
     return InputErrors.of(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.column or 0))))
 
 

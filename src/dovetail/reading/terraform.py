@@ -2,7 +2,7 @@
 
 Read are `kubernetes_manifest` (an object written in HCL), `kubectl_manifest` (YAML in a heredoc) and what
 `helm_release` sets of the chart. HCL is not evaluated: an expression stands as `<its text>`, so that what is
-left in `${...}` of plain manifests is told from it.
+left in `${...}` of plain manifests is distinguished from it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class _Group:
     """Copies of one pod template: where it was found below the object, and how many."""
 
     path: str
-    name: str  # what tells it from other groups of the object; empty for `spec` itself
+    name: str  # what distinguishes it from other groups of the object; empty for `spec` itself
     owner: Document  # the map that holds the template
     replicas: int
 

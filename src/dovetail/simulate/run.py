@@ -20,7 +20,7 @@ from dovetail.simulate.faults.plan import Faults
 from dovetail.simulate.scenario.scenario import Scenario
 from dovetail.simulate.time.clock import VirtualClock, run_virtual
 
-# How often progress is told, in virtual time. It is the same whether anybody listens or not.
+# How often progress is reported, in virtual time. It is the same with a spectator and without.
 _STEP = 5 * SECOND
 
 Listener = Callable[[Progress], None]
@@ -32,7 +32,7 @@ class Spectator(Protocol):
     def changed(self, change: Change[Any]) -> None:
         """An object of the API server changed."""
 
-    def told(self, now: int, records: Sequence[Record]) -> None:
+    def progress(self, now: int, records: Sequence[Record]) -> None:
         """Every five seconds of virtual time: the instant, and all records so far."""
 
 
@@ -101,7 +101,7 @@ async def _play(
             if listener is not None:
                 listener(meter.read(log.records, clock.now()))
             if spectator is not None:
-                spectator.told(clock.now(), log.records)
+                spectator.progress(clock.now(), log.records)
         cluster.finish()
         # Taken before the parts are cancelled: what they write while they stop is no history.
         history = (tuple(log.records), log.sha256())

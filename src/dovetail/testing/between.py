@@ -129,11 +129,11 @@ class Program:
         held: dict[int, list[tuple[int, Block]]] = {}
         for number, index in enumerate(self.sites):
             site = self.site(number)
-            told = (tuple(sorted(site.labels.items())), site.pool.name)
+            alike = (tuple(sorted(site.labels.items())), site.pool.name)
             for block in blocks.of(index, _LOADS - len(seen)):
                 # The sites are sorted by price.
-                if not blocks.hopeless(block) and (told, block) not in seen:
-                    seen.add((told, block))
+                if not blocks.hopeless(block) and (alike, block) not in seen:
+                    seen.add((alike, block))
                     held.setdefault(number, []).append((self._column(_MANY), block))
             if len(seen) > _LOADS:
                 return False

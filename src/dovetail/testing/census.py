@@ -30,7 +30,7 @@ OUTSIDE = (
     "dovetail.testing",
 )
 _NEVER = (type, types.ModuleType, types.CodeType, types.BuiltinFunctionType, asyncio.AbstractEventLoop)
-_INNER = ((), None)  # the way to anything but a root, where nobody asks for it
+_INNER = ((), None)  # the way to anything but a root, where no rule asks for it
 _MEMOISED: type[Any] = type(functools.lru_cache(len))
 _WORD = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]*")
 

@@ -51,7 +51,7 @@ def _allowed(
 
 
 def party(kinds: Sequence[Kind], rules: Sequence[SpreadRule]) -> list[int]:
-    """Kinds that obey all these rules, if each rule counts them and nobody else, on the same nodes."""
+    """Kinds that obey all these rules, if each rule counts them and no other pods, on the same nodes."""
     mine = [number for number, kind in enumerate(kinds) if rules and set(rules) <= set(kind.facts.spread)]
     same = all(kinds[number].facts.node_rule == kinds[mine[0]].facts.node_rule for number in mine)
     for rule in rules:
@@ -72,7 +72,7 @@ def cells_of(rules: Sequence[SpreadRule], labels: Mapping[int, Mapping[str, str]
 
 
 def counting_alike(kinds: Sequence[Kind], rule: SpreadRule, owners: Sequence[int]) -> Iterable[list[int]]:
-    """Those of the owners together for whom the same nodes count."""
+    """Those of the owners together for which the same nodes count."""
     alike: dict[tuple[object, ...], list[int]] = {}
     for number in owners:
         facts = kinds[number].facts

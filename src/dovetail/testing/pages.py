@@ -74,29 +74,29 @@ def served(routes: Iterable[web.RouteDef]) -> Iterator[str]:
 
 
 def present(nodes: int, each: int, waiting: int) -> Present:
-    """What a controller would tell of a cluster with `each` pods on every node and others that wait."""
+    """What a controller would show of a cluster with `each` pods on every node and others that wait."""
     at = START
-    told = Present(lambda: at, lambda _: None, patience=0)
+    current = Present(lambda: at, lambda _: None, patience=0)
     for obj in objects(nodes, each, waiting):
-        told.changed(type(obj), "ADDED", None, obj)
+        current.changed(type(obj), "ADDED", None, obj)
     cost = sum(_TYPES[number % 3][3] for number in range(nodes))
     for ago in range(180, -1, -5):
         at = END - ago * MINUTE
-        told.told("efficiency", {"cost": cost, "lowerBound": cost * (940 + ago % 50) // 1000})
+        current.logged("efficiency", {"cost": cost, "lowerBound": cost * (940 + ago % 50) // 1000})
     for number in range(min(nodes, 200)):
-        told.told("decision", _launch(number))
-    told.told("disruption", _moved(0, 1))
-    told.told(
+        current.logged("decision", _launch(number))
+    current.logged("disruption", _moved(0, 1))
+    current.logged(
         "disruption.failed",
         {"reason": "Underutilized", "claims": [_name(2)], "message": "replacements did not come up in time"},
     )
-    told.told(
+    current.logged(
         "disruption.held",
         {"reason": "Drifted", "message": "12 of 10 pods were moved within 1h: 2 too many (--move-limit)"},
     )
     for number in range(min(waiting, 3)):
-        told.told("pod.unplaced", {"pod": f"shop/wait-{number}", "message": _HELD})
-    return told
+        current.logged("pod.unplaced", {"pod": f"shop/wait-{number}", "message": _HELD})
+    return current
 
 
 def facts(nodes: int, each: int) -> Facts:
@@ -206,7 +206,7 @@ def _conditions(*kinds: str) -> list[dict[str, str]]:
 
 def _claim(number: int) -> NodeClaim:
     joined = number % 100 != 99
-    told = ("Launched", "Registered", "Initialized") if joined else ("Launched",)
+    reached = ("Launched", "Registered", "Initialized") if joined else ("Launched",)
     more = ("Consolidatable",) if number % 3 == 0 else ()
     document: dict[str, Any] = {
         "metadata": {
@@ -223,7 +223,7 @@ def _claim(number: int) -> NodeClaim:
         "status": {
             "nodeName": _node_name(number) if joined else "",
             "providerID": f"aws:///z/i-{number:017x}",
-            "conditions": _conditions(*told, *more),
+            "conditions": _conditions(*reached, *more),
         },
     }
     return decode(document, NodeClaim)

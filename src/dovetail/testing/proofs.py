@@ -69,8 +69,8 @@ class _Check:
             for key in item.pods:
                 pod = pods[key]
                 labels = tuple(sorted(pod.metadata.labels.items()))
-                told = (repr(pod.spec), labels, pod.metadata.namespace)
-                same.setdefault((*told, least.get(key, 0), soft.get(key, False)), []).append(pod)
+                what = (repr(pod.spec), labels, pod.metadata.namespace)
+                same.setdefault((*what, least.get(key, 0), soft.get(key, False)), []).append(pod)
             for alike in same.values():
                 key = alike[0].key
                 facts = PodFacts.of(alike[0], problem.volumes)
@@ -108,7 +108,7 @@ class _Check:
         if len(program.pods) <= _MOST_CELLS:
             least = program.least()
             if program.whole and least < self.proof.bound * (1 - SLACK):
-                yield f"pods can be placed for {least:.0f} as far as can be told, not {self.proof.bound}"
+                yield f"pods can be placed for {least:.0f} as far as is known, not {self.proof.bound}"
 
     def _promised(self) -> Iterator[str]:
         """No pool is left out that may be bought from for a pod, as far as its own rules go."""

@@ -4,7 +4,7 @@ python -m dovetail.testing.soak [--seeds 20] [--first 1] [--jobs N] [--scenario 
 
 Each seed must keep every rule, leave no pod without a node for more than five minutes while nothing goes
 wrong or at its end, have as many nodes as the faults file asks for, and see every kind of fault that
-happens a number of times; one that has a rate has to happen in one of the seeds. A seed that fails is told
+happens a number of times; one that has a rate has to happen in one of the seeds. A failed seed is reported
 with the command that replays it; then the exit code is 1.
 """
 
@@ -129,17 +129,17 @@ def replay(scenario: Path, faults: Path, seed: int) -> str:
 
 
 def soak(scenario: Path, faults: Path, seeds: Sequence[int], jobs: int) -> list[Verdict]:
-    """Play all seeds, telling of each as it ends; in order of seed."""
+    """Play all seeds, reporting each as it ends; in order of seed."""
     found = []
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         running = [pool.submit(play, scenario, faults, seed) for seed in seeds]
         for number, done in enumerate(as_completed(running), 1):
             verdict = done.result()
             found.append(verdict)
-            told = "sound" if not verdict.complaints else f"{len(verdict.complaints)} complaints"
+            outcome = "sound" if not verdict.complaints else f"{len(verdict.complaints)} complaints"
             print(
-                f"[{number}/{len(seeds)}] seed {verdict.seed}: {told}, {sum(verdict.faults.values())} faults,"
-                f" {verdict.checks} checks, {verdict.cpu_seconds:.1f} s of CPU",
+                f"[{number}/{len(seeds)}] seed {verdict.seed}: {outcome}, {sum(verdict.faults.values())}"
+                f" faults, {verdict.checks} checks, {verdict.cpu_seconds:.1f} s of CPU",
                 flush=True,
             )
             for text in verdict.complaints[:_SHOWN]:

@@ -54,7 +54,7 @@ def _spread_policies(document: Document, draw: random.Random) -> None:
 
 
 def _label_keys(document: Document, draw: random.Random) -> None:
-    """Two revisions of each app, told apart by rules that name the label."""
+    """Two revisions of each app, distinguished by rules that name the label."""
     for item in (*document["pods"], *document["boundPods"]):
         item["metadata"]["labels"]["rev"] = draw.choice("12")
         rules = item["spec"].get("topologySpreadConstraints")

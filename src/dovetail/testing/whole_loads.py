@@ -48,7 +48,7 @@ class Blocks:
         return found
 
     def lonely(self, block: Block, near: Near) -> bool:
-        """True iff some pod has nobody beside it whom it wants, but pods that want the same."""
+        """True iff some pod has no pod beside it that it wants, but pods that want the same."""
         for owner in near.owners:
             mates = [kind for kind in near.meant if owner not in near.meant or kind not in near.owners]
             if block[owner] and not any(block[kind] for kind in mates):
@@ -56,7 +56,7 @@ class Blocks:
         return False
 
     def hopeless(self, block: Block) -> bool:
-        """True iff somebody has nobody beside it whom it wants, and may not be the first."""
+        """True iff some pod has no pod beside it that it wants, and may not be the first."""
         for near in self.near:
             for owner in near.owners:
                 mates = [kind for kind in near.meant if owner not in near.meant or kind not in near.owners]

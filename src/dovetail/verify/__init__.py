@@ -59,7 +59,7 @@ def verify(problem: Problem, plan: Plan) -> tuple[Violation, ...]:
 
 
 class _Names:
-    """Tells where names count: a pod or daemon may ask for one node, and a volume be of one pod."""
+    """Says where names count: a pod or daemon may ask for one node, and a volume be of one pod."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue

@@ -12,7 +12,7 @@ from dovetail.verify.violation import Violation
 
 
 def whole_violations(problem: Problem, plan: Plan) -> Iterator[Violation]:
-    """Everything that can be told without asking where a single pod may run."""
+    """Everything that can be checked without asking where a single pod may run."""
     yield from _accounting(problem, plan)
     yield from _devices(problem, plan)
     yield from _names(problem, plan)
@@ -45,7 +45,7 @@ def _accounting(problem: Problem, plan: Plan) -> Iterator[Violation]:
 
 
 def _devices(problem: Problem, plan: Plan) -> Iterator[Violation]:
-    """Nobody knows which node has the devices that a pod claims."""
+    """It is unknown which node has the devices that a pod claims."""
     groups = [*(claim.pods for claim in plan.claims), *plan.existing.values()]
     placed = {pod for pods in groups for pod in pods}
     for pod in problem.pods:

@@ -18,13 +18,13 @@ from dovetail.model.offering import NANO_DOLLARS
 Record = Mapping[str, Any]
 _SHOWN_PODS = 3
 # What the controller's log says of claims, by the names that simulations have for it.
-_TOLD = {
+_KINDS = {
     "launched nodeclaim": "instance.started",
     "registered nodeclaim": "node.created",
     "initialized nodeclaim": "node.ready",
     "deleted nodeclaim": "claim.deleted",
 }
-# Kinds of records that `decisions` tells of.
+# Kinds of records that `decisions` lists.
 DECIDED = (
     *("decision", "disruption", "disruption.failed", "disruption.held", "static.launched", "static.ended"),
     *("pod.unplaced", "plan.failed", "termination.guarded", "deletion.guarded"),
@@ -59,14 +59,14 @@ def read_line(line: bytes, source: str, number: int) -> Record | None:
         raise InputError("is no JSON object", source=source, line=number, remedy=_REMEDY) from None
     if isinstance(record.get("kind"), str) and isinstance(record.get("t"), int):
         return record
-    return _told(record) if record.get("message") in _TOLD else None
+    return _decision(record) if record.get("message") in _KINDS else None
 
 
-def _told(line: Record) -> dict[str, Any]:
+def _decision(line: Record) -> dict[str, Any]:
     """A line of the controller's log about a claim as the record that a simulation writes of the same."""
     instant = datetime.fromisoformat(line["time"].replace("Z", "+00:00"))
     return {
-        "kind": _TOLD[line["message"]],
+        "kind": _KINDS[line["message"]],
         "t": round(instant.timestamp() * 1000) * (SECOND // 1000),
         "claim": line.get("NodeClaim", {}).get("name", ""),
         "node": line.get("Node", {}).get("name", ""),
@@ -106,7 +106,7 @@ def names(records: Sequence[Record]) -> list[str]:
 def decisions(records: Iterable[Record]) -> list[dict[str, Any]]:
     """What was decided and what was refused, with the reasons, in the order of time.
 
-    `t` in Unix seconds, prices in dollars an hour (None: not told); `more` has a line for each node bought.
+    `t` in Unix seconds, prices in dollars an hour (None: not known); `more` has a line for each node bought.
     """
     return [
         {"t": record["t"] / SECOND, "nodes": [], "claims": [], "pods": 0, "cost": None, "least": None}

@@ -10,7 +10,7 @@ editing                       a document under change, and the record of what ch
 alpha_to_beta, beta_to_v1     one step up, one object at a time, as the original converts
 v1_to_beta                    one step down
 workloads                     old labels, annotations and taints that workloads still name
-upgrade                       whole sets of objects, with what only a set can tell (kubelet of pools, classes)
+upgrade                       whole sets of objects, with what only a set shows (kubelet of pools, classes)
 helm_values                   values of charts that make such objects
 written                       YAML with its style and comments, carried to what was converted
 """

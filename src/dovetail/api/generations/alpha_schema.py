@@ -13,7 +13,7 @@ PROVISIONER = ("karpenter.sh/v1alpha5", "Provisioner")
 MACHINE = ("karpenter.sh/v1alpha5", "Machine")
 NODE_TEMPLATE = ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate")
 
-# The definitions had types and few bounds; the rest was told by the webhooks.
+# The definitions had types and few bounds; the webhooks checked the rest.
 _KUBELET = Schema(
     type="object",
     properties={

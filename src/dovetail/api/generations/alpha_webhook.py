@@ -83,7 +83,7 @@ def faults(document: Document) -> tuple[Fault, ...]:
     return _merged([*_metadata(document.get("metadata") or {}), *rules[kind](spec)])
 
 
-def told(found: tuple[Fault, ...]) -> str:
+def refusal_text(found: tuple[Fault, ...]) -> str:
     """The text with which the webhook refuses."""
     return "\n".join(
         f"{fault.message}: {', '.join(fault.paths)}" + (f"\n{fault.details}" if fault.details else "")

@@ -101,8 +101,8 @@ def claim_fields(edit: Editor, pools: Mapping[str, Document]) -> None:
     edit.set(("apiVersion",), "karpenter.sh/v1", "no longer served")
     pool = pools.get(str(edit.get("metadata", "labels", NODE_POOL_LABEL, default="")), {})
     template = pool.get("spec", {}).get("template", {}).get("spec", {})
-    told = template.get("expireAfter", "Never")
-    edit.set(("spec", "expireAfter"), told, "v1beta1 kept it in the NodePool only")
+    expire_after = template.get("expireAfter", "Never")
+    edit.set(("spec", "expireAfter"), expire_after, "v1beta1 kept it in the NodePool only")
 
 
 def keep_kubelet(edit: Editor, spec: Path) -> None:

@@ -113,8 +113,8 @@ def refused(review: Review, why: str) -> Document:
     return _answer(review, {"convertedObjects": [], "result": {"status": "Failure", "message": why}})
 
 
-def _answer(review: Review, told: Document) -> Document:
-    response = {"uid": review.uid, **told}
+def _answer(review: Review, outcome: Document) -> Document:
+    response = {"uid": review.uid, **outcome}
     return {"apiVersion": review.api_version, "kind": "ConversionReview", "response": response}
 
 

@@ -1,7 +1,7 @@
-"""Whole sets of objects of any generation -> v1, with what only a set can tell.
+"""Whole sets of objects of any generation -> v1, with what only a set shows.
 
 The kubelet's settings move from pools into classes, which pools share; references and workloads name what
-other objects have become. Nothing is guessed: what has no counterpart is left as it is and told.
+other objects have become. Nothing is guessed: what has no counterpart is left as it is and reported.
 """
 
 from __future__ import annotations
@@ -213,7 +213,9 @@ def _class(result: Upgraded, alpha: bool, role: str) -> Trouble | None:
     beta_to_v1.class_fields(edit)
     edit.drop(("metadata", "annotations", beta_to_v1.UBUNTU), "")
     edit.tidy("metadata", "annotations")
-    told_tokens = not edit.has("spec", "metadataOptions") or edit.has("spec", "metadataOptions", "httpTokens")
+    default_tokens = not edit.has("spec", "metadataOptions") or edit.has(
+        "spec", "metadataOptions", "httpTokens"
+    )
     hop: Path = ("spec", "metadataOptions", "httpPutResponseHopLimit")
     if not edit.has(*hop):
         limit = beta_schema.WRITTEN_FOR.hop_limit
@@ -222,7 +224,7 @@ def _class(result: Upgraded, alpha: bool, role: str) -> Trouble | None:
         result.notes.append(
             "there is no AL2 from Kubernetes 1.33 on: al2023@latest is next, with user data of its own"
         )
-    if alpha and not told_tokens:
+    if alpha and not default_tokens:
         result.notes.append("httpTokens was optional where v1alpha1 did not say it, and is required now")
     if edit.get("spec", "role") == alpha_to_beta.ROLE_PLACEHOLDER:
         if role:
@@ -278,7 +280,7 @@ def _to_ec2(reference: Any) -> bool:
 
 
 def _keep_in_annotation(result: Upgraded, class_name: str) -> None:
-    """Settings without a class to go to: 1.0 reads them there, and nobody has to look for them."""
+    """Settings without a class to go to: 1.0 reads them there, and no file needs a change."""
     spec: Path = _TEMPLATE if _key(result.document) == _POOL else ("spec",)
     kubelet = result.editor.get(*spec, "kubelet")
     if kubelet is None or not result.old or _key(result.document) == _CLASS:
@@ -354,7 +356,7 @@ def _tell_bottlerocket(pool: Upgraded, node_class: Document) -> None:
 def downgrade(documents: Sequence[Document]) -> tuple[Upgraded, ...]:
     """The objects in v1beta1, as far as that has fields for them; v1alpha5 goes up to it.
 
-    What is lost is told as a trouble. Raises nothing: what cannot be read is left as it is.
+    What is lost is reported as a trouble. Raises nothing: what cannot be read is left as it is.
     """
     return tuple(result for index, document in enumerate(documents) for result in _one_down(index, document))
 

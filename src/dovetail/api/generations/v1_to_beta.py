@@ -18,7 +18,7 @@ LOST = "v1beta1 has no field for it"
 
 
 class NotConvertible(ValueError):
-    """An annotation that keeps what v1 lost cannot be read: somebody changed it."""
+    """An annotation that keeps what v1 lost cannot be read: it was edited."""
 
 
 class _Kubelet(msgspec.Struct, rename="camel"):

@@ -1,4 +1,4 @@
-"""YAML as somebody wrote it: quotes, flow style and comments, carried over to a document that was converted.
+"""The style of hand-written YAML (quotes, flow style, comments), carried over to a converted document.
 
 Values keep their style through classes of their own; comments are looked up in the old text by path, and put
 into the new text where what they stood at has gone.
@@ -165,7 +165,7 @@ def _last_line(node: yaml.Node) -> int:
 
 
 def _indented(node: yaml.Node) -> bool:
-    """True iff lists are indented below their keys; those of the first that is a block tell."""
+    """True iff lists are indented below their keys; those of the first block list count."""
     if not isinstance(node, yaml.CollectionNode):
         return True
     for item in node.value:
@@ -178,7 +178,7 @@ def _indented(node: yaml.Node) -> bool:
 
 
 def write(document: Document, old: Layout, origin: Callable[[Path], Path | None]) -> str:
-    """The text of a document with the comments of an old text; `origin` tells where a path was in that."""
+    """The text of a document with the comments of an old text; `origin` says where a path was in that."""
     dumper = _Dumper if old.indented else _FlatDumper
     text = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=_WIDE)
     lines = text.splitlines()

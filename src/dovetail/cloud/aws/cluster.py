@@ -17,7 +17,7 @@ REFRESH = 5 * MINUTE  # how often Kubernetes is asked for its version
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ClusterSettings:
     """What settings say of the cluster; "" is what EKS is asked for."""
 
     name: str
@@ -25,7 +25,7 @@ class Told:
     ca_bundle: str = ""
     reserved_enis: int = 0
     expressions: bool = False
-    fallback_ca: str = ""  # whom the controller itself trusts, where EKS cannot be asked
+    fallback_ca: str = ""  # the authority that the controller itself trusts, where EKS cannot be asked
 
 
 class Around:
@@ -39,7 +39,7 @@ class Around:
         eks: Eks,
         clock: Clock,
         region: str,
-        told: Told,
+        settings: ClusterSettings,
         *,
         version: Callable[[], Awaitable[str]],
         dns_ip: Callable[[], Awaitable[str | None]],
@@ -47,7 +47,7 @@ class Around:
         self._eks = eks
         self._clock = clock
         self._region = region
-        self._told = told
+        self._settings = settings
         self._version = version
         self._dns_ip = dns_ip
         self._known: tuple[Cluster, str, int] | None = None
@@ -60,23 +60,25 @@ class Around:
         elif now - self._known[2] >= REFRESH:
             self._known = (self._known[0], await self._version(), now)
         cluster, version, _ = self._known
-        told = self._told
-        stage = Stage(cluster, self._region, market.sold.records, told.reserved_enis, told.expressions)
+        settings = self._settings
+        stage = Stage(
+            cluster, self._region, market.sold.records, settings.reserved_enis, settings.expressions
+        )
         return Surroundings(stage, version)
 
     async def _cluster(self) -> Cluster:
-        told = self._told
+        settings = self._settings
         try:
-            found = await self._eks.describe_cluster(told.name)
+            found = await self._eks.describe_cluster(settings.name)
         except AwsError as error:
             # A cluster that EKS does not run is known well enough by its address.
-            if not told.endpoint or error.refusal not in (Refusal.NOT_FOUND, Refusal.UNAUTHORIZED):
+            if not settings.endpoint or error.refusal not in (Refusal.NOT_FOUND, Refusal.UNAUTHORIZED):
                 raise
-            found = EksCluster(told.name, told.endpoint, told.fallback_ca, "", "")
+            found = EksCluster(settings.name, settings.endpoint, settings.fallback_ca, "", "")
         return Cluster(
-            told.name,
-            told.endpoint or found.endpoint,
-            told.ca_bundle or found.ca_bundle,
+            settings.name,
+            settings.endpoint or found.endpoint,
+            settings.ca_bundle or found.ca_bundle,
             found.cidr or None,
             await self._dns_ip(),
         )

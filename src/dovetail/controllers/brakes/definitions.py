@@ -47,7 +47,7 @@ class DefinitionGuard:
         if found is None or not context.brakes.keeps(claim):
             return False
         message = (
-            f"NodeClaim and node are kept, because {found.told()}; to end all such, set "
+            f"NodeClaim and node are kept, because {found.describe()}; to end all such, set "
             f"--confirm-termination {found.token()} or annotate a NodePool with "
             f"{labels.CONFIRM_TERMINATION}={found.token()}; to end one, delete its Node"
         )
@@ -80,7 +80,7 @@ class DefinitionGuard:
             return None
         if found != context.brakes.lost:
             context.log.record(
-                "deletion.guarded", message=found.told(), claims=len(taken), token=found.token()
+                "deletion.guarded", message=found.describe(), claims=len(taken), token=found.token()
             )
         return found
 

@@ -105,7 +105,7 @@ class Consolidation:
         others = tuple((len(one.candidates), len(one.claims), one.saving) for one in finding.others)
         weighed = Weighed(others, finding.tried, finding.hourly, finding.bound)
         command = _command(finding.move, views, weighed)
-        text = f"Consolidation candidate: {command.told()}"
+        text = f"Consolidation candidate: {command.describe()}"
         told += [Note(claims[view.name], "ConsolidationCandidate", text) for view in command.candidates]
         told += _approvals(command)
         return Decision(command, (*notes, *told))
@@ -134,7 +134,7 @@ class Consolidation:
         return _command(move, views, command.weighed)
 
     async def _rejected(self, command: Command, why: str) -> None:
-        text = f"Consolidation rejected: {command.told(why)}"
+        text = f"Consolidation rejected: {command.describe(why)}"
         publish = self._context.recorder.publish
         for view in command.candidates:
             await publish(view.claim, "Normal", "ConsolidationRejected", text)

@@ -111,7 +111,7 @@ class Execution:
         self._taken.update(dict.fromkeys(_claims(command)))
         self._context.log.record(
             "disruption.begun",
-            command=f"{command.reason}/{snapshot}: {command.told()}",
+            command=f"{command.reason}/{snapshot}: {command.describe()}",
             reason=command.reason,
             decision=command.decision,
             nodes=[view.name for view in command.candidates],

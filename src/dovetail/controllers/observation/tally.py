@@ -142,7 +142,7 @@ class Tally:
         """A search is finished: all that it found."""
         self.settle()
         self.saving = max(0, sum(command.savings for command in commands))
-        self.commands = tuple(command.told() for command in commands)
+        self.commands = tuple(command.describe() for command in commands)
         self._metrics.set(SAVING, self.saving / NANO_DOLLARS)
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Which nodes consolidation may take, told from views of them, and why it leaves the others alone."""
+"""Which nodes consolidation may take, decided from views of them, and why it leaves the others alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def candidates(
 ) -> tuple[tuple[Candidate, ...], tuple[Note, ...]]:
     """Nodes that are quiet, that nothing blocks, and whose pool lets them go although they are not empty.
 
-    Notes tell why others stay. Blockers are Emptiness' to tell: it looks at the same nodes at the same time.
+    Notes say why others stay. Emptiness reports the blockers: it looks at the same nodes at the same time.
     `surcharge` (nano-dollars per hour) is what a node costs by the settings beside its own price.
     """
     found, notes = [], []

@@ -116,17 +116,17 @@ class Ledger:
     def text(self, pool: str, now: int) -> str:
         """What is known of the pool's nodes, for `read`; the oldest is left out where it is too much."""
         self._forget(now)
-        told: dict[str, Counter[str]] = {}
+        document: dict[str, Counter[str]] = {}
         for entry in self._entries:
             if entry.pool == pool:
                 key = to_rfc3339(entry.at) + (_FORCED if entry.forced else "")
-                told.setdefault(key, Counter()).update(entry.moved)
-        while len(text := json.dumps(told, separators=(",", ":"))) > _LONGEST:
-            del told[min(told)]
+                document.setdefault(key, Counter()).update(entry.moved)
+        while len(text := json.dumps(document, separators=(",", ":"))) > _LONGEST:
+            del document[min(document)]
         return text
 
     def read(self, pool: str, text: str, now: int) -> None:
-        """Add what `text` told; nothing where it cannot be read, and nothing that is still to come."""
+        """Add what `text` holds; nothing where it cannot be read, and nothing that is still to come."""
         try:
             found = [
                 Entry(

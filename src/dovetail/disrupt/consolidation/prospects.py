@@ -1,4 +1,4 @@
-"""What could be saved at each node at most, told without any what-if."""
+"""What could be saved at each node at most, estimated without any what-if."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Prospects:
         self.bound = int(sum(self.appraisal.dual_values[one] for one in self.appraisal.pod_class.values()))
 
     def known(self, candidate: Candidate) -> bool:
-        """False iff it has a pod that is in no plan with others: what that one is worth nothing tells."""
+        """False iff it has a pod that is in no plan with others: what that one is worth is unknown."""
         return all(pod.key in self.appraisal.pod_class for pod in candidate.pods)
 
     def replaceable(self, candidate: Candidate) -> bool:

@@ -44,7 +44,7 @@ class Candidate:
 
     @property
     def content(self) -> tuple[object, ...]:
-        """What tells whether the node is still as it was: its price and its pods, not how these fare."""
+        """What shows whether the node is still as it was: its price and its pods, not how these fare."""
         return (self.price, *(pod.metadata.uid for pod in self.pods))
 
     @property

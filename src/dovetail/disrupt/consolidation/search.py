@@ -15,7 +15,7 @@ from dovetail.model.plan import Plan
 from dovetail.model.problem import Problem
 from dovetail.solve.budget import SolveBudget
 
-QUICK = SECOND // 100  # for what-ifs: their first plan tells enough
+QUICK = SECOND // 100  # for what-ifs: their first plan says enough
 MOVED_ENOUGH = (
     "Pods of the node's workloads were moved as often as they may be in 24 h, or had to move within the hour"
 )

@@ -174,7 +174,7 @@ async def connect(
     metrics: Metrics | None = None,
     on_date: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[HttpClient]:
-    """A client of that server, until the end of the block; tells `metrics` of its requests, and `on_date`
+    """A client of that server, until the end of the block; reports its requests to `metrics`, and `on_date`
     what the server's clock shows."""
     async with Transport(access, RateLimit(qps, burst), metrics=metrics, on_date=on_date) as transport:
         yield HttpClient(transport)

@@ -35,7 +35,7 @@ class Fixed:
 
 
 class TokenFile:
-    """A token in a file that somebody else keeps current, such as that of a pod's service account."""
+    """A token in a file that another process keeps current, such as that of a pod's service account."""
 
     def __init__(self, path: Path, certificate: Certificate | None = None) -> None:
         self._path = path
@@ -79,7 +79,7 @@ class Plugin:
     environment: tuple[tuple[str, str], ...] = ()
     api_version: str = EXEC_VERSIONS[0]
     hint: str = ""  # how to install it
-    cluster: Mapping[str, Any] | None = None  # what it is told of the cluster, if it wants to know
+    cluster: Mapping[str, Any] | None = None  # what the plugin gets of the cluster, if it asks
     source: str = ""
 
 
@@ -153,8 +153,8 @@ class Exec:
         if plugin.cluster is not None:
             spec["cluster"] = dict(plugin.cluster)
         info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
-        told = msgspec.json.encode(info).decode()
-        return {**os.environ, **dict(plugin.environment), "KUBERNETES_EXEC_INFO": told}
+        document = msgspec.json.encode(info).decode()
+        return {**os.environ, **dict(plugin.environment), "KUBERNETES_EXEC_INFO": document}
 
     def _fault(self, what: str) -> InputError:
         return InputError(

@@ -119,10 +119,10 @@ class Kubeconfig:
         command = str(wanted.get("command", ""))
         if os.sep in command:  # what has no slash is looked for on the PATH
             command = str(user[""] / command)
-        told = None
+        exec_cluster = None
         if wanted.get("provideClusterInfo"):
             authority = self._authority(cluster)
-            told = {
+            exec_cluster = {
                 "server": cluster.get("server", ""),
                 "certificate-authority-data": base64.b64encode(authority).decode(),
             }
@@ -132,7 +132,7 @@ class Kubeconfig:
             environment=tuple((str(item["name"]), str(item["value"])) for item in wanted.get("env") or ()),
             api_version=version,
             hint=str(wanted.get("installHint") or "").strip(),
-            cluster=told,
+            cluster=exec_cluster,
             source=self._source,
         )
 

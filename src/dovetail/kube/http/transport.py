@@ -70,8 +70,8 @@ def verb(method: str, found: Target, *, watch: bool) -> str:
     return "CREATE" if method == "POST" else method
 
 
-class Told:
-    """Tells a Metrics, if there is one, of every request."""
+class RequestMetrics:
+    """Counts every request in a Metrics, if there is one."""
 
     def __init__(self, metrics: Metrics | None) -> None:
         self._metrics = metrics
@@ -96,7 +96,7 @@ class Told:
 
 CONNECT_SECONDS = 10
 REQUEST_SECONDS = 60
-PROMPT = 1.0  # seconds; an answer that took longer does not tell what the server's clock shows now
+PROMPT = 1.0  # seconds; an answer that took longer does not show the server's clock of now
 _CONNECTIONS = 200
 JSON = "application/json"
 # Returns while writing is allowed; until then it waits.
@@ -118,7 +118,7 @@ class Request:
 class Transport:
     """An asynchronous context manager: leaving it closes every connection.
 
-    `on_date` is told what the server's clock showed, nanoseconds since the Unix epoch, with every answer that
+    `on_date` gets what the server's clock showed, nanoseconds since the Unix epoch, with every answer that
     came promptly.
     """
 
@@ -134,7 +134,7 @@ class Transport:
         self.access = access
         self._on_date = on_date
         self.refused = ""  # why the server takes no request from us; "" while it does
-        self._told = Told(metrics)
+        self._requests = RequestMetrics(metrics)
         self._limit = limit
         self._agent = user_agent or f"dovetail/{__version__}"
         self._session: aiohttp.ClientSession | None = None
@@ -228,7 +228,7 @@ class Transport:
             return answer
         finally:
             watch = bool(request.query and request.query.get("watch"))
-            self._told.ended(request.method, request.path, code, clock.time() - began, watch=watch)
+            self._requests.ended(request.method, request.path, code, clock.time() - began, watch=watch)
 
     def _plain(self, token: str) -> str:
         if not (token.isascii() and token.isprintable()):
@@ -255,7 +255,7 @@ class Transport:
 
 
 def _date(text: str) -> int | None:
-    """The instant that a Date header tells, taken for the middle of its second; None: it tells none."""
+    """The instant of a Date header, taken for the middle of its second; None: it has none."""
     try:
         return int(parsedate_to_datetime(text).timestamp()) * SECOND + SECOND // 2
     except (ValueError, OverflowError):

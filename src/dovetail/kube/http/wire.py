@@ -255,21 +255,21 @@ def status(body: bytes | msgspec.Raw) -> Status | None:
 
 def refusal(code: int, body: bytes | msgspec.Raw, *, what: str = "", retry_after: str = "") -> ApiError:
     """The error that an answer means; `what` was asked for, where the server does not say so itself."""
-    told = status(body)
-    if told is None or not told.message:
-        told = Status(message=_bare(code, bytes(body), what), code=code)
-    code = told.code or code
-    if told.reason == "Invalid" or code == 422:
-        causes = tuple(Cause(item.field, item.message, item.reason) for item in told.details.causes)
-        return Invalid(told.message, causes)
+    failure = status(body)
+    if failure is None or not failure.message:
+        failure = Status(message=_bare(code, bytes(body), what), code=code)
+    code = failure.code or code
+    if failure.reason == "Invalid" or code == 422:
+        causes = tuple(Cause(item.field, item.message, item.reason) for item in failure.details.causes)
+        return Invalid(failure.message, causes)
     if code == 429:
-        seconds = told.details.retry_after_seconds or (int(retry_after) if retry_after.isdigit() else 0)
-        return TooManyRequests(told.message, retry_after=seconds * SECOND)
-    known = _BY_REASON.get(told.reason) or _BY_CODE.get(code)
+        seconds = failure.details.retry_after_seconds or (int(retry_after) if retry_after.isdigit() else 0)
+        return TooManyRequests(failure.message, retry_after=seconds * SECOND)
+    known = _BY_REASON.get(failure.reason) or _BY_CODE.get(code)
     if known is not None:
-        return known(told.message)
-    error = ApiError(told.message)
-    error.status, error.reason = code, told.reason or error.reason
+        return known(failure.message)
+    error = ApiError(failure.message)
+    error.status, error.reason = code, failure.reason or error.reason
     return error
 
 

@@ -1,6 +1,6 @@
 """The API server inside the process: full JSON documents in memory, the rules of a real one.
 
-texts       what a refused request is told
+texts       the answers to refused requests
 patching    JSON merge patch and JSON patch
 selectors   label and field selectors
 rules       what each kind keeps, forbids and resets on creation, update and deletion

@@ -208,7 +208,7 @@ def check_eviction(store: Store, pod: Mapping[str, Any]) -> None:
 
 
 def evicted(pod: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """The pod with the condition that tells its owner why it goes; `now` as RFC 3339."""
+    """The pod with the condition that says why it goes; `now` as RFC 3339."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",

@@ -47,7 +47,7 @@ class Collector:
                 self._look(record)
 
     def notice(self, change: Change[Any]) -> None:
-        """Remember whom the change concerns."""
+        """Remember which objects the change concerns."""
         store, document = self._server.store, change.after.document
         meta = document["metadata"]
         place: Place = (change.after.kind, (meta.get("namespace", ""), meta["name"]))

@@ -67,30 +67,30 @@ Observer = Callable[[Change[Any]], object]
 
 
 class Journal:
-    """Observers learn of every change in order, even of those that one of them makes while being told."""
+    """Observers learn of every change in order, even of those that one of them makes meanwhile."""
 
     def __init__(self) -> None:
         self.observers: list[Observer] = []
-        self._untold: deque[Change[Any]] = deque()
-        self._telling = False
+        self._pending: deque[Change[Any]] = deque()
+        self._publishing = False
 
-    def tell(self, change: Change[Any]) -> None:
-        """Tell everybody; a change made meanwhile is told after the present one."""
-        self._untold.append(change)
-        if self._telling:
+    def publish(self, change: Change[Any]) -> None:
+        """Call every observer; a change made meanwhile comes after the present one."""
+        self._pending.append(change)
+        if self._publishing:
             return
-        self._telling = True
+        self._publishing = True
         try:
-            while self._untold:
-                told = self._untold.popleft()
+            while self._pending:
+                present = self._pending.popleft()
                 for observer in self.observers:
-                    observer(told)
+                    observer(present)
         finally:
-            self._telling = False
+            self._publishing = False
 
     def check(self) -> None:
-        """Assert that nobody missed anything."""
-        assert self._telling or not self._untold
+        """Assert that no observer missed anything."""
+        assert self._publishing or not self._pending
 
 
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -395,7 +395,7 @@ class MemoryServer:
             for table in self.store.tables.values():
                 table.bookmark = change.version
                 table.wake()
-        self._journal.tell(change)
+        self._journal.publish(change)
         if kind is Event and not gone:
             self._expire_events(key, change.version)
         self.definitions.notice(change)

@@ -110,7 +110,7 @@ class Table(Generic[T]):
         return self.forgotten + bisect_right(self.history, version, key=lambda change: change.version)
 
     def wake(self) -> None:
-        """Let everybody who waits look again, in the order in which they came."""
+        """Wake all that wait, in the order in which they came."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
@@ -149,7 +149,7 @@ class Table(Generic[T]):
 
 
 class Store:
-    """Every table, the version counter, and who owns whom."""
+    """Every table, the version counter, and which object owns which."""
 
     def __init__(self, history: int) -> None:
         self.version = 0

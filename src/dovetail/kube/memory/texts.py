@@ -41,8 +41,8 @@ def wrong_uid(kind: type[Object], name: str, asked: str, actual: str) -> Conflic
 
 
 def invalid(kind: type[Object], name: str, *causes: Cause) -> Invalid:
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    lines = [f"{cause.field}: {cause.message}" for cause in causes]
+    text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     what = f"{kind.KIND}.{group(kind)}" if group(kind) else kind.KIND
     return Invalid(f'{what} "{name}" is invalid: {text}', causes)
 

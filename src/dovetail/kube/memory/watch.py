@@ -27,7 +27,7 @@ class Watch(Generic[T]):
             raise Expired(f"too old resource version: {version} ({table.compacted})")
         self._table = table
         self._next = table.position(version)
-        self._told = version
+        self._reached = version
         self._namespace = namespace
         self._selects = selects
 
@@ -44,16 +44,16 @@ class Watch(Generic[T]):
     def _read(self) -> tuple[EventType, Change[T] | int] | None:
         table = self._table
         if self._next < table.forgotten:
-            raise Expired(f"too old resource version: {self._told} ({table.compacted})")
+            raise Expired(f"too old resource version: {self._reached} ({table.compacted})")
         while self._next - table.forgotten < len(table.history):
             change = table.history[self._next - table.forgotten]
             self._next += 1
             kind = self._classify(change)
             if kind is not None:
-                self._told = change.version
+                self._reached = change.version
                 return kind, change
-        if table.bookmark > self._told:
-            self._told = table.bookmark
+        if table.bookmark > self._reached:
+            self._reached = table.bookmark
             return "BOOKMARK", table.bookmark
         return None
 

@@ -227,15 +227,15 @@ def user_data(inventory: Inventory) -> Iterator[Remark]:
                 "write to /etc/kubernetes/kubelet/config.json.d/, or set it in a NodeConfig",
                 place=_line(manifest, text.count("\n", 0, match.start())),
             )
-        for told in remarks(text, family):
-            if not told.fatal:
+        for remark in remarks(text, family):
+            if not remark.fatal:
                 yield Remark(
                     manifest.located,
                     "spec.userData",
-                    f"user data: {told.message}",
+                    f"user data: {remark.message}",
                     f"as {family} reads it",
-                    told.remedy,
-                    place=_line(manifest, (told.line or 1) - 1),
+                    remark.remedy,
+                    place=_line(manifest, (remark.line or 1) - 1),
                 )
 
 
@@ -252,9 +252,9 @@ def dear_volume(inventory: Inventory) -> Iterator[Remark]:
             continue
         users = [view for view in inventory.pools if view.node_class is item and view.types]
         for view in users:
-            told = _volume(view, item)
-            if told:
-                yield Remark(manifest.located, "spec.blockDeviceMappings", *told(name))
+            texts = _volume(view, item)
+            if texts:
+                yield Remark(manifest.located, "spec.blockDeviceMappings", *texts(name))
                 break
 
 
@@ -279,7 +279,7 @@ def _volume(view: PoolView, item: EC2NodeClass) -> Any:
     share = 100 * volumes / median_low(prices)
     where = view.region if view.known else f"{view.region}, where no region is known"
 
-    def told(name: str) -> tuple[str, str, str]:
+    def texts(name: str) -> tuple[str, str, str]:
         return (
             f"the volumes of EC2NodeClass {name} cost ${volumes / NANO_DOLLARS:.3f} an hour and node",
             f"that is {share:.0f} % of what an instance of NodePool {view.name} costs on demand "
@@ -287,7 +287,7 @@ def _volume(view: PoolView, item: EC2NodeClass) -> Any:
             "make them as large as pods need; larger ones come with new nodes",
         )
 
-    return told
+    return texts
 
 
 @rule("NC009", "image-of-another-family", _ERROR, "Images by a name of another family than amiFamily")
@@ -303,7 +303,7 @@ def image_of_another_family(inventory: Inventory) -> Iterator[Remark]:
                     manifest.located,
                     f"spec.amiSelectorTerms[{index}].name",
                     f"images {term.name} are {of}'s, and amiFamily is {family}",
-                    f"the machine is told what {family} understands, so it does not join",
+                    f"the machine gets what {family} understands, so it does not join",
                     f"write an alias instead of both, such as {family.lower()}@latest",
                 )
 
@@ -399,7 +399,7 @@ def latest_image(inventory: Inventory) -> Iterator[Remark]:
                     manifest.located,
                     f"spec.amiSelectorTerms[{index}].alias",
                     f"images follow {term.alias}",
-                    "a new image drifts every node, within budgets, without anybody having tried it",
+                    "a new image drifts every node, within budgets, without a trial before",
                     "pin a version that was tried, such as al2023@v20250403, and move it on purpose",
                 )
 

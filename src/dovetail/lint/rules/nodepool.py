@@ -148,7 +148,7 @@ def _unknown_value(view: PoolView, key: str, value: str) -> tuple[str, str, str]
         known_values = shelf.known_values(view.region, key)
         if known_values and len(known_values) < 200 and value not in known_values and not value.isdigit():
             if key == _CPU_LABEL and value.isalpha():
-                return None  # told as what it was meant to be
+                return None  # reported as what it was meant to be
             near = nearest(value, known_values)
             why = f"no type{f' in {view.region}' if view.known else ''} has it"
             return f"{key} is never {value}", why, f"did you mean {near[0]}?" if near else ""
@@ -411,8 +411,8 @@ def budget_schedule(inventory: Inventory) -> Iterator[Remark]:
                     "there is no such date",
                     "mend the date",
                 )
-            elif told := _meant_local(view, cron, budget.schedule, span):
-                yield Remark(view.manifest.located, path, *told)
+            elif meant := _meant_local(view, cron, budget.schedule, span):
+                yield Remark(view.manifest.located, path, *meant)
 
 
 def _meant_local(view: PoolView, cron: Cron, text: str, span: int) -> tuple[str, str, str] | None:
@@ -624,7 +624,7 @@ def nodes_never_removed(inventory: Inventory) -> Iterator[Remark]:
 
 
 def _duration(text: str) -> int | None:
-    """Nanoseconds; None for Never and for what cannot be read, which is told elsewhere."""
+    """Nanoseconds; None for Never and for what cannot be read, which is reported elsewhere."""
     try:
         return None if text == "Never" else parse_duration(text)
     except ValueError:

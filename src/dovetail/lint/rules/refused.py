@@ -1,4 +1,4 @@
-"""IN: what cannot be read, and what an API server would refuse, each told by what was probably meant."""
+"""IN: what cannot be read, and what an API server would refuse, each with what was probably meant."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ _DURATIONS = ("expireAfter", "consolidateAfter", "terminationGracePeriod", "dura
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|\$[A-Z_][A-Z0-9_]{2,}\b|\{\{[^}]*\}\}|<%[^%]*%>")
 
 
-def _told(inventory: Inventory, code: str) -> Iterator[Fault]:
+def _faults_of(inventory: Inventory, code: str) -> Iterator[Fault]:
     return (fault for fault in inventory.faults if _code_of(fault) == code)
 
 
 def _code_of(fault: Fault) -> str:
-    """Which rule tells of a fault."""
+    """Which rule reports a fault."""
     error, located = fault.error, fault.located
     if located is None:
         return "IN001"
@@ -141,20 +141,20 @@ def _remark(fault: Fault, what: str, why: str, fix: str = "", mend: Any = None) 
 
 @rule("IN001", "unreadable", _ERROR, "A file is no YAML, JSON or text")
 def unreadable(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "IN001"):
+    for fault in _faults_of(inventory, "IN001"):
         yield _remark(fault, fault.error.message, "")
 
 
 @rule("IN002", "refused", _ERROR, "The API server would refuse the object")
 def refused(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "IN002"):
+    for fault in _faults_of(inventory, "IN002"):
         path = f"{fault.error.path}: " if fault.error.path else ""
         yield _remark(fault, f"{path}{fault.error.message}", "the API server refuses it")
 
 
 @rule("IN003", "unknown-field", _ERROR, "A field that its kind does not have")
 def unknown_field(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "IN003"):
+    for fault in _faults_of(inventory, "IN003"):
         message, _, hint = fault.error.message.partition("; ")
         yield _remark(
             fault, f"{fault.error.path}: {message}", "it is refused, or dropped without a word", hint
@@ -163,14 +163,14 @@ def unknown_field(inventory: Inventory) -> Iterator[Remark]:
 
 @rule("IN004", "unknown-kind", _ERROR, "A kind or a version that its group does not have")
 def unknown_kind(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "IN004"):
+    for fault in _faults_of(inventory, "IN004"):
         message, _, hint = fault.error.message.partition("; ")
         yield _remark(fault, message, "no server takes it", hint)
 
 
 @rule("IN005", "pod-field-outside-template", _ERROR, "A field of pods beside the template instead of in it")
 def outside_template(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "IN005"):
+    for fault in _faults_of(inventory, "IN005"):
         name = fault.error.path.removeprefix("spec.")
         target: Path = ("spec", "template", "spec", name)
         free = fault.value is not None and at(_nowhere(fault).value, shown(target)) is None
@@ -189,7 +189,7 @@ def _move(old: Path, new: Path, edit: Editor) -> None:
 
 @rule("IN006", "number-for-text", _ERROR, "A bare number or truth value where text is wanted")
 def number_for_text(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "IN006"):
+    for fault in _faults_of(inventory, "IN006"):
         value = fault.value
         text = str(value).lower() if isinstance(value, bool) else str(value)
         path = steps(_nowhere(fault).value, fault.error.path)
@@ -208,7 +208,7 @@ def _write(path: Path, value: Any, edit: Editor) -> None:
 
 @rule("NP002", "class-setting-in-pool", _ERROR, "A setting of the node class in a pool")
 def class_setting_in_pool(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "NP002"):
+    for fault in _faults_of(inventory, "NP002"):
         last = fault.error.path.rpartition(".")[2]
         old = is_old(_nowhere(fault).value)
         where = (
@@ -224,7 +224,7 @@ def class_setting_in_pool(inventory: Inventory) -> Iterator[Remark]:
 
 @rule("NC002", "role-and-profile", _ERROR, "A class with both a role and an instance profile, or neither")
 def role_and_profile(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "NC002"):
+    for fault in _faults_of(inventory, "NC002"):
         spec = _nowhere(fault).value.get("spec") or {}
         both = "role" in spec and "instanceProfile" in spec
         yield Remark(
@@ -241,7 +241,7 @@ def role_and_profile(inventory: Inventory) -> Iterator[Remark]:
 
 @rule("NP006", "duration-without-unit", _ERROR, "A duration without its unit")
 def duration_without_unit(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "NP006"):
+    for fault in _faults_of(inventory, "NP006"):
         path = steps(_nowhere(fault).value, fault.error.path)
         yield _remark(
             fault,
@@ -254,7 +254,7 @@ def duration_without_unit(inventory: Inventory) -> Iterator[Remark]:
 
 @rule("NP012", "consolidate-after-missing", _ERROR, "A disruption block without consolidateAfter")
 def consolidate_after_missing(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "NP012"):
+    for fault in _faults_of(inventory, "NP012"):
         parent = steps(_nowhere(fault).value, fault.error.path.rpartition(".")[0])
         yield _remark(
             fault,
@@ -267,7 +267,7 @@ def consolidate_after_missing(inventory: Inventory) -> Iterator[Remark]:
 
 @rule("NP010", "schedule-without-duration", _ERROR, "A budget with a schedule or a duration, but not both")
 def schedule_without_duration(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "NP010"):
+    for fault in _faults_of(inventory, "NP010"):
         for index, budget in enumerate(fault.value if isinstance(fault.value, list) else ()):
             if isinstance(budget, dict) and ("schedule" in budget) != ("duration" in budget):
                 has, lacks = ("schedule", "duration") if "schedule" in budget else ("duration", "schedule")
@@ -338,7 +338,7 @@ def old_generation(inventory: Inventory) -> Iterator[Remark]:
 
 @rule("IN009", "renamed-field", _ERROR, "A field by the name that another generation has for it")
 def renamed_field(inventory: Inventory) -> Iterator[Remark]:
-    for fault in _told(inventory, "IN009"):
+    for fault in _faults_of(inventory, "IN009"):
         last = fault.error.path.rpartition(".")[2]
         now = _RENAMED.get(last, "")
         message, _, hint = fault.error.message.partition("; ")

@@ -91,11 +91,11 @@ def cron_unreadable(inventory: Inventory) -> Iterator[Remark]:
             )
         wanted = given.get("desiredReplicas")
         if wanted is None or not wanted.isdecimal():
-            told = (
+            quoted = (
                 "the trigger has no desiredReplicas" if wanted is None else f"desiredReplicas is {wanted!r}"
             )
             yield Remark(
-                manifest.located, f"{path}.desiredReplicas", told, "KEDA wants a whole number in quotes", ""
+                manifest.located, f"{path}.desiredReplicas", quoted, "KEDA wants a whole number in quotes", ""
             )
 
 
@@ -266,7 +266,7 @@ def _nested(value: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-@rule("HV002", "queue-missing", _WARNING, "Spot nodes, and no queue that interruptions are told through")
+@rule("HV002", "queue-missing", _WARNING, "Spot nodes, and no queue for the notices of interruptions")
 def queue_missing(inventory: Inventory) -> Iterator[Remark]:
     spot = [view for view in inventory.pools if labels.SPOT in view.capacity_types]
     if not spot:
@@ -284,7 +284,7 @@ def queue_missing(inventory: Inventory) -> Iterator[Remark]:
                 if "interruptionQueueName" in settings
                 else "settings.clusterName",
                 f"NodePool {spot[0].name} buys spot, and settings.interruptionQueue is not set",
-                "nothing hears the warning two minutes before a node is taken back: pods die with it",
+                "nothing receives the warning two minutes before a node is taken back: pods die with it",
                 "make an SQS queue with the EventBridge rules, and name it as settings.interruptionQueue",
             )
 

@@ -1,4 +1,4 @@
-"""The AWS provider of a process: connected, and told about the cluster."""
+"""The AWS provider of a process: connected, and settings about the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dovetail.base.errors import ApiError, Forbidden, InputError, NotFound
 from dovetail.base.eventlog import EventLog
 from dovetail.base.metrics import Metrics
 from dovetail.cloud.aws.api import Aws
-from dovetail.cloud.aws.cluster import Around, Told
+from dovetail.cloud.aws.cluster import Around, ClusterSettings
 from dovetail.cloud.aws.errors import AwsError, Refusal
 from dovetail.cloud.aws.instancetype.market import NodeOptions
 from dovetail.cloud.aws.nodeclass import resolver
@@ -34,7 +34,7 @@ _DNS = "/api/v1/namespaces/kube-system/services/kube-dns"
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The provider, and the queue that it is told of interruptions through."""
+    """The provider, and the queue that it is settings of interruptions through."""
 
     cloud: AwsCloud
     queue: InterruptionQueue | None
@@ -85,7 +85,7 @@ async def connected(
         raise InputError(f"the AWS provider needs {error.name}", source="--provider", remedy=remedy) from None
     facts = ClusterFacts(transport)
     authority = base64.b64encode(transport.access.trusted()).decode()
-    told = Told(
+    settings = ClusterSettings(
         options.cluster,
         options.endpoint,
         options.ca_bundle,
@@ -94,7 +94,7 @@ async def connected(
         fallback_ca=authority,
     )
     async with connect(environ, metrics=metrics, gate=gate) as aws:
-        around = Around(aws.eks, clock, aws.region, told, version=facts.version, dns_ip=facts.dns_ip)
+        around = Around(aws.eks, clock, aws.region, settings, version=facts.version, dns_ip=facts.dns_ip)
         cloud = AwsCloud(aws, clock, log, around, provider_options(options, reserved_capacity), metrics)
         await patiently(lambda: _greet(aws, options, cloud), patience)
         await cloud.start()

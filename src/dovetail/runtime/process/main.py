@@ -235,7 +235,7 @@ class Process:
         past, now = StoreFile(path), self._clock.now
         if pages is not None:
             self._page = pages(past, now)
-            self._log.listener = self._page.told
+            self._log.listener = self._page.logged
         return [*cost_routes(past, now), *(self._page.routes if self._page is not None else ())]
 
     def _cost_book(self, stack: contextlib.AsyncExitStack) -> CostBook | None:

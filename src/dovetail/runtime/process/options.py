@@ -18,11 +18,11 @@ LEASE = "karpenter-leader-election"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Routes of aiohttp, and what they want to hear: changes of objects (see State), records of the log."""
+    """Routes of aiohttp, and what they want to get: changes of objects (see State), records of the log."""
 
     routes: Sequence[Any]
     changed: Callback
-    told: Callable[[str, Mapping[str, Any]], None]
+    logged: Callable[[str, Mapping[str, Any]], None]
 
 
 # (the record, now) -> a page; only a process that serves one loads it.

@@ -147,7 +147,7 @@ class WaitingFigures(Figures, frozen=True, kw_only=True):
 
 
 class MaximumFigures(Figures, frozen=True, kw_only=True):
-    """Seconds in which an HPA wanted more than its maximum, told apart by what stood in the way."""
+    """Seconds in which an HPA wanted more than its maximum, by what stood in the way."""
 
     maximum: int
     nothing_pending_seconds: float

@@ -101,10 +101,10 @@ def _efficiency(figures: EfficiencyFigures) -> str:
     first, mean, last = (
         f"{value:.0%}" for value in (figures.start or 0, figures.mean or 0, figures.end or 0)
     )
-    told = f"{mean} of what managed nodes cost is proven necessary; {first} at first, {last} at last"
+    sentence = f"{mean} of what managed nodes cost is proven necessary; {first} at first, {last} at last"
     if figures.end == 0:
-        told += ", when other nodes would have had room for all pods"
-    return told
+        sentence += ", when other nodes would have had room for all pods"
+    return sentence
 
 
 def _plans(figures: PlanFigures) -> str:

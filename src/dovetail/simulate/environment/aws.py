@@ -16,7 +16,7 @@ from dovetail.base.eventlog import EventLog
 from dovetail.cloud.aws import api
 from dovetail.cloud.aws.amifamily import images
 from dovetail.cloud.aws.api import Aws, Image, SecurityGroup, Subnet
-from dovetail.cloud.aws.cluster import Around, Told
+from dovetail.cloud.aws.cluster import Around, ClusterSettings
 from dovetail.cloud.aws.fake import Account, MemoryAws
 from dovetail.cloud.aws.fake.account import AMAZON, identifier
 from dovetail.cloud.aws.fake.machines import Machine
@@ -90,15 +90,15 @@ def _named(node_class: EC2NodeClass, region: str, version: str) -> Iterator[tupl
 
 
 _DNS = "10.100.0.10"
-# Whom an instance was launched for while nobody has heard of it.
-UNHEARD = "a launch that nobody has heard of"
+# The claim of an instance whose launch was not answered yet.
+UNANSWERED = "a launch without an answer"
 
 
-class _Heard(AwsCloud):
-    """Tells of every launch before and after it."""
+class _Observed(AwsCloud):
+    """Reports every launch before and after it."""
 
-    asked: Callable[[_Heard, str], None]
-    started: Callable[[_Heard, Instance, NodeClaim], None]
+    asked: Callable[[_Observed, str], None]
+    started: Callable[[_Observed, Instance, NodeClaim], None]
 
     async def create(self, claim: NodeClaim, node_class: EC2NodeClass) -> Instance:
         """See the port."""
@@ -120,8 +120,8 @@ class CloudOnAws:
         self._version = version
         self._queue = queue
         self._log = log
-        # Ids of all instances that were launched for a claim, with whoever was told so last.
-        self._heard: dict[str, _Heard] = {}
+        # Ids of all instances that were launched for a claim, with the client that got the answer last.
+        self._answered: dict[str, _Observed] = {}
         self._there: dict[str, Instance] = {}  # those of them that there are, by id
         self._ends: set[asyncio.Task[None]] = set()
         self._asked: list[Callable[[str, Sequence[Instance]], object]] = []
@@ -136,7 +136,7 @@ class CloudOnAws:
         provider = self._provider(aws, clock, log)
         return Connection(provider, SqsQueue(aws.sqs, clock, self._queue), provider.start, provider.run)
 
-    def _provider(self, aws: Aws, clock: Clock, log: EventLog) -> _Heard:
+    def _provider(self, aws: Aws, clock: Clock, log: EventLog) -> _Observed:
         async def version() -> str:
             return self._version
 
@@ -144,10 +144,10 @@ class CloudOnAws:
             return _DNS
 
         # No scenario has feature gates of the provider's: what it can do it does.
-        told = Told(self._options.cluster, expressions=True)
-        around = Around(aws.eks, clock, aws.region, told, version=version, dns_ip=dns)
-        once = _Once(log, lambda place: instance_id(place) in self._heard, store.estimates(aws.region))
-        made = _Heard(aws, clock, once, around, self._options)
+        settings = ClusterSettings(self._options.cluster, expressions=True)
+        around = Around(aws.eks, clock, aws.region, settings, version=version, dns_ip=dns)
+        once = _Once(log, lambda place: instance_id(place) in self._answered, store.estimates(aws.region))
+        made = _Observed(aws, clock, once, around, self._options)
         made.asked = self._ask
         made.started = self._begin
         return made
@@ -165,7 +165,7 @@ class CloudOnAws:
         self._terminated.append(callback)
 
     async def start(self) -> None:
-        """See Cloud: prices are heard of."""
+        """See Cloud: prices are known."""
         await self.provider.start()
 
     def parts(self) -> Iterable[Part]:
@@ -202,7 +202,7 @@ class CloudOnAws:
         return [self._now(machine) for machine in self.aws.machines.running()]
 
     def _now(self, machine: Machine) -> Instance:
-        """As AWS has it: one that was launched and not heard of is there, and paid, as well."""
+        """As AWS has it: one whose launch was not answered is there, and paid, as well."""
         found = machine.instance
         known = self._there.get(found.id)
         if known is not None:
@@ -215,41 +215,41 @@ class CloudOnAws:
             price=0,
             image_id=found.image,
             created=found.launched,
-            claim=UNHEARD,
+            claim=UNANSWERED,
             terminating=machine.ending,
         )
 
-    def _ask(self, asker: _Heard, claim: str) -> None:
-        """Tell of what the asker may know to run for a claim.
+    def _ask(self, asker: _Observed, claim: str) -> None:
+        """Report what the asker may know to run for a claim.
 
-        Of an instance that another process was told of nothing says whose it is until it bears the claim's
+        Nothing says whose an instance is that another process launched until it bears the claim's
         name. Such a one is not launched in vain: the asker takes it for any claim that would launch the same.
         """
         known = [
-            one if self._knows(asker, instance_id(one.provider_id)) else replace(one, claim=UNHEARD)
+            one if self._knows(asker, instance_id(one.provider_id)) else replace(one, claim=UNANSWERED)
             for one in self._all()
         ]
-        for tell in self._asked:
-            tell(claim, known)
+        for observe in self._asked:
+            observe(claim, known)
 
-    def _knows(self, asker: _Heard, identifier: str) -> bool:
+    def _knows(self, asker: _Observed, identifier: str) -> bool:
         machine = self.aws.machines.there(identifier)
         named = machine is not None and CLAIM in self.aws.machines.described(machine).tags
-        return named or self._heard.get(identifier) is asker
+        return named or self._answered.get(identifier) is asker
 
-    def _begin(self, asker: _Heard, instance: Instance, claim: NodeClaim) -> None:
+    def _begin(self, asker: _Observed, instance: Instance, claim: NodeClaim) -> None:
         identifier = instance_id(instance.provider_id)
-        known = identifier in self._heard
-        self._heard[identifier] = asker
+        known = identifier in self._answered
+        self._answered[identifier] = asker
         if known:  # answered twice: to a process that was made anew, or to two at once
             if identifier in self._there:
                 self._there[identifier] = replace(self._there[identifier], claim=claim.metadata.name)
             return
         self._there[identifier] = instance
-        for tell in self._started:
-            tell(instance, claim)
+        for observe in self._started:
+            observe(instance, claim)
         if self.aws.machines.there(identifier) is None:
-            self._ended(identifier)  # before anybody heard of it
+            self._ended(identifier)  # before its launch was answered
 
     def _end(self, found: api.Instance) -> None:
         if found.id in self._there:
@@ -258,26 +258,26 @@ class CloudOnAws:
     def _ended(self, identifier: str) -> None:
         instance = self._there.pop(identifier)
         self._log.record("instance.terminated", instance=instance.provider_id)
-        for tell in self._terminated:
-            tell(instance)
+        for observe in self._terminated:
+            observe(instance)
 
 
 class _Once:
-    """A log that hears of the start of each instance once; `heard` is asked by its provider id.
+    """A log with the start of each instance once; `known` is asked by its provider id.
 
-    The provider takes prices as AWS tells them. This AWS has drawn those on spot, and those on demand of
+    The provider takes prices as AWS gives them. This AWS has drawn those on spot, and those on demand of
     `estimates` (types): they are estimates.
     """
 
-    def __init__(self, log: EventLog, heard: Callable[[str], bool], estimates: Container[object]) -> None:
+    def __init__(self, log: EventLog, known: Callable[[str], bool], estimates: Container[object]) -> None:
         self._log = log
-        self._heard = heard
+        self._known = known
         self._estimates = estimates
 
     def record(self, kind: str, /, **fields: object) -> None:
         """See EventLog."""
         if kind != "instance.started":
             self._log.record(kind, **fields)
-        elif not self._heard(str(fields["instance"])):
+        elif not self._known(str(fields["instance"])):
             estimated = fields["capacityType"] == labels.SPOT or fields["instanceType"] in self._estimates
             self._log.record(kind, **{**fields, "estimated": estimated})

@@ -57,7 +57,7 @@ class Cloud(Protocol):
         """What there really is, in order of launch."""
 
     async def delete(self, provider_id: str, /) -> None:
-        """The instance begins to end, without a word to anybody."""
+        """The instance begins to end, without any notice."""
 
     def interrupt(self, provider_id: str, kind: InterruptionKind, /) -> None:
         """Something happens to the instance: a message comes through the queue, and then what it says."""

@@ -117,7 +117,7 @@ class Volumes:
             return  # the claim went while its volume was made
 
     def _draw(self, claim: PersistentVolumeClaim, kind: StorageClass) -> str:
-        """A zone for a claim that waits for nobody: any that the class allows."""
+        """A zone for a claim that waits for no pod: any that the class allows."""
         allowed = [
             zone
             for zone in self._zones

@@ -18,7 +18,7 @@ _AT_ONCE = 16  # rows that are written together
 
 
 def fingerprint(folder: Path) -> str:
-    """What tells one scenario from another: the names and contents of all its files."""
+    """What distinguishes one scenario from another: the names and contents of all its files."""
     found = hashlib.sha256()
     root = folder if folder.is_dir() else folder.parent
     for path in sorted(root.rglob("*")):

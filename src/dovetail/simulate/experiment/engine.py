@@ -23,7 +23,7 @@ from dovetail.simulate.experiment.runs import Job, Run, WorkersLost, play
 
 SCHEME = "dask://"
 _TRIES = 3  # of a run that Dask gave up: whose worker died several times
-_SECONDS = 10  # until a scheduler that does not answer is told
+_SECONDS = 10  # until a scheduler that does not answer is reported
 
 
 def played_on(engine: str, jobs: Sequence[Job]) -> Iterator[tuple[int, Run]]:

@@ -14,14 +14,14 @@ DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure: its key in JSON and tables, and how it is told. Less is better of all of them."""
+    """A figure: its key in JSON and tables, and how it is written. Less is better of all of them."""
 
     key: str
     label: str
     unit: str  # "$", "s" or "" for a count
     digits: int = 0
 
-    def told(self, value: float, *, signed: bool = False) -> str:
+    def formatted(self, value: float, *, signed: bool = False) -> str:
         """The value with its unit."""
         value = round(value, self.digits) + 0.0  # no minus before what is shown as zero
         sign = "+" if signed and value >= 0 else "-" if value < 0 else ""

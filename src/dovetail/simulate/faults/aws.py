@@ -173,7 +173,7 @@ class _Door:
             answer = await act()
         finally:
             if call == "create_fleet" and (crash := self._dice.hit(kinds.LAUNCH_CRASH, name)) is not None:
-                self._epoch.kill(crash.lasts)  # before it hears what was launched
+                self._epoch.kill(crash.lasts)  # before it gets the answer
             self._epoch.step()  # a dead process does not hear of errors either
         if self._dice.hit(kinds.AWS_TIMEOUT, name):
             raise AwsError(action, UNREACHABLE, "no answer came within the time allowed")

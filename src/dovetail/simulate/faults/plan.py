@@ -148,7 +148,7 @@ def _fault(document: Document, place: int, section: FaultSection, scenario: Scen
 
 
 def _check_fields(document: Document, path: str, kind: Kind) -> None:
-    """Each kind takes its own fields, and must be told how often it happens."""
+    """Each kind takes its own fields, and must say how often it happens."""
     given = document.value["faults"][int(path[len("faults[") : -1])]
     for name in given:
         if name not in kind.fields():
@@ -175,7 +175,7 @@ def _zones(document: Document, path: str, section: FaultSection, scenario: Scena
         try:
             known = tuple(catalog.zones(scenario.file.region))
         except InputError:
-            return section.zones  # the region itself is told about when the cloud is made
+            return section.zones  # the region itself is checked when the cloud is made
         for i, zone in enumerate(section.zones):
             if zone not in known:
                 text = f"{scenario.file.region} has no zone {zone!r}{suggest(zone, known)}"

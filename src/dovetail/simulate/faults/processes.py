@@ -15,7 +15,7 @@ from dovetail.simulate.faults.plan import occurrences
 
 _RESTART = 10 * SECOND  # after the process ended by itself
 _STEPS = 300  # within how many calls of the process a crash comes, once it is due
-_TOLD = 3  # lines of a traceback
+_FRAMES = 3  # lines of a traceback
 
 
 class Process(Protocol):
@@ -25,7 +25,7 @@ class Process(Protocol):
         """For ever."""
 
 
-# Told when a process ended with an error of its own; the text says which.
+# Called when a process ended with an error of its own; the text says which.
 Ended = Callable[[str], None]
 
 
@@ -100,7 +100,7 @@ class Processes:
         await asyncio.wait((running,))
         error = None if running.cancelled() else running.exception()
         if error is not None and not epoch_died:
-            self._ended(_told(error))
+            self._ended(_described(error))
         if epoch is not self._leader:
             return
         if epoch.crashed:
@@ -109,10 +109,10 @@ class Processes:
         self._start(tasks)
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     """The first error inside, and where it was raised."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    frames = traceback.extract_tb(error.__traceback__)[-_TOLD:]
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     places = " > ".join(f"{frame.name}" for frame in frames)
     return f"{type(error).__name__}: {error} (in {places})"

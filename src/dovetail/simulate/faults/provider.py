@@ -97,6 +97,6 @@ class FaultyQueue:
 
 
 def _attended(request: asyncio.Task[Instance]) -> None:
-    """A launch that fails after the process that asked for it died concerns nobody."""
+    """A launch that fails after the process that asked for it died is of no concern."""
     if not request.cancelled():
         request.exception()

@@ -34,6 +34,6 @@ class KarpenterPlanner:
 
 
 def rival_settings(settings: Settings) -> Settings:
-    """The settings without what only Dovetail does: telling the scheduler, and asking twice."""
+    """The settings without what only Dovetail does: nominating nodes to the scheduler, and asking twice."""
     strategy = Strategy(search, judged)
     return replace(settings, strategy=strategy, nominate_pods=False, plain_plans=True)

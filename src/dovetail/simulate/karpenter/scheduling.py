@@ -243,7 +243,7 @@ def _claim(problem: Problem, node: OpenNode, name: str, names: Sequence[str]) ->
 
 
 def _reservation_keys(template: Template, node: OpenNode) -> set[str]:
-    """The label, by the provider's name for it, that tells reservations apart."""
+    """The label, by the provider's name for it, that distinguishes reservations."""
     return {
         item.key
         for index in node.types.tolist()

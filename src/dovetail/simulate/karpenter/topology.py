@@ -44,7 +44,7 @@ class NodeFilter:
 
     @property
     def identity(self) -> _Key:
-        """What tells filters apart: keys alone, not values, so that unlike pods can share one."""
+        """What distinguishes filters: keys alone, not values, so that unlike pods can share one."""
         keys = tuple(tuple(sorted(item.by_key)) for item in self.alternatives)
         return keys, self.tolerations, self.honor_taints
 

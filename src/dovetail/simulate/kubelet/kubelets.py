@@ -72,7 +72,7 @@ class Kubelets:
         try:
             await self._nodes.boot(machine, self._pods.start_node)
         except NotFound:
-            return  # somebody deleted the Node while it came up
+            return  # the Node was deleted while it came up
 
     def _task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(work, name=name)

@@ -45,7 +45,7 @@ class PodRunner:
         self._latencies = latencies
         self._hosts: dict[str, _Host] = {}  # by node name; only nodes whose kubelet runs
         self._bound: dict[str, dict[str, Pod]] = {}  # node name -> uid -> latest state, until it is gone
-        self._stopping: dict[str, None] = {}  # uids of pods that were told to stop
+        self._stopping: dict[str, None] = {}  # uids of pods that are being stopped
 
     def start_node(self, node: str) -> None:
         """The kubelet runs now and sees the pods that were bound before."""
@@ -54,7 +54,7 @@ class PodRunner:
             self._consider(pod)
 
     def stop_node(self, node: str) -> None:
-        """The machine is off: whatever ran on it has stopped, and nobody reports it."""
+        """The machine is off: whatever ran on it has stopped, and nothing reports it."""
         host = self._hosts.pop(node, None)
         for task in list(host.work.values()) if host is not None else []:
             task.cancel()

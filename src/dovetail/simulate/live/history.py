@@ -1,4 +1,4 @@
-"""The history of a real cluster, as its watches tell it, in the order in which the API server stored it.
+"""The history of a real cluster, as its watches report it, in the order in which the API server stored it.
 
 Each kind has a watch of its own, and they are not in step. But versions count for the whole cluster: sorted
 by them, changes of all kinds are in the order in which they were stored. So a history is kept whole, in a

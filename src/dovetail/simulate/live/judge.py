@@ -2,11 +2,11 @@
 
     python -m dovetail.simulate.live.judge HISTORY   judges a file again; exit code 1 if a promise was broken
 
-The cluster is one whose machines are Node objects (kwok's provider). Four promises cannot be told there from
+The cluster is one whose machines are Node objects (kwok's provider). Four promises cannot be judged there by
 outside: that a claim never has two instances (a claim and its node have one name, which the API server gives
 once), that a node's finalizer stays until its instance is gone (it is the instance), that each plan keeps the
 rules when it is made (what comes of it is judged where pods are bound), and that no deletion by force would
-have hit a successor of the same name (the audit log does not tell the uid that was asked for).
+have hit a successor of the same name (the audit log does not hold the uid that was asked for).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOK = 5 * SECOND  # between two looks at which instances there are
 # How long what a simulation gives 6 to 20 minutes may take where nodes come in seconds.
 PATIENCE = 90 * SECOND
 _COUNTABLE = 2**63 - 1  # the scheduler adds up in 64 bits, whatever the amounts are
-_NOT_TOLD_HERE = (Node, "abandoned instance")
+_NOT_JUDGED_HERE = (Node, "abandoned instance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def judge(entries: Iterable[Entry]) -> Verdict:
-    """Every promise that can be told from outside, against the whole history."""
+    """Every promise that can be judged from outside, against the whole history."""
     found = in_order(entries)
     quiet = [one.at for one in found if isinstance(one, Quiet)]
     judgement = _Judgement(max(quiet, default=0))
@@ -104,7 +104,7 @@ class _Judgement:
             self._objects[kind, given.key] = new
         if isinstance(given, Event):
             if new is not None:
-                self._told(given)
+                self._apply(given)
             return
         change = Change(self.now, new, old if old is not None or new is not None else given)
         if isinstance(given, Pod):
@@ -112,7 +112,7 @@ class _Judgement:
         if isinstance(old, NodeClaim):
             self._never_there(old)
         for broken in self.watchdog.see(change):
-            if (kind, broken.rule) != _NOT_TOLD_HERE and not self._uncounted(given, broken):
+            if (kind, broken.rule) != _NOT_JUDGED_HERE and not self._uncounted(given, broken):
                 yield broken
         if isinstance(given, Node):
             self._machine(given, gone=new is None)
@@ -128,7 +128,7 @@ class _Judgement:
             self._full.add(given.spec.node_name)
         return given.spec.node_name in self._full and broken.rule in ("overcommitted", "filter")
 
-    def _told(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         """The controllers say of each pod that they plan for whether there is a place for it."""
         about = event.involved_object
         if event.source.component != COMPONENT or about.kind != Pod.KIND:
@@ -166,7 +166,7 @@ class _Judgement:
 
 
 def main(path: Path) -> int:
-    """Tell what was broken."""
+    """Report what was broken."""
     verdict = judge(read(path))
     for one in verdict.violations:
         print(f"{one.rule}: {one.subject} {one.message}")

@@ -46,7 +46,7 @@ class Objects:
                 self._log.record("change", what=manifest.object.KIND, name=manifest.object.key)
 
     async def remove(self) -> None:
-        """Everything that was made, and what the controllers made of it; nobody runs any more.
+        """Everything that was made, and what the controllers made of it; no controller runs any more.
 
         All nodes of the cluster are ours, and so is what stands on them.
         """
@@ -97,7 +97,7 @@ class Objects:
         await self._client.transport.ask(Request(method, path, body=body, content=content))
 
     async def _release(self, kind: type[Object], name: str, namespace: str) -> None:
-        """Nobody is there any more to do what its finalizers wait for."""
+        """Nothing runs any more that does what its finalizers wait for."""
         merge: dict[str, Any] = {"metadata": {"finalizers": []}}
         await _unless_gone(self._client.patch(kind, name, namespace, merge=merge))
 

@@ -67,7 +67,7 @@ def check_scenario(scenario: Scenario) -> None:
 
 
 async def check_cluster(client: HttpClient) -> None:
-    """Raises InputError for a cluster that somebody uses: its nodes and pools would be played with."""
+    """Raises InputError for a cluster that is in use: its nodes and pools would be played with."""
     for kind in _PLAYED_KINDS:
         found = (await client.list(kind)).items
         if found:
@@ -83,7 +83,7 @@ _WATCHED_KINDS: tuple[type[Object], ...] = (NodeClaim, Node, Pod, Event)
 
 
 class Watching:
-    """Informers that tell an Observer. What is there at the start is told as well: the cluster is empty."""
+    """Informers that feed an Observer, also with what is there at the start: the cluster is empty."""
 
     def __init__(self, client: Client, observer: Observer) -> None:
         self._observer = observer

@@ -96,18 +96,18 @@ def addition(scenario: Scenario, growth: Growth, length: int) -> tuple[Addition,
 
 
 def search(
-    folder: Path, growth: Growth, within: float, most: int, seed: int | None, told: Callable[[Kept], None]
+    folder: Path, growth: Growth, within: float, most: int, seed: int | None, done: Callable[[Kept], None]
 ) -> list[Kept]:
     """None, all, and numbers between, until the least that is enough is known to a sixteenth of all.
 
-    Ordered by number; `told` hears of each as it ends.
+    Ordered by number; `done` is called with each as it ends.
     """
     known: dict[int, Kept] = {}
 
     def look(count: int) -> Kept:
         if count not in known:
             known[count] = play(folder, growth, count, seed)
-            told(known[count])
+            done(known[count])
         return known[count]
 
     if look(0).enough(within) or not look(most).enough(within):

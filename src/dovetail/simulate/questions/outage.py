@@ -172,6 +172,6 @@ def _follow(record: Record, running: dict[str, bool], waiting: dict[str, str]) -
 
 def _reason(text: str) -> str:
     """What the filters say, without the counts of nodes and what preemption would."""
-    told = text.partition(": ")[2].partition(". no new claims")[0].partition(". preemption")[0]
-    parts = (part.strip().partition(" ")[2] for part in told.rstrip(".").split(","))
+    reasons = text.partition(": ")[2].partition(". no new claims")[0].partition(". preemption")[0]
+    parts = (part.strip().partition(" ")[2] for part in reasons.rstrip(".").split(","))
     return ", ".join(dict.fromkeys(part for part in parts if part)) or text

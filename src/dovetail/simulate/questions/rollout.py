@@ -137,8 +137,8 @@ def _of_pool(pool: Manifest) -> Iterator[Alternative]:
 
 def _set(what: str, path: str, value: object, item: Manifest) -> Alternative:
     kind, key = item.written
-    told = yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("\n...\n").strip()
-    return Alternative(what, f"{kind}/{key}.spec.{path}={told}")
+    written = yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("\n...\n").strip()
+    return Alternative(what, f"{kind}/{key}.spec.{path}={written}")
 
 
 def _doubled(value: int | str) -> int | str:

@@ -41,7 +41,7 @@ class Addition:
 def staged(scenario: Path, addition: Addition, keep: Path | None) -> Iterator[Path]:
     """The folder, for as long as it is asked about; `keep` names one that stays. Raises InputError."""
     source = scenario.parent if scenario.name == FILE_NAME else scenario
-    load(source)  # what is wrong is told of the user's own file
+    load(source)  # errors name the user's own file
     with TemporaryDirectory(prefix="dovetail-") as spare:
         folder = keep if keep is not None else Path(spare) / source.resolve().name
         if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
@@ -55,7 +55,7 @@ def staged(scenario: Path, addition: Addition, keep: Path | None) -> Iterator[Pa
 
 
 def time_of_day(scenario: Scenario, at: int) -> str:
-    """The instant (ns since the start) as the scenario's own files tell it."""
+    """The instant (ns since the start) as the scenario's own files give it."""
     zone = ZoneInfo(scenario.file.timezone)
     return datetime.fromtimestamp((scenario.start + at) // SECOND, zone).strftime("%H:%M:%S")
 

@@ -1,4 +1,4 @@
-"""What monitoring and audit logs tell of a cluster's past, as steps of a history.
+"""A cluster's past from monitoring and audit logs, as steps of a history.
 
 Read are answers of Prometheus to range queries of kube-state-metrics, and Kubernetes audit logs, in any
 number of files, plain or gzipped; the content says which is which.
@@ -57,7 +57,7 @@ class Past:
 
 
 def read_past(paths: Sequence[Path]) -> Past:
-    """All that the files tell, in order of time. Raises InputError."""
+    """All that the files hold, in order of time. Raises InputError."""
     past = Past()
     series: list[dict[str, Any]] = []
     for path in paths:
@@ -70,7 +70,7 @@ def read_past(paths: Sequence[Path]) -> Past:
     past.steps += _prometheus(series, past)
     if not past.steps:
         given = ", ".join(map(str, paths))
-        raise InputError("tells of no workload that changed", source=given, remedy=_REMEDY)
+        raise InputError("holds no workload that changed", source=given, remedy=_REMEDY)
     past.steps.sort(key=lambda step: step.at)
     past.start, past.end = past.steps[0].at, max(past.steps[-1].at, past.end)
     return past
@@ -117,8 +117,8 @@ def _prometheus(series: Sequence[Mapping[str, Any]], past: Past) -> Iterator[Ste
         if name not in (*_REPLICAS, _REQUESTS, _OWNER):
             others[name or "series without __name__"] += len(items)
     if others:
-        told = ", ".join(f"{name} ({count})" for name, count in sorted(others.items()))
-        past.assumed["series that are not played"] = told
+        listed = ", ".join(f"{name} ({count})" for name, count in sorted(others.items()))
+        past.assumed["series that are not played"] = listed
     for key, values in replicas.items():
         last: int | None = None
         for at, count in values:

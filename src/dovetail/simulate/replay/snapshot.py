@@ -41,7 +41,7 @@ _SPOT_WORDS = ("spot", "SPOT")
 
 @dataclass(slots=True)
 class Beginning:
-    """A scenario's beginning. `assumed` says what a snapshot does not tell, and what is played instead."""
+    """A scenario's beginning. `assumed` says what a snapshot does not hold, and what is played instead."""
 
     manifests: list[Document] = field(default_factory=list)
     groups: list[Document] = field(default_factory=list)
@@ -67,7 +67,7 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
             left[kind] += 1
     if left:
         found.assumed["HorizontalPodAutoscalers"] = (
-            f"{left.total()} are not played, as the snapshot does not tell the traffic: "
+            f"{left.total()} are not played, as the snapshot does not hold the traffic: "
             "replicas are those of the snapshot, or of the history"
         )
     nodes = [item.object for item in manifests if isinstance(item.object, Node)]
@@ -150,9 +150,9 @@ def _nodes(nodes: Sequence[Node], region: str, found: Beginning) -> None:
             f"the {bought} of the snapshot are not there at the start: they are bought anew for the pods"
         )
     if unknown:
-        told = ", ".join(f"{count} of {kind}" for kind, count in sorted(unknown.items()))
+        left_out = ", ".join(f"{count} of {kind}" for kind, count in sorted(unknown.items()))
         found.assumed["other nodes"] = (
-            f"{told} are left out: {region} sells no such type, or the zone is unknown"
+            f"{left_out} are left out: {region} sells no such type, or the zone is unknown"
         )
 
 

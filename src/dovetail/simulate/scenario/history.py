@@ -93,7 +93,7 @@ def _target(text: str) -> tuple[str, str, str]:
 
 
 async def play_history(clock: Clock, server: MemoryServer, log: EventLog, steps: Sequence[Step]) -> None:
-    """Each at its time, counted from now. What is about objects that are not there is left out, and told."""
+    """Each at its time, counted from now. What is about missing objects is left out and reported."""
     start = clock.now()
     for step in steps:
         await clock.sleep(max(0, start + step.at - clock.now()))

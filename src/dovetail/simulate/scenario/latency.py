@@ -55,5 +55,5 @@ class Latencies(Section, frozen=True, kw_only=True):
     ready: Latency = Latency(median="8s", p99="18s")  # Node object until it is Ready (network plug-in)
     pull: Latency = Latency(median="3s", p99="14s")  # an image that the node has not got yet
     start: Latency = Latency(median="1500ms", p99="5s")  # containers, until the pod is Ready
-    stop: Latency = Latency(median="2s", p99="20s")  # a pod that was told to stop, within its grace period
+    stop: Latency = Latency(median="2s", p99="20s")  # a pod that is asked to stop, within its grace period
     terminate: Latency = Latency(median="35s", p99="80s")  # a termination call, until the instance is gone

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """Something that is not known from data: what a figure depends on although nobody measured it."""
+    """Something that is not known from data: what a figure depends on although it was not measured."""
 
     subject: str  # such as "latencies.boot"
     value: str

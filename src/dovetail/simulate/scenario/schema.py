@@ -86,7 +86,7 @@ class Shortage(Section, frozen=True, kw_only=True):
 
 
 class ManifestChange(Section, frozen=True, kw_only=True):
-    """Manifests that somebody applies at a time of day; a path relative to the scenario's folder."""
+    """Manifests that are applied at a time of day; a path relative to the scenario's folder."""
 
     at: str
     file: str
@@ -155,7 +155,7 @@ class Settings(Section, frozen=True, kw_only=True):
     move_limit: str = ""
     forceful_budget: str = ""  # such as 10% or 3
     confirm_termination: str = ""
-    interruption_queue: str = ""  # a name; without one, nobody hears of interruptions
+    interruption_queue: str = ""  # a name; without one, no interruption is noticed
     pod_moves_per_day: int = 1  # by consolidation
     nominate_pods: bool = True
     minimum_saving: str = ""  # as "2%,$0.005"

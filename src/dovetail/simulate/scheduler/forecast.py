@@ -1,7 +1,7 @@
 """What becomes of a plan when the scheduler places its pods: played pod by pod, without a cluster around it.
 
 The plan is proven to hold when each pod is where it says. The scheduler takes one pod after the other, goes
-by its own scores where no nomination tells it where to, and waits for no node that is not up. Here filters,
+by its own scores where no nomination names a node, and waits for no node that is not up. Here filters,
 scores and nominations of the simulated scheduler decide, while nodes come up after times, and pods are tried
 in an order, that are drawn anew for each try. What finds no place then is planned for a second time.
 """
@@ -97,7 +97,7 @@ def forecast(
 ) -> Forecast | None:
     """Play the plan; as many of the `tries` as end before the time is `over`, None if not even one does.
 
-    Without `nominate` the scheduler is told nothing. The same number of tries gives the same answer. A try
+    Without `nominate` there are no nominations. The same number of tries gives the same answer. A try
     takes the time of all filters for each pod, on one node where nominations hold and on all where not.
     """
     outcomes = []

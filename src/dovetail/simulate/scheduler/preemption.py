@@ -84,7 +84,7 @@ def preempt(
 
 
 def is_preempted(pod: Pod) -> bool:
-    """True iff the pod goes because the scheduler told it to."""
+    """True iff the pod goes because the scheduler preempts it."""
     return pod.deleting and any(
         one.type == DISRUPTION_TARGET and one.status == "True" and one.reason == BY_SCHEDULER
         for one in pod.status.conditions

@@ -104,7 +104,7 @@ class SchedulingQueue:
         return entry.pod
 
     def wake(self, now: int, concerns: Callable[[Pod], bool]) -> None:
-        """Something changed: the stuck pods whom it concerns may fit now."""
+        """Something changed: the stuck pods that it concerns may fit now."""
         for uid, entry in [item for item in self._stuck.items() if concerns(item[1].pod)]:
             del self._stuck[uid]
             if _over(entry.retry_at, now):

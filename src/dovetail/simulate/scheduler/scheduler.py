@@ -170,7 +170,7 @@ class Scheduler:
         """Put the pod back and say why. It is nominated to the node where others go for it, and loses its
         nomination where none can; a pod that was not asked to preempt keeps it.
         """
-        # Without any node no filter refused the pod, so that no change could be told to help it.
+        # Without any node no filter refused the pod, so that no change is known to help it.
         empty = not self._cluster.view.nodes
         latest = self._queue.failed(pod.metadata.uid, self._clock.now(), again=empty)
         if latest is None:

@@ -1,7 +1,7 @@
 """An asyncio event loop in virtual time: when nothing is ready, the clock jumps to the next timer.
 
 It differs from asyncio's own loops where those would make a run depend on the machine: timers of one instant
-run first in, first out; there are no threads and no sockets; a task that fails while nobody waits for it
+run first in, first out; there are no threads and no sockets; a task that fails while nothing waits for it
 fails the whole run at once, not whenever the garbage collector finds it.
 """
 
@@ -142,7 +142,7 @@ class VirtualLoop(_AbstractEventLoop):  # type: ignore[misc]  # see above
         error = task.exception()
         if error is not None:
             error.add_note(f"in the task {task.get_name()!r}, at {self.time():.9f} s")
-        self.call_exception_handler({"message": "a task failed and nobody waits for it", "exception": error})
+        self.call_exception_handler({"message": "a task failed and nothing waits for it", "exception": error})
 
     def _has_waiters(self, task: asyncio.Task[Any]) -> bool:
         """True iff other callbacks of the task are queued: `_finished` always runs first."""
@@ -174,7 +174,7 @@ class VirtualLoop(_AbstractEventLoop):  # type: ignore[misc]  # see above
     def run_until_complete(self, future: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
         """Run until the main coroutine is done, and return its result.
 
-        Raises its exception, the exception of any task that failed while nobody waited for it, or Deadlock.
+        Raises its exception, the exception of any task that failed while nothing waited for it, or Deadlock.
         """
         main: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)
         self._stopping = False

@@ -116,7 +116,7 @@ class Watchdog:
         self._hopeless.update(unschedulable)
 
     def instances(self, instances: Sequence[Instance]) -> tuple[Violation, ...]:
-        """What the provider runs at this moment; answers whom nobody has claimed for too long."""
+        """What the provider runs at this moment; answers what has had no claim for too long."""
         return self._keep(self._pairing.look(self._mirror, instances, self._mirror.clock_now()))
 
     def finish(self) -> tuple[Violation, ...]:

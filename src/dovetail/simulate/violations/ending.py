@@ -63,7 +63,7 @@ def _waiting(mirror: Mirror, end: Ending) -> Iterator[Violation]:
 
 
 def _beyond_help(pod: Pod, mirror: Mirror) -> bool:
-    """True iff no plan is made for such pods: daemons, and those of which users are told that it is so."""
+    """True iff no plan is made for such pods: daemons, and those whose users get a message that says so."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     needed = affinity.required if affinity is not None else None
     terms = needed.node_selector_terms if needed is not None else ()

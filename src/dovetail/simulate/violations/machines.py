@@ -147,15 +147,15 @@ class Pairing:
 
     patience: int  # nanoseconds that either may last
     since: dict[str, int] = field(default_factory=dict)  # subject -> when it was first seen alone
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
     def look(self, mirror: Mirror, instances: Sequence[Instance], now: int) -> Iterator[Violation]:
         """Compare what the cloud runs with what the API server holds."""
         alone = dict(_alone(mirror, instances))
         self.since = {subject: self.since.get(subject, now) for subject in alone}
         for subject, message in sorted(alone.items()):
-            if now - self.since[subject] > self.patience and subject not in self.told:
-                self.told.add(subject)
+            if now - self.since[subject] > self.patience and subject not in self.reported:
+                self.reported.add(subject)
                 yield Violation("pairing", subject, message)
 
 

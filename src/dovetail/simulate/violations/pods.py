@@ -223,7 +223,7 @@ def to_schedule(pod: Pod) -> bool:
 
 
 def settled(mirror: Mirror, node: Node, now: int) -> list[str]:
-    """Pods that a drain must move and that have been on the node for a while: nobody can have missed them."""
+    """Pods that a drain must move, on the node for so long that no controller can have missed them."""
     view = mirror.view.nodes.get(node.key)
     return sorted(
         key

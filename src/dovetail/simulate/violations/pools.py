@@ -42,7 +42,7 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
     """A voluntary disruption keeps the pool's budgets. Called before `apply`.
 
     A node whose instance is being terminated counts no more, neither as one of the pool nor as disrupted. One
-    that somebody else took a moment ago does not count yet: who disrupts cannot have known of it.
+    that another process took a moment ago does not count yet: it cannot have been known.
     """
     found = change.of(NodeClaim)
     claim, old = found or (None, None)
@@ -68,7 +68,7 @@ def within_budget(mirror: Mirror, change: Change) -> Iterator[Violation]:
 
 
 def _known_to_leave(claim: NodeClaim, node: Node, now: int) -> bool:
-    """True iff it is disrupted, or has been leaving or not ready for so long that everybody knows."""
+    """True iff it is disrupted, or has been leaving or not ready for so long that it must be known."""
     if is_true(claim.status.conditions, _REASON):
         return True
     stamps = [item.metadata.deletion_timestamp for item in (claim, node) if item.deleting]

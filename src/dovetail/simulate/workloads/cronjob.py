@@ -53,7 +53,7 @@ def expired(jobs: Sequence[Job], succeeded: int, failed: int) -> tuple[Job, ...]
 
 
 class CronJobs(Controller):
-    """Acts on `decide`; `next_due` tells the runner when to look again."""
+    """Acts on `decide`; `next_due` says when the runner looks again."""
 
     kind = CronJob
 

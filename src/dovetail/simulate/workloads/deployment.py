@@ -62,7 +62,7 @@ def _roll(
     room = max(0, replicas + surge - total)
     wanted = {new.name: min(new.replicas + room, replicas)}
     # The old ones may shrink as far as the pods that are ready allow: first those that are not ready (they
-    # serve nobody), then the rest, oldest replica set first.
+    # serve no requests), then the rest, oldest replica set first.
     least_ready = replicas - unavailable
     spare = total - least_ready - max(0, new.replicas - new.ready)
     shrunk = [generation.replicas for generation in old]

@@ -95,7 +95,7 @@ class Workloads:
             view.forget(obj)
         else:
             before = view.get(type(obj), obj.key)
-            # What a controller wrote itself is known by now, but nobody has worked on it yet: go on.
+            # What a controller wrote itself is known by now, but no controller has worked on it yet: go on.
             view.learn(obj)
             if before is not None and not _matters(before, obj):
                 return

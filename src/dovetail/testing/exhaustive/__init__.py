@@ -28,7 +28,7 @@ EFFORT = 20_000
 def fuller(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | None:
     """A plan that places more pods than this one, whatever it costs; None if there is none.
 
-    Preferences and weights bind nobody here. Raises TooLarge when that takes more than `effort` trials.
+    Preferences and weights bind nothing here. Raises TooLarge when that takes more than `effort` trials.
     """
     if not plan.unschedulable:
         return None
@@ -40,7 +40,7 @@ def fuller(problem: Problem, plan: Plan, *, effort: int = EFFORT) -> Plan | None
 def addable(problem: Problem, plan: Plan) -> Plan | None:
     """The plan with one left-over pod more and all others in their places; None if no such pod has a place.
 
-    Preferences and weights bind nobody here. Raises Unsupported where it knows no way.
+    Preferences and weights bind nothing here. Raises Unsupported where it knows no way.
     """
     if not plan.unschedulable:
         return None
@@ -94,14 +94,14 @@ def _highest(problem: Problem, pod: Pod, soft: bool) -> int:
 
 
 def _kinds(problem: Problem, least: dict[str, int], soft: dict[str, bool]) -> tuple[Kind, ...]:
-    """The pods by what tells them apart, those that ask for most first."""
+    """The pods by what distinguishes them, those that ask for most first."""
     same: dict[tuple[object, ...], list[Pod]] = {}
     for pod in problem.pods:
         meta = pod.metadata
         owned = pod.key if pod.spec.volumes else ""
-        told = (repr(pod.spec), meta.namespace, tuple(sorted(meta.labels.items())), meta.deletion_timestamp)
+        alike = (repr(pod.spec), meta.namespace, tuple(sorted(meta.labels.items())), meta.deletion_timestamp)
         promised = (least.get(pod.key, 0), soft.get(pod.key, False))
-        same.setdefault((*told, owned, *promised), []).append(pod)
+        same.setdefault((*alike, owned, *promised), []).append(pod)
     kinds = [
         Kind(
             tuple(pods),

@@ -25,7 +25,7 @@ Block = tuple[int, ...]  # pods of each kind on one node
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Pods that nothing tells apart but their names."""
+    """Pods that differ in nothing but their names."""
 
     pods: tuple[Pod, ...]
     facts: PodFacts
@@ -71,7 +71,7 @@ class Market:
         return tuple(len(kind.pods) for kind in self.kinds)
 
     def options(self, block: Block) -> tuple[Option, ...]:
-        """Nodes that take the block: of each sort that some rule may tell apart, those worth considering."""
+        """Nodes that take the block: of each sort that some rule may distinguish, those worth considering."""
         if block not in self._options:
             found = sorted(self._find(block), key=lambda option: option.price)
             self._options[block] = tuple(
@@ -162,7 +162,7 @@ def bound(kinds: Sequence[Kind], rule: SpreadRule) -> list[int]:
     def counted(other: SpreadRule) -> list[bool]:
         return [other.counts(kind.facts.namespace, kind.facts.labels) for kind in kinds]
 
-    def told(other: SpreadRule) -> tuple[object, ...]:
+    def terms(other: SpreadRule) -> tuple[object, ...]:
         return other.key, other.honor_affinity, other.honor_taints
 
     same = counted(rule)
@@ -171,7 +171,7 @@ def bound(kinds: Sequence[Kind], rule: SpreadRule) -> list[int]:
         for number, kind in enumerate(kinds)
         if any(
             each.selects_self
-            and told(each) == told(rule)
+            and terms(each) == terms(rule)
             and each.max_skew <= rule.max_skew
             and counted(each) == same
             for each in kind.facts.spread
@@ -183,8 +183,8 @@ def worthwhile(market: Market) -> Iterator[int]:
     """Sites, cheapest first, that no other one replaces: as much room, the same labels, pods and weight."""
     kept: dict[tuple[object, ...], list[npt.NDArray[np.int64]]] = {}
     for index, site in enumerate(market.sites):
-        told = (tuple(sorted(site.labels.items())), tuple(market.allowed[:, index].tolist()), site.pool.name)
-        rivals = kept.setdefault(told, [])
+        alike = (tuple(sorted(site.labels.items())), tuple(market.allowed[:, index].tolist()), site.pool.name)
+        rivals = kept.setdefault(alike, [])
         if not any((rival >= market.room[index]).all() for rival in rivals):
             rivals.append(market.room[index])
             yield index

@@ -27,7 +27,7 @@ _NEW = "a new node"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node that can be bought: one offering, with one value for each label that anybody looks at."""
+    """A node that can be bought: one offering, with one value for each label that some rule looks at."""
 
     pool: Pool
     kind: InstanceType
@@ -127,7 +127,7 @@ def _sites(
 
 
 def _sale(world: World) -> Iterator[Requirement]:
-    """What tells the offering apart from the type's others."""
+    """What distinguishes the offering from the type's others."""
     for item in world.offering.requirements:
         if not item.complement and item.values:
             yield item

@@ -162,7 +162,7 @@ METADATA = (
         "0001-01-01T00:00:00Z",
     ),
     _annotated("a pool's hash on a pod", "an annotation of other kinds", labels.NODEPOOL_HASH, "\U0001f4a3"),
-    _annotated("control characters in an annotation", "whatever prints it", "example.com/told", WORDS),
+    _annotated("control characters in an annotation", "whatever prints it", "example.com/printed", WORDS),
     pod_attack(
         "annotations of 256 KiB",
         "the most that is admitted, on each of its copies",

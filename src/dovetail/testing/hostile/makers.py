@@ -47,7 +47,7 @@ MAKERS = (
     _workload(
         "Deployment",
         "2^31-1 replicas, paused",
-        "a number that nobody makes",
+        "a number that is never made",
         lambda _: {"replicas": 2**31 - 1, "paused": True},
         twin="its deployments know no pause",
     ),
@@ -91,7 +91,7 @@ MAKERS = (
     object_attack(
         "tenant",
         "a job of 2^31-1 pods, suspended",
-        "a number that nobody makes",
+        "a number that is never made",
         "batch/v1",
         "Job",
         lambda place: {
@@ -107,7 +107,7 @@ MAKERS = (
     object_attack(
         "tenant",
         "an autoscaler up to 2^31-1",
-        "a number that nobody makes",
+        "a number that is never made",
         "autoscaling/v2",
         "HorizontalPodAutoscaler",
         {

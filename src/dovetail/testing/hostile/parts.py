@@ -105,7 +105,7 @@ PARTS = (
     ),
     pod_attack(
         "a disk of its own, of a class that is not there",
-        "an ephemeral volume whose claim nobody makes",
+        "an ephemeral volume whose claim is never made",
         spec={
             "volumes": [
                 {

@@ -276,7 +276,7 @@ POOLS = (
     ),
     _pool(
         "a static pool of 2^31-1 nodes",
-        "a number that nobody buys",
+        "a number that is never bought",
         spec={"replicas": 2**31 - 1, "limits": {"nodes": "0"}},
     ),
     _pool(

@@ -52,7 +52,7 @@ def _near(field_name: str, terms: list[Document], *, weight: int = 0) -> Documen
 def _others(count: int, key: str = HOST) -> list[Document]:
     """Terms about pods that are not there."""
     return [
-        {"topologyKey": key, "labelSelector": {"matchLabels": {MARK: f"nobody-{number}"}}}
+        {"topologyKey": key, "labelSelector": {"matchLabels": {MARK: f"nothing-{number}"}}}
         for number in range(count)
     ]
 

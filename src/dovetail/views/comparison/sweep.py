@@ -25,7 +25,7 @@ def write_sweep(found: Sequence[Point], counted: Sequence[str], path: Path) -> N
                 "seeds": point.seeds,
                 "best": point.best,
                 "values": {one.key: point.means[one.key] for one in MEASURES},
-                "told": {one.key: one.told(point.means[one.key]) for one in MEASURES},
+                "text": {one.key: one.formatted(point.means[one.key]) for one in MEASURES},
             }
             for point in found
         ],

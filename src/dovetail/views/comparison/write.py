@@ -50,7 +50,7 @@ def page_data(found: Comparison) -> dict[str, Any]:
             {
                 "key": one.key,
                 "label": one.label,
-                "values": [one.told(way.mean(one.key)) for way in found.ways],
+                "values": [one.formatted(way.mean(one.key)) for way in found.ways],
             }
             for one in MEASURES
         ],
@@ -77,8 +77,8 @@ def _way(way: Way) -> dict[str, Any]:
         "played": way.run is not None and bool(way.run.records),
         "differences": {
             one.key: {
-                "mean": one.told(item.mean, signed=True),
-                "margin": None if item.margin is None else one.told(item.margin),
+                "mean": one.formatted(item.mean, signed=True),
+                "margin": None if item.margin is None else one.formatted(item.margin),
                 "sure": one.shows(item),
                 "better": item.mean < 0,
             }

@@ -1,6 +1,6 @@
 """What is so now, for the controller's page: nodes and why each stays, pods that wait, decisions, the least.
 
-The controller tells what changes (`changed`, `told`) on its event loop, which costs it next to nothing.
+The controller reports what changes (`changed`, `logged`) on its event loop, which costs it next to nothing.
 Whoever asks (`data`, `pods`), in a thread and one at a time, has it taken to the board and counted.
 """
 
@@ -31,7 +31,7 @@ from dovetail.views.top.records import follow
 _KINDS = (Pod, Node, NodeClaim, NodePool, PodDisruptionBudget)
 _DECISIONS = 1_000  # the latest that are kept
 _HISTORY = 24 * HOUR  # of pods that wait and of the proven least
-_SHOWN = 2_000  # rows of a list at most; how many there are is told beside them
+_SHOWN = 2_000  # rows of a list at most; how many there are is said beside them
 _QUICK = 0.25  # seconds that an answer counts as at least
 
 
@@ -56,7 +56,7 @@ class Present:
         self._board = Board(price=price)
         self._answer: tuple[float, float, int, dict[str, Any]] | None = None  # when, its cost, revision, it
 
-    # Told by the controller -----------------------------------------------------------------------------
+    # Called by the controller -----------------------------------------------------------------------------
 
     def changed(self, kind: type[Object], change: str, old: Object | None, new: Object | None) -> None:
         """See State. What no page has asked about becomes one change of its object, none once it is gone."""
@@ -81,7 +81,7 @@ class Present:
                 self._peaks.append([minute, count, count])
             self._peaks[-1][1:] = max(self._peaks[-1][1], count), count
 
-    def told(self, kind: str, fields: Mapping[str, Any]) -> None:
+    def logged(self, kind: str, fields: Mapping[str, Any]) -> None:
         """A record of the event log."""
         if kind not in DECIDED and kind != "efficiency":
             return
@@ -242,7 +242,7 @@ def _pod(pod: Pod) -> dict[str, Any]:
 
 
 def _owner(pod: Pod) -> str:
-    """As costs are told by controller: deployment:web."""
+    """As costs name a controller: deployment:web."""
     found = pod.metadata.controller()
     kind, name = owner_of(f"{found.kind}/{found.name}" if found is not None else "", pod.metadata.labels)
     return f"{kind}:{name}" if kind else ""

@@ -124,7 +124,7 @@ def past_routes(
 def controllers_page(past: Past, now: Callable[[], int]) -> Page:
     """The controller's own: its record of costs, and what is so now."""
     present = Present(now, catalogue_price)
-    return Page(past_routes("Dovetail", past, now, "24h", present), present.changed, present.told)
+    return Page(past_routes("Dovetail", past, now, "24h", present), present.changed, present.logged)
 
 
 def fixed_routes(title: str, data: dict[str, Any]) -> list[web.RouteDef]:
@@ -133,5 +133,5 @@ def fixed_routes(title: str, data: dict[str, Any]) -> list[web.RouteDef]:
 
 
 def _digest(end: int) -> str:
-    """Tells of more once a minute: who watches would otherwise see the page made anew all the time."""
+    """Has news once a minute at most: an open page would otherwise be made anew all the time."""
     return hashlib.sha256(str(end // (60 * 10**9)).encode()).hexdigest()[:16]

@@ -41,7 +41,7 @@ def facts_data(facts: Facts, window: Window) -> dict[str, Any]:
 
 
 class _Sums:
-    """Costs alone, of all pods that are alike: no key tells them apart. They need no averages."""
+    """Costs alone, of all pods that are alike: no key distinguishes them. They need no averages."""
 
     __slots__ = ("cost", "properties", "total")
 

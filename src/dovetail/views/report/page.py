@@ -166,12 +166,12 @@ def _disruption(records: Sequence[Record], summary: Summary) -> dict[str, Any]:
 
 
 def _ended_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """What a command saves is told with the first of its nodes, and is null with the others."""
-    told: set[int] = set()
+    """What a command saves is given with the first of its nodes, and is null with the others."""
+    counted: set[int] = set()
     rows = []
     for item in ended_nodes(records):
-        first = item.command < 0 or item.command not in told
-        told.add(item.command)
+        first = item.command < 0 or item.command not in counted
+        counted.add(item.command)
         rows.append(
             {
                 "t": item.at / SECOND,

@@ -2,7 +2,7 @@
 
 A chart needs a few hundred points however long the simulation was. Each point carries the value at the end
 of its interval; pods are those of the moment inside it when the most were pending, or short peaks would
-vanish. What cannot be told yet, such as usage before there is a node, is None.
+vanish. What is not known yet, such as usage before there is a node, is None.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def blocker_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     kept: dict[str, set[str]] = {}
     for record in records:
-        # A node and its claim are told the same; a claim without a node is no candidate yet.
+        # A node and its claim get the same events; a claim without a node is no candidate yet.
         if record["kind"] != "event" or record["reason"] not in _KEPT or record["object"].startswith("NodeC"):
             continue
         seconds, text = record["t"] / SECOND, record["message"].split(" (", 1)[0].split(", ", 1)[0]
@@ -88,7 +88,7 @@ def blocker_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
 def event_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     """Kubernetes Events in order, equal ones (reason, message without object) counted within a minute.
 
-    `also` are the other objects that were told the same then.
+    `also` are the other objects that got the same event then.
     """
     rows: list[dict[str, Any]] = []
     latest: dict[tuple[str, str], dict[str, Any]] = {}

@@ -70,7 +70,7 @@ class Top(App[None]):
         self._words = ""  # the filter
         self._items: Sequence[Any] = ()
         self._of: tuple[object, ...] = ()  # what `_items` were chosen by
-        self._told = ""
+        self._pace = ""
         self._second = 0
         self._counts: dict[str, int] = {}
         self._head = Static(id="head")
@@ -115,7 +115,7 @@ class Top(App[None]):
             self._counts = {pane.name: len(pane.items(self.board, now)) for pane in PANES[1:-1]}
         # What is dear to find out is looked at once a second.
         news = self.board.revision if self._pane.name == "nodes" else 0
-        of = (news, second, self._pane, self._words, self._told, self.feed.trouble())
+        of = (news, second, self._pane, self._words, self._pace, self.feed.trouble())
         if of != self._of:
             self._of = of
             self._draw(now)
@@ -132,7 +132,7 @@ class Top(App[None]):
         lines = text.head(self.board)
         lines[-1] += f"   {beyond.gap(self.board)}"
         at = datetime.fromtimestamp(now // SECOND, self.zone)
-        drawn = Text("\n".join((*lines, f"{self.feed.title}   {at:%Y-%m-%d %H:%M:%S %Z}   {self._told}   ")))
+        drawn = Text("\n".join((*lines, f"{self.feed.title}   {at:%Y-%m-%d %H:%M:%S %Z}   {self._pace}   ")))
         return drawn.append(self.feed.trouble(), style="bold yellow")
 
     def _tabs_text(self) -> Text:
@@ -193,11 +193,11 @@ class Top(App[None]):
 
     def action_pace(self, change: int) -> None:
         """Of a simulation."""
-        self._told = self.feed.pace(change)
+        self._pace = self.feed.pace(change)
         self.frame()
 
     def on_grid_chosen(self, chosen: Grid.Chosen) -> None:
-        """Tell more about what a line is about."""
+        """Show more about what a line is about."""
         subject = self._pane.subject(self._items[chosen.line]) if chosen.line < len(self._items) else None
         if subject is not None:
             self.push_screen(Page(self, subject))
@@ -215,12 +215,12 @@ class Page(ModalScreen[None]):
         super().__init__()
         self._top = top
         self._subject = subject
-        self._told = Static(id="page")
+        self._page_text = Static(id="page")
 
     def compose(self) -> ComposeResult:
         """See Screen."""
         with VerticalScroll():
-            yield self._told
+            yield self._page_text
         yield Footer()
 
     def on_mount(self) -> None:
@@ -230,7 +230,7 @@ class Page(ModalScreen[None]):
         self.set_interval(1, self._draw)
 
     def _draw(self) -> None:
-        if not self._told.is_attached:
+        if not self._page_text.is_attached:
             return  # as above
         top = self._top
-        self._told.update(page(top.board, self._subject, top.feed.now(), top.zone))
+        self._page_text.update(page(top.board, self._subject, top.feed.now(), top.zone))

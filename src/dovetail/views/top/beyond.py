@@ -64,7 +64,7 @@ class Next:
 def stays(board: Board, row: Row, now: int) -> tuple[str, ...]:
     """Why nothing takes the node away now, what is asked first in front; nothing where it may go."""
     if board.partial:
-        return ("a log does not tell",)
+        return ("a log does not say",)
     view = board.view(row)
     if view is None:
         return ("No NodeClaim: Dovetail never disrupts it",)
@@ -106,9 +106,9 @@ def why(board: Board, pod: Pod) -> str:
         return "scheduling gates: " + ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if pod.status.nominated_node_name:
         return f"has a place on {pod.status.nominated_node_name}"
-    told = board.notes((("Pod", pod.key),))
-    if told:
-        return told[-1].text
+    notes = board.notes((("Pod", pod.key),))
+    if notes:
+        return notes[-1].text
     scheduled = condition(pod.status.conditions, "PodScheduled")
     return (scheduled.message or scheduled.reason) if scheduled is not None else "not looked at yet"
 
@@ -132,8 +132,8 @@ def _coming(claim: NodeClaim, row: Row | None) -> Coming:
     for stage in _STAGES:
         found = condition(claim.status.conditions, stage)
         if found is None or found.status != "True":
-            told = (found.message or found.reason) if found is not None else ""
-            return Coming(claim, since, f"not {stage}", told, row)
+            detail = (found.message or found.reason) if found is not None else ""
+            return Coming(claim, since, f"not {stage}", detail, row)
     return Coming(claim, since, "its Node is gone", "", row)
 
 
@@ -153,16 +153,16 @@ def upcoming(board: Board, now: int) -> tuple[Next, ...]:
 def _leaving(views: list[NodeView]) -> Iterator[Next]:
     for view in views:
         if view.going:
-            told = condition(view.claim.status.conditions, "DisruptionReason")
-            reason = told.reason if told is not None and told.status == "True" else ""
+            state = condition(view.claim.status.conditions, "DisruptionReason")
+            reason = state.reason if state is not None and state.status == "True" else ""
             yield Next("leaves", view.name, f"{reason or 'deleted'}; {_pods(len(view.pods))} there")
 
 
 def _drifted(views: list[NodeView]) -> Iterator[Next]:
     found = [view for view in views if is_true(view.claim.status.conditions, "Drifted")]
     for view in found[:_MOST]:
-        told = condition(view.claim.status.conditions, "Drifted")
-        yield Next("drift", view.name, told.reason if told is not None else "")
+        state = condition(view.claim.status.conditions, "Drifted")
+        yield Next("drift", view.name, state.reason if state is not None else "")
     if len(found) > _MOST:
         yield Next("drift", f"{len(found) - _MOST} more", "")
 
@@ -181,7 +181,7 @@ def _expiring(views: list[NodeView], now: int) -> Iterator[Next]:
     for view in views:
         try:
             end = expires(view.claim)
-        except ValueError:  # an age that nobody can read is none
+        except ValueError:  # an age that cannot be read is none
             continue
         if end is not None and not view.going:
             ends.append((end, view.name))
@@ -230,7 +230,7 @@ def _pods(count: int) -> str:
 
 
 def gap(board: Board) -> str:
-    """What the nodes cost beside the least that their pods could cost, as somebody proved it."""
+    """What the nodes cost beside the least that their pods could cost, as far as it is proven."""
     if board.least is None:
         return "least: not known"
     cost, least = board.least

@@ -153,7 +153,7 @@ class Board:
     """Takes in objects (`take`), and answers rows and sums.
 
     `price` is asked for what no label says. `least` is what the nodes cost and what their pods cost at least
-    (nano-dollars per hour), once somebody proved it; `costs` are prices by provider id that somebody knows.
+    (nano-dollars per hour), once it is proven; `costs` are the known prices by provider id.
     """
 
     def __init__(self, settings: Settings | None = None, price: Price = lambda _: None) -> None:

@@ -204,7 +204,7 @@ class SimulationFeed:
         self._play = play
         self._news: deque[tuple[str, Object] | Record] = deque()
         self._now = start
-        self._told = 0  # records that were taken
+        self._seen_records = 0  # of the log, so far
         self._speed: int | None = None
         self._going = threading.Event()
         self._going.set()
@@ -237,10 +237,10 @@ class SimulationFeed:
         if change.after.kind in KINDS:
             self._news.append((change.type, change.after.view))
 
-    def told(self, now: int, records: Sequence[Record]) -> None:
+    def progress(self, now: int, records: Sequence[Record]) -> None:
         """See Spectator. Waits where it plays slower than it could. Raises Stopped."""
-        self._news.extend(records[self._told :])
-        self._told = len(records)
+        self._news.extend(records[self._seen_records :])
+        self._seen_records = len(records)
         self._now = now
         self._going.wait()
         if (

@@ -36,7 +36,7 @@ class Grid(ScrollView, can_focus=True):
     ]
 
     class Chosen(Message):
-        """Somebody asks for more about the line of that number."""
+        """The user asks for more about the line of that number."""
 
         def __init__(self, line: int) -> None:
             super().__init__()

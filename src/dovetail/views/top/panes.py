@@ -24,7 +24,7 @@ _UNTOLD = "nothing was seen of it yet"
 
 
 class Pane(Protocol):
-    """One table: its items, what is said of each, and of which object more can be told."""
+    """One table: its items, what is said of each, and of which object more can be shown."""
 
     name: str
     title: str

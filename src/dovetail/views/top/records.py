@@ -1,6 +1,6 @@
-"""An event log as the objects that it tells of: of a simulation all of them, of the controller its nodes.
+"""An event log as the objects that it is about: of a simulation all of them, of the controller its nodes.
 
-What a log does not say is left out: the controller's tells nothing of pods, and a simulation's of no label
+What a log does not say is left out: the controller's says nothing of pods, and a simulation's of no label
 beyond the ones that are made here.
 """
 
@@ -128,7 +128,7 @@ class Replay:
         provider = started["instance"] if started is not None else f"log:///{name}"
         if started is not None:
             self._price(provider, started, claim)
-        told = record if record.get("instanceType") else (started or record)
+        source = record if record.get("instanceType") else (started or record)
         amounts = record.get("allocatable") or (started or {}).get("allocatable", {})
         document = self._documents.get(("NodeClaim", claim))
         if document is not None:
@@ -139,7 +139,7 @@ class Replay:
             "metadata": {
                 "name": name,
                 "creationTimestamp": to_rfc3339(record["t"]),
-                "labels": _labels(told, record.get("pool", "")) | {labels.REGISTERED: "true"},
+                "labels": _labels(source, record.get("pool", "")) | {labels.REGISTERED: "true"},
             },
             "spec": {"providerID": provider},
             "status": {"allocatable": _written(amounts), "conditions": []},

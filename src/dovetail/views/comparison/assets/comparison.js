@@ -56,7 +56,7 @@ function table() {
   byId("table").append(make("table", {}, make("thead", {}, make("tr", {}, make("th", {}), ...names)), body));
   byId("table-note").textContent = data.seeds.length > 1
     ? `Below each figure its difference to ${ways[0].name}, seed by seed, with the 95 % interval; in colour where that does not hold zero.`
-    : "One seed tells nothing about chance: more seeds give intervals.";
+    : "One seed says nothing about chance: more seeds give intervals.";
 }
 
 function charts() {

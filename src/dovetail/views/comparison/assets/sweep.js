@@ -2,11 +2,11 @@
 const { byId, make, draw, numbers, theme } = Parts;
 const data = JSON.parse(byId("data").textContent);
 const label = Object.fromEntries(data.measures.map((one) => [one.key, one.label]));
-const told = (settings) => Object.entries(settings).map(([path, value]) => `${path}=${value}`).join("; ");
+const settingsText = (settings) => Object.entries(settings).map(([path, value]) => `${path}=${value}`).join("; ");
 
 function chosen(point) {
-  const figures = data.counted.map((key) => `${label[key]} ${point.told[key]}`).join(", ");
-  byId("chosen").textContent = `${told(point.settings)}: ${figures} (${point.seeds} seeds)`;
+  const figures = data.counted.map((key) => `${label[key]} ${point.text[key]}`).join(", ");
+  byId("chosen").textContent = `${settingsText(point.settings)}: ${figures} (${point.seeds} seeds)`;
 }
 
 function picture() {
@@ -33,7 +33,7 @@ function picture() {
   const best = data.points.filter((point) => point.best).sort((a, b) => a.values[across] - b.values[across]);
   svg.append(draw("polyline", { points: best.map((point) => `${x(point.values[across])},${y(point.values[up])}`).join(" "), fill: "none", style: "stroke: var(--c-blue)", "stroke-opacity": 0.5 }));
   for (const point of [...data.points].sort((a, b) => a.best - b.best)) {
-    const dot = draw("circle", { cx: x(point.values[across]), cy: y(point.values[up]), r: point.best ? 6 : 4, tabindex: point.best ? 0 : -1, style: point.best ? "fill: var(--c-blue)" : "fill: none; stroke: var(--muted)" }, draw("title", {}, told(point.settings)));
+    const dot = draw("circle", { cx: x(point.values[across]), cy: y(point.values[up]), r: point.best ? 6 : 4, tabindex: point.best ? 0 : -1, style: point.best ? "fill: var(--c-blue)" : "fill: none; stroke: var(--muted)" }, draw("title", {}, settingsText(point.settings)));
     for (const kind of ["pointerenter", "focus", "click"]) dot.addEventListener(kind, () => chosen(point));
     svg.append(dot);
   }
@@ -42,7 +42,7 @@ function picture() {
 
 function table() {
   const best = data.points.filter((point) => point.best);
-  const rows = best.map((point) => make("tr", {}, ...data.counted.map((key) => make("td", { class: "number" }, point.told[key])), make("td", {}, told(point.settings))));
+  const rows = best.map((point) => make("tr", {}, ...data.counted.map((key) => make("td", { class: "number" }, point.text[key])), make("td", {}, settingsText(point.settings))));
   const head = [...data.counted.map((key) => make("th", { class: "number" }, label[key])), make("th", {}, "Settings")];
   byId("best").append(make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
   byId("tools-best").append(...numbers("combinations", () => data.points.map((point) => ({ ...point.settings, best: point.best, seeds: point.seeds, ...point.values }))));

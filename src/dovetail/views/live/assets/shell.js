@@ -1,13 +1,13 @@
 "use strict";
 // Asks for what the page shows, and then begins it: report.js reads #data, and calls present.js.
 (async () => {
-  const told = document.getElementById("loading");
+  const status = document.getElementById("loading");
   document.body.dataset.loading = "true";
   try {
     const answer = await fetch(`data.json${location.search}`), text = await answer.text();
     if (!answer.ok) throw new Error(text);
     document.getElementById("data").textContent = text;
-    told.remove();
+    status.remove();
     delete document.body.dataset.loading;
     for (const name of ["present.js", "report.js"]) {
       const script = document.createElement("script");
@@ -16,7 +16,7 @@
       document.body.append(script);
     }
   } catch (error) {
-    told.textContent = `Nothing can be shown: ${error.message.trim()}`;
+    status.textContent = `Nothing can be shown: ${error.message.trim()}`;
     document.querySelector("main").hidden = true;
     document.body.dataset.failed = "true";
   }

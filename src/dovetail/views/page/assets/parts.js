@@ -73,14 +73,14 @@ const Parts = (() => {
 
   // What every chart and the timeline show of time.
   class Zoom {
-    constructor(low, high) { this.whole = [low, high]; this.low = low; this.high = high; this.heard = []; }
-    on(listener) { this.heard.push(listener); }
+    constructor(low, high) { this.whole = [low, high]; this.low = low; this.high = high; this.listeners = []; }
+    on(listener) { this.listeners.push(listener); }
     set(low, high) {
       const least = Math.min(30, this.whole[1] - this.whole[0]);
       const wide = Math.min(this.whole[1] - this.whole[0], Math.max(least, high - low));
       const start = Math.max(this.whole[0], Math.min(low, this.whole[1] - wide));
       [this.low, this.high] = [start, start + wide];
-      for (const listener of this.heard) listener();
+      for (const listener of this.listeners) listener();
     }
     by(factor, at = (this.low + this.high) / 2) { this.set(at - (at - this.low) * factor, at + (this.high - at) * factor); }
     pan(share) { const by = (this.high - this.low) * share; this.set(this.low + by, this.high + by); }
@@ -98,11 +98,11 @@ const Parts = (() => {
   function zoomBar(zoom, zone) {
     const shown = make("output", { "aria-live": "polite" });
     const reset = make("button", { type: "button", onclick: () => zoom.reset() }, "Whole span");
-    const tell = () => {
+    const update = () => {
       shown.textContent = `${zone.stamp(zoom.low)} to ${zone.stamp(zoom.high)} (${zone.name})`;
       reset.disabled = !zoom.zoomed;
     };
-    zoom.on(tell); tell();
+    zoom.on(update); update();
     const button = (text, label, does) => make("button", { type: "button", "aria-label": label, title: label, onclick: does }, text);
     return [shown, button("←", "Earlier", () => zoom.pan(-0.5)), button("→", "Later", () => zoom.pan(0.5)), button("+", "Zoom in", () => zoom.by(0.5)), button("−", "Zoom out", () => zoom.by(2)), reset];
   }
@@ -230,9 +230,9 @@ const Parts = (() => {
     const cell = (column, extra = "") => ({ class: `${column.number ? "number" : ""} ${column.kind || ""} ${extra}`.trim() });
     const head = make("div", { class: "rows-head", role: "row" }, ...columns.map((column) => make("div", { ...cell(column), role: "columnheader" }, column.title)));
     const spacer = make("div", { class: "spacer" }), body = make("div", { class: "rows-body", tabindex: 0, role: "rowgroup", "aria-label": `${label}: up and down choose a row` }, spacer);
-    const told = make("p", { class: "detail", "aria-live": "polite" });
+    const note = make("p", { class: "detail", "aria-live": "polite" });
     head.style.gridTemplateColumns = grid;
-    holder.append(make("div", { class: "rows" }, make("div", { class: "rows-inner", role: "table", "aria-label": label }, head, body)), told);
+    holder.append(make("div", { class: "rows" }, make("div", { class: "rows-inner", role: "table", "aria-label": label }, head, body)), note);
     let shown = rows, active = -1, printing = false;
     const drawnRows = new Rows(body);
     // With `anew` rows that are there already are made again: what they say may have changed.
@@ -248,7 +248,7 @@ const Parts = (() => {
       });
     };
     const size = () => { spacer.style.height = `${shown.length * tall}px`; body.style.height = `${Math.min(height, Math.max(1, shown.length) * tall + 2)}px`; };
-    const choose = (index) => { active = index; told.textContent = detail && shown[index] ? detail(shown[index]) : ""; put(); };
+    const choose = (index) => { active = index; note.textContent = detail && shown[index] ? detail(shown[index]) : ""; put(); };
     body.addEventListener("scroll", () => { if (!printing) put(false); }, { passive: true });
     body.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
@@ -261,18 +261,18 @@ const Parts = (() => {
     // With `keep` the reader stays where the list was, for rows that are brought up to date.
     const set = (more, keep = false) => {
       shown = more;
-      if (!keep) { active = -1; told.textContent = ""; body.scrollTop = 0; }
+      if (!keep) { active = -1; note.textContent = ""; body.scrollTop = 0; }
       size(); put();
     };
     set(rows);
-    printed.push((now) => { printing = now; put(); told.textContent = now && shown.length > PRINTED ? `${shown.length} rows; the first ${PRINTED} are printed.` : ""; });
+    printed.push((now) => { printing = now; put(); note.textContent = now && shown.length > PRINTED ? `${shown.length} rows; the first ${PRINTED} are printed.` : ""; });
     return { set, rows: () => shown };
   }
 
   const printed = [];
   const tip = make("div", { class: "tip", role: "tooltip", hidden: true });
 
-  function tell(element, text) {
+  function showHint(element, text) {
     tip.textContent = text; tip.hidden = false;
     const area = element.getBoundingClientRect();
     const left = Math.min(innerWidth - 350, Math.max(8, area.left + 120)), below = area.bottom + 6;
@@ -322,7 +322,7 @@ const Parts = (() => {
         const tone = color(tones[node.kind] || "grey"), ready = node.ready ?? node.gone;
         bars.append(...piece(node.launched, Math.min(ready, node.gone), tone, 0.35), ...piece(ready, node.gone, tone, 1), ...(node.leaving ? piece(node.leaving, node.gone, "", 0.75, "leaving") : []));
         const text = describe(node);
-        element = make("button", { type: "button", class: `time-row ${isChosen(node) ? "chosen" : ""}`, "aria-label": text, "aria-pressed": isChosen(node), onclick: () => { choose(node); }, onmouseenter: (event) => tell(event.currentTarget, text), onmouseleave: hush, onfocus: (event) => { focus = index; tell(event.currentTarget, text); }, onblur: hush },
+        element = make("button", { type: "button", class: `time-row ${isChosen(node) ? "chosen" : ""}`, "aria-label": text, "aria-pressed": isChosen(node), onclick: () => { choose(node); }, onmouseenter: (event) => showHint(event.currentTarget, text), onmouseleave: hush, onfocus: (event) => { focus = index; showHint(event.currentTarget, text); }, onblur: hush },
           make("span", { class: "name" }, make("small", {}, names() > 150 ? node.instanceType : ""), short(node.name)), bars);
       } else {
         for (const one of members) bars.append(...piece(one.launched, one.gone, color("grey"), 0.25));
@@ -368,7 +368,7 @@ const Parts = (() => {
     return { group(name) { by = name; folded.clear(); arrange(); }, fold(all) { folded.clear(); if (all) for (const node of nodes) folded.add(groups[by](node)); arrange(); }, put };
   }
 
-  // The first part of a host name tells nodes apart; the domain is the same for all.
+  // The first part of a host name distinguishes nodes; the domain is the same for all.
   const short = (name) => name.split(".")[0];
 
   function span(seconds) {

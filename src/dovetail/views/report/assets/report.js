@@ -190,7 +190,7 @@ function autoscalers() {
 function decisions(rows) {
   const dollars = (value) => (value == null ? "" : `$${value.toFixed(4)}`);
   const names = (row) => [...row.nodes, ...row.claims];
-  const told = (row) => [`${zone.stamp(row.t)} ${row.what}: ${row.text}`, ...row.more, ...(row.nodes.length ? [`nodes: ${row.nodes.join(", ")}`] : []), ...(row.claims.length ? [`claims: ${row.claims.join(", ")}`] : [])].join("\n");
+  const details = (row) => [`${zone.stamp(row.t)} ${row.what}: ${row.text}`, ...row.more, ...(row.nodes.length ? [`nodes: ${row.nodes.join(", ")}`] : []), ...(row.claims.length ? [`claims: ${row.claims.join(", ")}`] : [])].join("\n");
   const made = list(byId("decision-rows"), {
     label: "Decisions", rows, height: 340, mark: (row) => (["launch", "disruption"].includes(row.what) ? "" : "warning"),
     columns: [
@@ -203,7 +203,7 @@ function decisions(rows) {
       { title: "Nodes", width: "minmax(110px, 1.4fr)", text: (row) => names(row).join(", "), node: (row) => make("span", {}, ...names(row).slice(0, 3).flatMap((name, index) => (index ? [", ", linked(name)] : [linked(name)]))) },
       { title: "Reason", width: "minmax(220px, 4fr)", text: (row) => row.text },
     ],
-    detail: told,
+    detail: details,
   });
   const find = byId("find-decisions");
   const show = (keep) => {
@@ -225,7 +225,7 @@ function disruption() {
   const dollars = (value) => `$${value.toFixed(3)}/h`;
   byId("disruption-reasons").append(table(["Reason", right("commands"), right("nodes"), right("pods moved"), right("saved")], reasons.map((row) => [row.reason, right(row.commands), right(row.nodes), right(row.pods), right(dollars(row.saved))])));
   byId("disruption-budgets").append(table(["Budgets of the NodePool", right("nodes in use at once, at most"), right("time without room for another")], budgets.map((row) => [row.pool, right(row.used), right(`${Math.round(row.full / 60)} min`)])));
-  if (blockers.length) byId("disruption-blockers").append(table(["What kept nodes", right("nodes or pools"), "First told", "Last told", "For example"], blockers.map((row) => [row.text, right(row.objects), zone.stamp(row.first), zone.stamp(row.last), row.example])));
+  if (blockers.length) byId("disruption-blockers").append(table(["What kept nodes", right("nodes or pools"), "First seen", "Last seen", "For example"], blockers.map((row) => [row.text, right(row.objects), zone.stamp(row.first), zone.stamp(row.last), row.example])));
   const links = (names) => make("span", {}, ...names.flatMap((name, index) => (index ? [", ", linked(name)] : [linked(name)])));
   const made = list(byId("disruption-rows"), {
     label: "Nodes that were ended", rows, height: 300,
@@ -253,7 +253,7 @@ function events() {
   const about = (object) => { const at = object.indexOf("/"), kind = object.slice(0, at); return kind === "Node" || kind === "NodeClaim" ? nodeOf.get(object.slice(at + 1)) : podsOf.get(object); };
   const texts = rows.map((row) => `${row.type} ${row.reason} ${row.object} ${(row.also || []).join(" ")} ${row.message}`.toLowerCase());
   const isOf = (row) => about(row.object) === chosen || (row.also || []).some((object) => about(object) === chosen);
-  const others = (row) => (row.also ? `\nThe same was told of ${row.also.length} more: ${row.also.slice(0, 30).join(", ")}${row.also.length > 30 ? " …" : ""}` : "");
+  const others = (row) => (row.also ? `\nThe same holds for ${row.also.length} more: ${row.also.slice(0, 30).join(", ")}${row.also.length > 30 ? " …" : ""}` : "");
   const message = (row) => row.message + (row.count > 1 ? ` (×${row.count})` : "");
   const made = list(byId("event-rows"), {
     label: "Events", rows, height: 420, mark: (row) => (row.type === "Warning" ? "warning" : ""),
