@@ -272,7 +272,7 @@ ACTIVITY = Dashboard(
                 Panel(
                     "Guarded",
                     (("dovetail_guarded_instances", "instances"), ("dovetail_guarded_nodeclaims", "claims")),
-                    about="Kept until somebody confirms their end.",
+                    about="Kept until their end is confirmed.",
                 ),
             ),
         ),

@@ -123,7 +123,7 @@ def test_a_mistyped_tag_stands_in_the_condition_and_mending_it_helps(
     [
         ((), {}, "missing field, cluster-name"),
         (("--cluster-name", "nobody"), {}, "No cluster found for name: nobody"),
-        (("--cluster-name", CLUSTER), {"AWS_REGION": ""}, "nobody says in which AWS region"),
+        (("--cluster-name", CLUSTER), {"AWS_REGION": ""}, "no AWS region is named"),
         (("--cluster-name", CLUSTER, "--cluster-endpoint", "here"), {}, "cluster endpoint URL is not valid"),
     ],
 )

@@ -13,7 +13,7 @@ from tests.cluster.controlplane.start import ControlPlane
 from tests.cluster.running import Controller, eventually, said
 
 _ERROR = "<ErrorResponse><Error><Code>{}</Code><Message>{}</Message></Error></ErrorResponse>"
-_TOLD = "AWS answers no call at the moment, asking again"
+_RETRIED = "AWS answers no call at the moment, asking again"
 # More than the client asks by itself before it gives a call up.
 _MANY = 5
 
@@ -60,7 +60,7 @@ def test_calls_that_are_throttled_are_made_again(api_server: ControlPlane) -> No
         flags = ("--provider", "aws", "--cluster-name", "demo", "--disable-leader-election=true")
         code, complaint = said(api_server, *flags, **account)
     first, *_, last = complaint.splitlines()
-    assert _TOLD in first
+    assert _RETRIED in first
     assert "GetCallerIdentity: Throttling: Rate exceeded" in first
     assert code == 2
     assert "AWS does not know who we are: who is that?" in complaint
@@ -74,6 +74,6 @@ def test_one_that_waits_can_be_stopped(api_server: ControlPlane, tmp_path: Path)
         throttling(10_000) as account,
         Controller(api_server, tmp_path, *flags, **account) as controller,
     ):
-        eventually(lambda: controller.lines(_TOLD), bool)
+        eventually(lambda: controller.lines(_RETRIED), bool)
         assert controller.stop() == 0
         assert controller.lines()[-1]["message"] == "stopping"

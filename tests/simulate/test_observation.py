@@ -1,4 +1,4 @@
-"""An observer beside a controller that acts: it writes nothing, and tells what it would have done."""
+"""An observer beside a controller that acts: it writes nothing, and reports what it would have done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plans promised and what became of it, and the history that a log tells of a node."""
+"""What plans promised and what became of it, and the history of a node in a log."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_the_same_for_programs(log: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["nosuch", "--history", "LOG"], "there is no node nosuch in the log it tells of"),
+        (["nosuch", "--history", "LOG"], "there is no node nosuch in the log it is about"),
         (["x"], "neither manifests nor a log is given"),
         (["x", "--history", "LOG", "--timezone", "Mars"], "'Mars' is no time zone"),
         (["x", "--history", "missing.jsonl"], "cannot read the log: No such file or directory"),

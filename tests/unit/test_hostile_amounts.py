@@ -73,7 +73,7 @@ def test_one_pod_of_a_huge_request_does_not_stop_the_plan_of_others(resource: st
     assert nearest_misses(problem, plan) == {}
 
 
-AMOUNTS_TOLD = [
+AMOUNT_TEXTS = [
     ({"cpu": "1e18"}, "pod requests more cpu than any node has (1E)"),
     ({"memory": "9223372036854775807"}, "pod requests more memory than any node has (9223372036854775807)"),
     ({"memory": "8Ei"}, "pod requests more memory than any node has (9223372036854775807)"),
@@ -87,7 +87,7 @@ AMOUNTS_TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("requests", "told"), AMOUNTS_TOLD)
+@pytest.mark.parametrize(("requests", "told"), AMOUNT_TEXTS)
 def test_the_pod_is_told_what_it_asks_for(requests: Document, told: str) -> None:
     problem = _problem([_asking("huge", requests)])
     assert left_out(problem.pods[0], problem.volumes) == told

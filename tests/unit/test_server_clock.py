@@ -37,7 +37,7 @@ def test_a_difference_counts_from_when_it_is_heard(heard: list[int], told: list[
     seen: list[int] = []
     clock = ServerClock(WallClock(lambda: START, lambda: MINUTE), seen.append)
     for difference in heard:
-        clock.heard(START + difference)
+        clock.set_from(START + difference)
     assert seen == told
     assert clock.now() == START + (told[-1] if told else 0)
     assert clock.monotonic() == MINUTE, "what is measured here is measured by the machine"

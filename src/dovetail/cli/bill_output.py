@@ -21,7 +21,7 @@ _SHOWN = 3
 
 
 def node_prices(problem: Problem, region: str) -> dict[str, Price]:
-    """By name of node; without nodes whose type nobody knows. `region` "" for a user's own types."""
+    """By name of node; without nodes of an unknown type. `region` "" for a user's own types."""
     known: dict[str, InstanceType] = {}
     if region:
         known.update((item.name, item) for item in catalog.instance_types(region))

@@ -101,7 +101,7 @@ def show(
     sort
         Cheapest offering first, or by vCPUs, memory or name.
     limit
-        Rows to show; a table stops at 40 unless told otherwise, 0 shows all.
+        Rows to show; a table stops at 40 by default, 0 shows all.
     prices
         Prices to count instead: AWS's offer file of EC2 (index.json or index.csv of a region), or a CSV with
         instanceType,price and, if wanted, region,capacityType,zone. Plain or gzipped.
@@ -111,7 +111,7 @@ def show(
     if limit is not None and limit < 0:
         raise InputError(f"{limit} is below zero", source="--limit", remedy="0 shows all")
     place = region or _DEFAULT_REGION
-    ec2.zones(place)  # an unknown region is told before prices that it has none of
+    ec2.zones(place)  # an unknown region is reported before prices that it has none of
     use_prices(prices, place)
     types = ec2.instance_types(place)
     query = Query(

@@ -58,10 +58,10 @@ def print_table(answer: Answer, limit: int | None) -> None:
 
 def print_json(answer: Answer, limit: int | None) -> None:
     """Everything, prices in dollars per hour."""
-    told, where = store.live(answer.region), provenance(answer.region)
+    region, where = store.live(answer.region), provenance(answer.region)
     document = {
         "region": answer.region,
-        "sources": {"aws": told.asked} if told is not None else store.load().sources,
+        "sources": {"aws": region.asked} if region is not None else store.load().sources,
         "prices": where.document(),
         "typesInRegion": len(answer.types),
         "withoutPrice": where.unknown,

@@ -1,4 +1,4 @@
-"""`dovetail catalog refresh`: a region as AWS tells of it now, in a file."""
+"""`dovetail catalog refresh`: a region as AWS describes it now, in a file."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def refresh(
         One URL that answers for all services of AWS, such as that of a test server.
     """
     from dovetail.cloud.aws.errors import AwsError
-    from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, nobody
+    from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, unidentified
     from dovetail.cloud.catalog.live import write
 
     path = output or Path(f"{region}.json.gz")
     try:
         found, why = asyncio.run(_ask({**os.environ, "AWS_REGION": region}, endpoint_url))
     except AwsError as error:
-        remedy = NO_IDENTITY if nobody(error) else "dovetail check aws tells what is missing"
+        remedy = NO_IDENTITY if unidentified(error) else "dovetail check aws says what is missing"
         raise InputError(str(error), source=region, remedy=remedy) from None
     write(found, path)
     priced = sum(row.price > 0 for row in found.rows)

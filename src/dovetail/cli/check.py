@@ -81,7 +81,7 @@ def aws(
     interruption_queue
         The queue that AWS's announcements come through.
     isolated_vpc
-        There is no way to the price list, and nobody asks for it.
+        There is no way to the price list, which is not asked for.
     region
         Where the cluster is; AWS_REGION or your profile's otherwise.
     kubernetes_version
@@ -172,11 +172,11 @@ def print_findings(findings: tuple[Finding, ...], output: str, console: Console 
     for item in findings:
         if item.remedy and item.verdict in (*FAILED, Verdict.UNSURE):
             console.print(f"\n{item.subject}: {_escaped(item.detail)}\n  {_escaped(item.remedy)}")
-    told = "Nothing is missing." if not bad else f"{len(bad)} missing."
-    console.print(f"\n{told}")
+    summary = "Nothing is missing." if not bad else f"{len(bad)} missing."
+    console.print(f"\n{summary}")
 
 
 def _escaped(text: str) -> str:
-    """One line, however much of a page somebody answered with."""
+    """One line, even where the answer is a whole page."""
     line = " ".join(text.split())
     return (line if len(line) <= _LONGEST else f"{line[:_LONGEST]}...").replace("[", r"\[")

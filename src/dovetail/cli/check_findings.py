@@ -136,9 +136,9 @@ def summary(found: Sequence[Finding], fixed: int) -> str:
         for kind, word in words.items()
         if counts[kind]
     ]
-    told = ", ".join(parts) or "nothing found"
+    found_text = ", ".join(parts) or "nothing found"
     mended = f"; {fixed} fixed" if fixed else ""
-    return f"{told}{mended}" + (f"; {fixable} can be fixed by --fix" if fixable else "")
+    return f"{found_text}{mended}" + (f"; {fixable} can be fixed by --fix" if fixable else "")
 
 
 def listed(rules: Sequence[Rule]) -> str:

@@ -158,5 +158,5 @@ def _print_json(checked: _Checked) -> None:
 
 
 def _line(level: str, message: str, **more: Any) -> None:
-    told = {name: value for name, value in more.items() if value not in (None, "")}
-    print(json.dumps({"level": level, "msg": message, **told}, ensure_ascii=False))
+    fields = {name: value for name, value in more.items() if value not in (None, "")}
+    print(json.dumps({"level": level, "msg": message, **fields}, ensure_ascii=False))

@@ -36,7 +36,7 @@ def compare(
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
 ) -> None:
-    """Play the same traffic with the same luck in several ways, and tell the difference with its uncertainty.
+    """Play the same traffic with the same luck in several ways, and show the difference with its uncertainty.
 
     What is given several times is a way to play: policies, settings, manifests, scenarios. Every way is
     played with every seed, and compared with the first one seed by seed: what luck does to both cancels out.
@@ -85,7 +85,7 @@ def compare(
     numbers, length = seeds_of(seeds), time_of(until)
     if report is not None and not report.resolve().parent.is_dir():
         raise InputError(f"there is no folder {report.parent}", source="--report", remedy="make it first")
-    regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is told at once
+    regions = {way.load(numbers[0], length).file.region for way in ways}  # what is wrong is reported at once
     begin = partial(use_prices, prices, min(regions)) if prices is not None else None
     work = [
         Job(way, seed, length, records=report is not None and seed == numbers[0])
@@ -93,10 +93,10 @@ def compare(
         for way in ways
     ]
     runs: dict[int, Any] = {}
-    with progress(len(work)) as tell:
+    with progress(len(work)) as ended:
         for number, run in played(work, cores() if jobs is None else jobs, begin):
             runs[number] = run
-            tell(run)
+            ended(run)
     found = compared([runs[number] for number in range(len(work))], old)
     if report is not None:
         write_comparison(found, report)

@@ -39,7 +39,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
 
 
 def _headings(found: Comparison, console: Console) -> list[str]:
-    """The names of the ways; where they are too long for columns, letters that are told first."""
+    """The names of the ways; where they are too long for columns, letters, explained first."""
     names = [way.name for way in found.ways]
     if sum(map(len, names)) <= _WIDEST and len(names) <= len(_LETTERS):
         return names
@@ -52,9 +52,9 @@ def _headings(found: Comparison, console: Console) -> list[str]:
 def steps_text(steps: Steps) -> str:
     """One line: each step with the mean time at which it is reached."""
     shown = " -> ".join(f"{name} {at:.1f} s" for name, at in zip(steps.names, steps.at, strict=True))
-    told = f" (asked for after {steps.asked:.1f} s, started after {steps.started:.1f} s)"
+    when = f" (asked for after {steps.asked:.1f} s, started after {steps.started:.1f} s)"
     pods = f"{steps.pods} pods that a node was bought for"
-    return f"{len(steps.names)} steps, mean of {pods}: {shown}{told if steps.names == DIRECT else ''}"
+    return f"{len(steps.names)} steps, mean of {pods}: {shown}{when if steps.names == DIRECT else ''}"
 
 
 def _difference(way: Way, one: Measure) -> str:

@@ -51,7 +51,7 @@ def convert(
     out
         A folder for the converted files, by the names of the old ones, instead of standard output.
     to
-        The generation to write; v1beta1 is for a way back, and tells what is lost.
+        The generation to write; v1beta1 is for a way back, and says what is lost.
     role
         The IAM role of nodes for classes that named neither a role nor an instance profile.
     keep_comments
@@ -100,7 +100,7 @@ def _text(found: Converted, output: str) -> str:
 def _summary(outcome: Outcome) -> str:
     count = len(outcome.troubles)
     changed, objects = outcome.changed, sum(len(item.documents) for item in outcome.files)
-    told = f"{changed} of {objects} objects converted" if objects else "nothing to convert"
+    counted = f"{changed} of {objects} objects converted" if objects else "nothing to convert"
     if not count:
-        return told if changed else f"{told}: nothing is of an older generation"
-    return f"{told}; {count} thing{'s' if count > 1 else ''} left for a person"
+        return counted if changed else f"{counted}: nothing is of an older generation"
+    return f"{counted}; {count} thing{'s' if count > 1 else ''} left for a person"

@@ -15,7 +15,7 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".tf")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A text with the name that it is told by, and where it goes below an output folder."""
+    """A text with its name in messages, and where it goes below an output folder."""
 
     name: str
     text: str

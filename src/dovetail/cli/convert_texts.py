@@ -88,9 +88,9 @@ def convert_texts(
     lines, troubles = [], []
     for part in parts:
         lines += [line for result in part.results for line in _lines(part, result)]
-        told = [line for result in part.results for line in _told(part, result.troubles)]
-        lines += told
-        troubles += told
+        reported = [line for result in part.results for line in _reported(part, result.troubles)]
+        lines += reported
+        troubles += reported
     return Outcome(
         tuple(
             _file(name, text, listed, comments) for (name, text), listed in zip(files, pieces, strict=True)
@@ -225,13 +225,13 @@ def _lines(part: _Part, result: Upgraded) -> Iterator[str]:
     )
     if result.made:
         yield f"{part.located.source}:{part.located.line} {name}: new, {result.made}"
-    told = []
+    found = []
     for change in result.changes():
         if not (result.made and change.new == ("apiVersion",)):
             # What is new has the line of what is nearest to it in the file.
             line = part.located.line_of(shown(change.old or change.new or ()))
-            told.append((line, f"{part.located.source}:{line} {_change(change)} ({change.why})"))
-    yield from (text for _, text in sorted(told, key=lambda pair: pair[0]))
+            found.append((line, f"{part.located.source}:{line} {_change(change)} ({change.why})"))
+    yield from (text for _, text in sorted(found, key=lambda pair: pair[0]))
     for note in result.notes:
         yield f"{part.located.source}:{part.located.line} {name}: note: {note}"
 
@@ -255,7 +255,7 @@ def _value(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _told(part: _Part, troubles: Sequence[Trouble]) -> Iterator[str]:
+def _reported(part: _Part, troubles: Sequence[Trouble]) -> Iterator[str]:
     for trouble in troubles:
         line = part.located.line_of(shown(trouble.path))
         left = "; the object is left as it is" if trouble.whole else ""

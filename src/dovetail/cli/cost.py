@@ -41,7 +41,7 @@ def cost(
     why: Annotated[bool, Parameter(negative="")] = False,
     output: Annotated[Literal["table", "csv", "json", "opencost"], Parameter(alias="-o")] = "table",
 ) -> None:
-    """Tell what the past cost and who bears it, by namespace, workload, label, node: parts sum to the bill.
+    """Show what the past cost and who bears it, by namespace, workload, label, node: parts sum to the bill.
 
     As in OpenCost a container bears what it requests (or uses, if that is more) of its node's price, root
     volumes included; what nothing bears is idle. Every sum is exact to the nano-dollar.
@@ -84,7 +84,7 @@ def cost(
     accumulate
         Put pieces together again: all, or by hour, day, week, month, quarter.
     why
-        Tell what causes idle as well.
+        Show what causes idle as well.
     output
         table for people; csv and json have nine decimals, opencost is the JSON of its HTTP API.
     """

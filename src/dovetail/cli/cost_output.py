@@ -77,7 +77,7 @@ _COLUMNS = ("CPU", "Memory", "GPU", "Volumes", "Other", "Total", "$/month", "Use
 
 
 def _print_table(answer: Answer, console: Console) -> None:
-    """Columns in which nothing is told are left out."""
+    """Columns in which nothing is known are left out."""
     several = len(answer.sets) > 1
     rows = []
     for one in answer.sets:
@@ -85,15 +85,15 @@ def _print_table(answer: Answer, console: Console) -> None:
         for group in _groups(answer, one):
             first = (to_rfc3339(one.window.start),) if several else ()
             rows.append((first, group, tuple(_cells(group, hours))))
-    told = [index for index in range(len(_COLUMNS)) if any(cells[index] != "-" for _, _, cells in rows)]
+    filled = [index for index in range(len(_COLUMNS)) if any(cells[index] != "-" for _, _, cells in rows)]
     title = f"Cost {'by ' + ', '.join(answer.keys) if answer.keys else 'in all'}: {spoken(answer.window)}"
-    table = new_table(title, *(["From"] if several else []), "Name", *(_COLUMNS[index] for index in told))
-    for column in table.columns[-len(told) :] if told else ():
+    table = new_table(title, *(["From"] if several else []), "Name", *(_COLUMNS[index] for index in filled))
+    for column in table.columns[-len(filled) :] if filled else ():
         column.justify = "right"
     name = table.columns[1 if several else 0]
     name.no_wrap, name.overflow = False, "fold"
     for first, group, cells in rows:
-        add_row(table, *first, visible(_named(group)), *(cells[index] for index in told))
+        add_row(table, *first, visible(_named(group)), *(cells[index] for index in filled))
     console.print(table)
     for line in _footer(answer):
         console.print(Text(line))

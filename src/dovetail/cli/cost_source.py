@@ -86,11 +86,11 @@ def _logged(path: Path) -> tuple[Facts, Callable[[], dict[str, Any]] | None]:
             records.append(record)
             reader.read(record)
     if not reader.facts.instances:
-        raise InputError("tells of no instance", source=str(path), remedy=_REMEDY)
+        raise InputError("names no instance", source=str(path), remedy=_REMEDY)
     if reader.unpriced:
         note(f"{reader.unpriced} instances have no known price and count as free")
     if not reader.facts.pods:
-        note("the log tells of no pods: all of the cost is idle")
+        note("the log names no pods: all of the cost is idle")
     facts = reader.close(reader.facts.end)
     return facts, (lambda: _report_of(path, records, facts)) if facts.pods else None
 
@@ -101,8 +101,10 @@ def _report_of(path: Path, records: list[Mapping[str, Any]], facts: Facts) -> di
     from dovetail.views.report.page import Period, report_data
 
     run = Run(scenario=path.stem, seed=0, start=facts.start, end=facts.end, sha256="", wall_seconds=0.0)
-    told = [dict(record) for record in records]
-    data = report_data(path.stem, Period(facts.start, facts.end, "UTC", 0, ""), told, summarize(told, run))
+    documents = [dict(record) for record in records]
+    data = report_data(
+        path.stem, Period(facts.start, facts.end, "UTC", 0, ""), documents, summarize(documents, run)
+    )
     return data | {"about": f"from {path.name}"}
 
 

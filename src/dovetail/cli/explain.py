@@ -82,7 +82,7 @@ def node(
 
     NAME is a node of the manifests, or one to be bought, by its name in `dovetail explain pod` and in
     `dovetail plan -o json`: general-0. For a node that is there, its pods are taken to stay in its zone;
-    it is also told what keeps the node from being disrupted now.
+    it also says what keeps the node from being disrupted now.
 
     With --history, a log is asked instead of manifests: why the node was bought, what became of that
     plan, why the node went, and what that saved.
@@ -138,7 +138,7 @@ def _tell_history(path: Path, name: str, timezone: str, output: str) -> None:
     moments = past.history(records, name)
     if not moments:
         known = past.names(records)
-        remedy = meant(name, known, f"it tells of {', '.join(known[:3]) or 'none'}", most=3)
+        remedy = meant(name, known, f"it is about {', '.join(known[:3]) or 'none'}", most=3)
         raise InputError(f"there is no node {name} in the log", source=str(path), remedy=remedy)
     table = new_table(f"What happened to {name}")
     table.add_column("Time", no_wrap=True)

@@ -96,7 +96,7 @@ def _group(pod: Pod, keys: tuple[str, ...]) -> str:
 def tables(found: list[Team], together: Plan, by: str) -> RenderableType:
     """For people; dollars per month."""
     if not found:
-        return Text("There are no pods, so nobody could cost anything.")
+        return Text("There are no pods, so nothing could cost anything.")
     table = new_table(
         f"What pods need by {by}, dollars a month", "Name", "Pods", "Alone", "At least", "Nodes", ""
     )

@@ -71,11 +71,11 @@ def headroom(
     known = load(scenario)
     extra, most = addition(known, growth, growth.after + growth.over + _SETTLES)
 
-    def told(one: Kept) -> None:
+    def report(one: Kept) -> None:
         remark(f"{one.placeholders} placeholders: 99 % wait up to {one.p99:.1f} s, ${one.hourly:.2f}/h")
 
     with staged(scenario, extra, keep) as folder:
-        found = search(folder, growth, length / SECOND, most, seed, told)
+        found = search(folder, growth, length / SECOND, most, seed, report)
         answer = next((one for one in found if one.enough(length / SECOND)), None)
         wanted = manifests(folder, answer.placeholders if answer is not None else 0)
         if keep is not None:

@@ -27,7 +27,7 @@ OK, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 _COMMANDS = {
     "simulate": "Play a scenario in virtual time and see what it costs and who waits.",
-    "compare": "Play a scenario in several ways, and tell the difference with its uncertainty.",
+    "compare": "Play a scenario in several ways, and show the difference with its uncertainty.",
     "sweep": "Play a scenario with many settings, and tell which are worth having.",
     "headroom": "Tell how much room ahead of time a workload needs to grow without waiting.",
     "outage": "Lose the machines of a zone, and tell whether the pods come back, how fast, at what cost.",
@@ -36,7 +36,7 @@ _COMMANDS = {
     "plan": "Show which nodes would be bought for a set of manifests.",
     "explain": "Tell why a pod has no place, why a node is what it is, and what rules cost.",
     "top": "Watch nodes: what fills them, what they cost, why they stay, what comes next.",
-    "cost": "Tell what the past cost and who bears it: by namespace, workload, label, node.",
+    "cost": "Show what the past cost and who bears it: by namespace, workload, label, node.",
     "crds": "Print the CustomResourceDefinitions of NodePool, NodeClaim, EC2NodeClass and the others.",
     "run": "Run the controller on a real cluster.",
     "serve": "Serve a page of what ran and what it cost, and OpenCost's API.",
@@ -51,14 +51,14 @@ _COMMANDS = {
 def application(*, overview: bool) -> App:
     """The command line. Commands are given as text: their imports are paid for only when they run.
 
-    `overview` describes them in one line each, for the list of all commands; otherwise a command tells more
+    `overview` describes them in one line each, for the list of all commands; otherwise a command says more
     about itself, in its docstring.
     """
     app = App(
         name="dovetail",
         help="A Kubernetes node autoscaler that proves how good its plans are.\n\n"
         "Begin with: dovetail simulate examples/evening-rush --report evening.html\n\n"
-        "dovetail help COMMAND tells all about a command.",
+        "dovetail help COMMAND says all about a command.",
         version=f"dovetail {__version__}",
         version_flags=["--version", "-V"],
         suppress_keyboard_interrupt=False,  # `run` says so and gives the exit code
@@ -134,7 +134,7 @@ def _with_stdin(arguments: Sequence[str]) -> list[str]:
 
 
 def _use_catalogs() -> None:
-    """Regions as AWS told of them, instead of the packaged ones. Costs nothing where there are none."""
+    """Regions as AWS described them, instead of the packaged ones. Costs nothing where there are none."""
     given = os.environ.get(_CATALOGS, "")
     if given:
         from dovetail.cloud.catalog import live, store

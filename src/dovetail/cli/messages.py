@@ -1,4 +1,4 @@
-"""What is told on standard error: errors and notes, as text or as one line of JSON each."""
+"""Messages on standard error: errors and notes, as text or as one line of JSON each."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def visible(text: str) -> str:
 
 
 def _print_json(level: str, message: str, **more: str | int | None) -> None:
-    told = {key: value for key, value in more.items() if value not in (None, "", 0)}
+    fields = {key: value for key, value in more.items() if value not in (None, "", 0)}
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).out(
-        json.dumps({"level": level, **told, "message": message}), highlight=False
+        json.dumps({"level": level, **fields, "message": message}), highlight=False
     )

@@ -1,4 +1,4 @@
-"""Words that the command line does not know, told like all wrong input: what, where, what is valid."""
+"""Words that the command line does not know, reported like all wrong input: what, where, what is valid."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _NUMBERS = {int: "a whole number", float: "a number"}
 
 def misuse(error: CycloptsError) -> InputError:
     """The same complaint in our words."""
-    for kind, told in _TOLD:
+    for kind, explained in _EXPLAINED:
         if isinstance(error, kind):
-            return told(error)
+            return explained(error)
     error.verbose = False
     return InputError(" ".join(str(error).split()), remedy=_help(error))
 
 
 def _help(error: CycloptsError) -> str:
     words = " ".join(("dovetail", *(error.command_chain or ())))
-    return f"{words} --help tells what is valid"
+    return f"{words} --help says what is valid"
 
 
 def _name(error: CycloptsError, token: Token | None) -> str:
@@ -95,7 +95,7 @@ def _meant(given: str, known: Sequence[str], otherwise: str) -> str:
     return f"{meant(given, known)} {otherwise}".lstrip()
 
 
-_TOLD: tuple[tuple[type[CycloptsError], Callable[[Any], InputError]], ...] = (
+_EXPLAINED: tuple[tuple[type[CycloptsError], Callable[[Any], InputError]], ...] = (
     (CoercionError, _wrong_value),
     (MissingArgumentError, _no_value),
     (UnknownOptionError, _unknown_flag),

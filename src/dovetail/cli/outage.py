@@ -38,7 +38,7 @@ def outage(
 ) -> None:
     """Lose the machines of a zone, and tell whether the pods come back, how fast, and at what cost.
 
-    From then on the zone sells nothing that was lost. What holds pods back is told: addresses that run out,
+    From then on the zone sells nothing that was lost. What holds pods back is shown: addresses that run out,
     volumes that only nodes of the zone can reach, pools and rules that allow no other zone.
 
     Examples:
@@ -118,8 +118,8 @@ def _print(found: Recovery, zone: str) -> None:
     add_row(table, "pods that ran before", f"{found.before:,}")
     add_row(table, "of them without a place at the worst", f"{found.lost:,}")
     for share, seconds in found.back.items():
-        told = f"after {seconds:,.0f} s" if seconds is not None else "not by the end"
-        add_row(table, f"{share} % of those are back", told)
+        moment = f"after {seconds:,.0f} s" if seconds is not None else "not by the end"
+        add_row(table, f"{share} % of those are back", moment)
     add_row(table, "missing in the end", f"{found.missing:,}")
     add_row(table, "cost before", f"${found.hourly_before:,.2f}/h")
     add_row(table, "cost in the end", f"${found.hourly_after:,.2f}/h")

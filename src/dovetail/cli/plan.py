@@ -47,10 +47,10 @@ def plan(
     `kubectl get nodes,pods,daemonsets,nodeclaims,nodepools,ec2nodeclasses -A -o json > cluster.json` and then
     `dovetail plan -f cluster.json more.yaml --region us-east-1`.
 
-    With nodes among the manifests, or with --kubeconfig, it tells what they cost now, what their pods would
+    With nodes among the manifests, or with --kubeconfig, it says what they cost now, what their pods would
     cost on the cheapest nodes and must cost at least, and what repacking in place would save.
 
-    It tells as well what the plan comes to once kube-scheduler has placed the pods, which it does one by one,
+    It says as well what the plan comes to once kube-scheduler has placed the pods, which it does one by one,
     while the nodes come up: the scheduler's filters, scores and nominations are played up to five times.
 
     Parameters

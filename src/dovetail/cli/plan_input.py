@@ -106,7 +106,7 @@ def _types(
 ) -> tuple[Callable[[NodePool], tuple[InstanceType, ...]], Callable[[NodePool], int], frozenset[str]]:
     """What each pool may buy, what a node's volumes cost, and the label keys that need no definition.
 
-    Of a user's own types nobody knows what volumes cost there: nothing, then.
+    What volumes cost with a user's own types is unknown: nothing, then.
     """
     if source.file is not None:
         given = read_instance_types(source.file)
@@ -253,7 +253,7 @@ def _missing_pods(given: tuple[Manifest, ...], pods: tuple[Pod, ...]) -> tuple[P
 
 
 def _refuse_too_many(asking: list[tuple[Manifest, Workload]]) -> None:
-    """More pods than memory holds are told before they are made."""
+    """More pods than memory holds are refused before they are made."""
     pods = [(_replicas(workload), item) for item, workload in asking]
     count = sum(replicas for replicas, _ in pods)
     if count <= _MOST_PODS:

@@ -242,7 +242,7 @@ def _sentence(plan: Plan, diversity: int) -> str:
     placed = sum(len(pods) for pods in plan.existing.values())
     end = f" {left} pod{'s' if left != 1 else ''} left over" if left else ""
     if left:
-        end += f"; `dovetail explain pod {plan.unschedulable[0].pod}` tells what would help."
+        end += f"; `dovetail explain pod {plan.unschedulable[0].pod}` says what would help."
     if not plan.claims:
         fit = f": {placed:,} {'pods fit' if placed != 1 else 'pod fits'} on existing nodes"
         return f"Nothing to buy{fit if placed else ''}.{end}" if left or placed else ""

@@ -201,7 +201,7 @@ class Question:
 
 
 def read_manifests(paths: Sequence[str], *, recursive: bool, strict: bool) -> Reading:
-    """The manifests that -f names; what a user should know of them is told."""
+    """The manifests that -f names; what a user should know of them is said."""
     reading = read(paths, recursive=recursive, strict=strict)
     for line in reading.notes:
         messages.note(line)
@@ -215,7 +215,7 @@ def _at_least(flag: str, value: int, least: int) -> int:
 
 
 def explaining(longest: int) -> Callable[[], bool]:
-    """Tells when the time for explaining a plan is over that may have taken so many nanoseconds."""
+    """Says when the time for explaining a plan is over; the plan may have taken so many nanoseconds."""
     until = time.monotonic_ns() + max(_EXPLAINING, longest)
     return lambda: time.monotonic_ns() > until
 

@@ -43,8 +43,8 @@ def replay(
 ) -> None:
     """Play a real cluster again in virtual time: what would another policy have done with last week?
 
-    A snapshot (`dovetail snapshot`) tells what the cluster is: workloads, DaemonSets, NodePools, budgets,
-    priorities, volumes, managed nodes. A history tells its load. What is not known is assumed, and listed.
+    A snapshot (`dovetail snapshot`) says what the cluster is: workloads, DaemonSets, NodePools, budgets,
+    priorities, volumes, managed nodes. A history says its load. What is not known is assumed, and listed.
 
     Examples:
 

@@ -45,7 +45,7 @@ def rollout(
     keep: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
 ) -> None:
-    """Apply new manifests while a scenario plays, and tell when the last drifted node is replaced.
+    """Apply new manifests while a scenario plays, and report when the last drifted node is replaced.
 
     Which budget decides that is found by playing it again with one thing changed at a time: a
     PodDisruptionBudget or a pool's budget that lets twice as many go, a window without moves left out.
@@ -68,7 +68,7 @@ def rollout(
     within
         Tell which single change would finish in this time.
     quota
-        The account's quota of vCPUs: tells what the nodes, old and new together, leave of it at the peak.
+        The account's quota of vCPUs: says what the nodes, old and new together, leave of it at the peak.
     undo
         Write the objects as they are before the change into this file, to be applied to go back.
     alone
@@ -98,10 +98,10 @@ def rollout(
         }
         queue = [Job(way, number, records=True) for way in ways.values()]
         vcpus = _vcpus(known.file.region)
-        with progress(len(queue)) as tell:
+        with progress(len(queue)) as report:
             for index, run in played(queue, cores() if jobs is None else jobs):
                 found[list(ways)[index]] = course(run.records, run.start, begins, vcpus)
-                tell(run)
+                report(run)
     settings = {one.what: one.setting for one in others}
     seconds = None if limit is None else limit / SECOND
     if output == "json":
@@ -110,8 +110,8 @@ def rollout(
         _print(found, settings, seconds)
         if quota is not None:
             left = quota - found[""].vcpus_peak
-            told = f"leaves {left:,}" if left >= 0 else f"is {-left:,} too many, and launches fail"
-            Console(highlight=False).print(f"The peak {told} of a quota of {quota:,} vCPUs.")
+            rest = f"leaves {left:,}" if left >= 0 else f"is {-left:,} too many, and launches fail"
+            Console(highlight=False).print(f"The peak {rest} of a quota of {quota:,} vCPUs.")
     if undo is not None:
         remark(f"Way back: {undo}")
     if keep is not None:
@@ -125,7 +125,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
             raise InputError("there is no such file or folder", source=str(path))
         inside = sorted(one for one in path.rglob("*") if one.suffix in (".yaml", ".yml", ".json"))
         found += inside if path.is_dir() else [path]
-    read(found)  # what is wrong is told of the user's own files
+    read(found)  # errors name the user's own files
     if not found:
         raise InputError("there are no manifests", source="--filename")
     return found
@@ -155,7 +155,7 @@ def _last(found: Course) -> float:
     return _NEVER if last is None else last
 
 
-def _told(seconds: float | None, found: Course) -> str:
+def _duration(seconds: float | None, found: Course) -> str:
     if seconds is None or seconds == _NEVER:
         return f"not by the end: {found.done} of {found.drifted}"
     hours, rest = divmod(round(seconds / 60), 60)
@@ -186,7 +186,7 @@ def _print(found: Mapping[str, Course], settings: Mapping[str, str], limit: floa
     table = new_table("Since the change", "", "")
     for share, seconds in base.at.items():
         name = "the last one is replaced after" if share == 100 else f"{share} % are replaced after"
-        add_row(table, name, _told(seconds, base))
+        add_row(table, name, _duration(seconds, base))
     add_row(table, "vCPUs before, at the peak", f"{base.vcpus_before:,}, {base.vcpus_peak:,}")
     console.print(table)
     for text, count in list(base.blocked.items())[:_SHOWN]:
@@ -194,7 +194,7 @@ def _print(found: Mapping[str, Course], settings: Mapping[str, str], limit: floa
     if len(found) > 1:
         others = new_table("One thing changed at a time", "the last one after", "")
         for what, one in _ranked(found)[:_SHOWN]:
-            add_row(others, _told(one.at[100], one), what)
+            add_row(others, _duration(one.at[100], one), what)
         console.print(others)
         deciding = [what for what, _ in _decides(found)]
         console.print(f"It is decided by: {'; '.join(deciding)}" if deciding else "None of these decides it.")
@@ -212,7 +212,7 @@ def _print_within(
     if not fast:
         console.print("No single change of these makes it in time.")
     for what, one in fast:
-        console.print(f"In time with: {what} ({_told(one.at[100], one)}): --set '{settings[what]}'")
+        console.print(f"In time with: {what} ({_duration(one.at[100], one)}): --set '{settings[what]}'")
 
 
 def _json(found: Mapping[str, Course], settings: Mapping[str, str], limit: float | None) -> dict[str, Any]:

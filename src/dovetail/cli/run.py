@@ -32,7 +32,7 @@ def run(
     Parameters
     ----------
     prices
-        With --provider aws: prices that count before those that AWS tells, from AWS's offer file of EC2
+        With --provider aws: prices that count before AWS's own, from AWS's offer file of EC2
         (index.json or index.csv of a region), or a CSV with instanceType,price and, if wanted,
         region,capacityType,zone.
     """
@@ -65,7 +65,7 @@ def run(
 
 
 def first(group: BaseExceptionGroup[DovetailError]) -> DovetailError:
-    """What went wrong first, to be told alone."""
+    """What went wrong first, to be reported alone."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]

@@ -30,13 +30,13 @@ class AwsFlags:
     cluster_endpoint
         The address that nodes join; EKS is asked by default.
     cluster_ca_bundle
-        Whom nodes trust, in base64; EKS is asked by default.
+        The certificate authority that nodes trust, in base64; EKS is asked by default.
     isolated_vpc
         true: the Pricing API is not reached, so that prices on demand are those of the packaged catalogue.
     vm_memory_overhead_percent
         The share of memory that virtual machines lack; 0.075 is 7.5 %.
     interruption_queue
-        The SQS queue of interruptions; without one only status checks tell of broken machines.
+        The SQS queue of interruptions; without one only status checks show broken machines.
     enable_zonal_shift
         true: zones that AWS shifts the cluster away from are avoided.
     reserved_enis

@@ -48,10 +48,10 @@ class Flags:
         aws: EC2, with --cluster-name; credentials and region as AWS's own tools find them. With --observe by
         the packaged catalogue's list prices: nothing is asked of AWS.
     observe
-        Only look, beside another controller, and tell what Dovetail would have launched, moved and saved.
+        Only look, beside another controller, and report what Dovetail would have launched, moved and saved.
         Nothing is written to the cluster, no lease is taken.
     observe_every
-        When observing, how often the figures so far are told.
+        When observing, how often the figures so far are reported.
     instance_types
         With kwok: a JSON file of instance types instead of Karpenter's table for kwok.
     kubeconfig
@@ -128,7 +128,7 @@ class Flags:
         Where a page and OpenCost's API (/allocation, /assets) answer from that record, read only; 0 serves
         none.
     nominate_pods
-        false: pods are not told in their status which node is for them. It needs the right to patch it.
+        false: the status of pods does not say which node is for them. It needs the right to patch it.
     """
 
     provider: Literal["kwok", "aws"] = "kwok"

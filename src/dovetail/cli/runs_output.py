@@ -62,11 +62,11 @@ def remark(text: str) -> None:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[Run], None]]:
-    """Called with each run that ended: tells on standard error how many did, and how long the rest takes."""
+    """Called with each run that ended: says on standard error how many did, and how long the rest takes."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     begun, done = time.monotonic(), 0
 
-    def tell(run: Run) -> None:
+    def report(run: Run) -> None:
         nonlocal done
         done += 1
         left = (time.monotonic() - begun) / done * (total - done)
@@ -75,7 +75,7 @@ def progress(total: int) -> Iterator[Callable[[Run], None]]:
         text = f"{done}/{total} {run.job.variant.name}, seed {run.job.seed}: {took}{rest}"
         console.print(text, markup=False)
 
-    yield tell
+    yield report
 
 
 def _shown(seconds: float) -> str:

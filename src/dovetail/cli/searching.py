@@ -22,7 +22,7 @@ from dovetail.solve.budget import Deadline
 from dovetail.solve.solver import Step, Trace, solve, untraced
 from dovetail.verify import verify
 
-GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless it was told how long to go on
+GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless its length was given
 _STEPS = (SECOND, 3 * SECOND, 6 * SECOND)  # one search after the other: the first answers most questions
 _SPENT = 0.9  # of its budget: a search that took less had nothing more to look at
 _MAX_SHOWN_FAULTS = 5
@@ -47,7 +47,7 @@ class Search:
     """`deadline` in nanoseconds, as work and as a clock at once; None: until proven within 1 %, or 10 s.
 
     `work`: so many units instead, and no clock: the same plan on every machine. `tracing` is asked for
-    someone to tell about each solve.
+    someone to show each solve to.
     """
 
     deadline: int | None = None

@@ -164,7 +164,7 @@ def _changed(scenario: Scenario, seed: int | None, until: str | None) -> Scenari
 
 
 def _check_target(path: Path | None, flag: str) -> None:
-    """A file that cannot be written is told before the simulation, not after it."""
+    """A file that cannot be written is reported before the simulation, not after it."""
     if path is None:
         return
     if path.is_dir():

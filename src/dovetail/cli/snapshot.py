@@ -70,7 +70,7 @@ def snapshot(
     counted = sorted(found.counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{count:,} {kind}" for kind, count in counted[:_SHOWN] if count)
     print(f"{output}: {len(found.documents):,} objects ({shown})")
-    tell(found)
+    note_rights(found)
 
 
 def read_cluster(kubeconfig: Path | None, context: str, *, anonymize: bool = False) -> Dump:
@@ -84,9 +84,9 @@ def read_cluster(kubeconfig: Path | None, context: str, *, anonymize: bool = Fal
 
 
 def cluster_file(kubeconfig: Path | None, context: str) -> Path:
-    """The cluster as a file that is gone once the process ends, and that nobody else can read."""
+    """The cluster as a file that is gone once the process ends, and that no other user can read."""
     found = read_cluster(kubeconfig, context)
-    tell(found)
+    note_rights(found)
     folder = tempfile.TemporaryDirectory(prefix="dovetail-")
     atexit.register(folder.cleanup)
     path = Path(folder.name) / "cluster.json"
@@ -94,7 +94,7 @@ def cluster_file(kubeconfig: Path | None, context: str) -> Path:
     return path
 
 
-def tell(found: Dump) -> None:
+def note_rights(found: Dump) -> None:
     """To standard error: what could not be read."""
     console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
     if found.denied:

@@ -44,7 +44,7 @@ def sweep(
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
 ) -> None:
-    """Play a scenario with every combination of settings, or with samples of them, and tell the best ones.
+    """Play a scenario with every combination of settings, or with samples of them, and ended the best ones.
 
     Best is what no other combination beats in all that counts: the Pareto set. Runs are kept in a folder of
     Parquet files as they end; the same command goes on where it was interrupted, and more seeds or values
@@ -71,7 +71,7 @@ def sweep(
     until
         Stop each run after this much virtual time.
     measures
-        What counts, of the figures that `dovetail compare` tells; less is better.
+        What counts, of the figures that `dovetail compare` shows; less is better.
     prices
         Prices to count instead, as of `dovetail simulate`.
     jobs
@@ -95,7 +95,7 @@ def sweep(
     numbers, length = seeds_of(seeds), time_of(until)
     chosen = list(points(axes, samples, numbers[0]))
     region = ""
-    for point in chosen:  # what is wrong with any is told before the first is played
+    for point in chosen:  # what is wrong with any is reported before the first is played
         region = Variant("", scenario, settings=changes(point)).load(numbers[0], length).file.region
     if report is not None and not report.resolve().parent.is_dir():
         raise InputError(f"there is no folder {report.parent}", source="--report", remedy="make it first")
@@ -112,14 +112,14 @@ def sweep(
     begin = partial(use_prices, prices, region) if prices is not None else None
     queue = [Job(_variant(scenario, row), row.seed, length) for row in work]
     try:
-        with progress(len(work)) as tell:
+        with progress(len(work)) as ended:
             runs = played_on(on, queue) if on else played(queue, cores() if jobs is None else jobs, begin)
             for number, run in runs:
                 row = work[number]
                 done = replace(row, figures=run.figures, sha256=run.sha256, wall_seconds=run.wall_seconds)
                 store.add(done)
                 known[done.key] = done
-                tell(run)
+                ended(run)
     finally:
         store.flush()
     found = summed_up([known[row.key] for row in wanted], counted)
@@ -133,10 +133,10 @@ def sweep(
 
 
 def _variant(scenario: Path, row: Row) -> Variant:
-    return Variant(_told(row.settings), scenario, settings=changes(row.settings))
+    return Variant(_settings_text(row.settings), scenario, settings=changes(row.settings))
 
 
-def _told(settings: Sequence[tuple[str, str]]) -> str:
+def _settings_text(settings: Sequence[tuple[str, str]]) -> str:
     return "; ".join(f"{path}={value}" for path, value in settings)
 
 
@@ -158,7 +158,9 @@ def _print(found: Sequence[Point], counted: Sequence[str]) -> None:
     table = new_table(title, *(one.label for one in shown))
     table.add_column("settings", overflow="fold")
     for point in best[:_MOST_SHOWN]:
-        add_row(table, *(one.formatted(point.means[one.key]) for one in shown), _told(point.settings))
+        add_row(
+            table, *(one.formatted(point.means[one.key]) for one in shown), _settings_text(point.settings)
+        )
     console = Console()
     console.print(table)
     if len(best) > _MOST_SHOWN:

@@ -109,10 +109,10 @@ def top(
     try:
         asyncio.run(_cluster(board, kubeconfig, context, metrics, zone, live=live))
     except* DovetailError as group:
-        raise _told(first(group)) from None
+        raise _with_remedy(first(group)) from None
 
 
-def _told(error: DovetailError) -> DovetailError:
+def _with_remedy(error: DovetailError) -> DovetailError:
     """What a server has against it is something that the user can mend."""
     if not isinstance(error, ApiError):
         return error
@@ -141,7 +141,7 @@ async def _cluster(
             board.least = least.known
             _print(board, time.time_ns())
             return
-        await look(client, Board())  # an API server that refuses is told on the terminal as it is
+        await look(client, Board())  # an API server that refuses is reported on the terminal as it is
         asking = tasks.create_task(least.keep()) if metrics else None
         await _show(board, ClusterFeed(client, access.server, time.time_ns, lambda: least.known), zone)
         if asking is not None:

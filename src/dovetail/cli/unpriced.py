@@ -1,4 +1,4 @@
-"""Types that nobody knows a price of are never bought; that, and what no price holds, is told."""
+"""Types without a known price are never bought; that, and what no price holds, is said."""
 
 from __future__ import annotations
 

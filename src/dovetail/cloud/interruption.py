@@ -1,4 +1,4 @@
-"""What a cloud tells about machines that it takes away, stops or finds broken, and through which queue."""
+"""A cloud's messages about machines that it takes away, stops or finds broken, and through which queue."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class ResolvedPlacementGroup:
 
 @dataclass(frozen=True, slots=True)
 class Unready:
-    """Why a condition of a class is not True: False says what is wrong, Unknown that nobody could tell."""
+    """Why a condition of a class is not True: False says what is wrong, Unknown that it is not known."""
 
     condition: str
     reason: str

@@ -34,7 +34,7 @@ class Made:
         self._callbacks: list[Callable[[NodeClaim], None]] = []
 
     def subscribe(self, callback: Callable[[NodeClaim], None]) -> None:
-        """Be told of every claim that this process makes."""
+        """Called with every claim that this process makes."""
         self._callbacks.append(callback)
 
     def add(self, claim: NodeClaim) -> None:
@@ -86,7 +86,7 @@ class Context:
     ) -> Reconciler:
         """A work queue of a controller.
 
-        `of` is the kind whose keys these are, or finds the object of a key: unexpected errors are told there.
+        `of` is the kind whose keys these are, or finds the object of a key: unexpected errors show there.
         With a kind, what was planned for an object is forgotten when that is gone.
         """
 

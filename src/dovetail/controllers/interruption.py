@@ -60,7 +60,7 @@ ALL = (RECEIVED, DELETED, WAITED, UNHEALTHY)
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """The event that tells of it, and whether the node has to go."""
+    """Its event, and whether the node has to go."""
 
     reason: str
     message: str
@@ -87,9 +87,9 @@ _CAPACITY_IS_SHORT = (InterruptionKind.SPOT, InterruptionKind.RESERVATION)
 
 
 async def act(context: Context, claim: NodeClaim, kind: InterruptionKind) -> None:
-    """Tell of the interruption, avoid that capacity for now, and drain the node while there is time."""
+    """Report the interruption, avoid that capacity for now, and drain the node while there is time."""
     meaning = _MEANINGS[kind]
-    await tell(context, claim, meaning)
+    await report(context, claim, meaning)
     if kind in _CAPACITY_IS_SHORT:
         context.provider.out_of_capacity(claim)
     if meaning.ends and not claim.deleting:
@@ -101,7 +101,7 @@ async def act(context: Context, claim: NodeClaim, kind: InterruptionKind) -> Non
             return  # it went by itself
 
 
-async def tell(context: Context, claim: NodeClaim, meaning: _Meaning) -> None:
+async def report(context: Context, claim: NodeClaim, meaning: _Meaning) -> None:
     """The event, on the claim and on its node."""
     for obj in _both(context, claim):
         await context.recorder.publish(obj, meaning.type, meaning.reason, meaning.message)
@@ -209,7 +209,7 @@ class Interruptions:
             raise
 
     def _read(self, letter: Letter) -> Interruption:
-        """What cannot be read is nobody's: it would only come again for ever."""
+        """What cannot be read is deleted: it would only come again for ever."""
         try:
             return parse(letter.body)
         except ValueError as error:
@@ -253,7 +253,7 @@ class InstanceStatus:
         context = self._context
         context.metrics.add(UNHEALTHY, category=found.category)
         context.log.record("interruption", message=found.category, instance=found.provider_id)
-        await tell(context, claim, _UNHEALTHY_NODE)
+        await report(context, claim, _UNHEALTHY_NODE)
         await tell_end(context, claim)
         count_disrupted(context, claim, found.category, FORCEFUL if by_force else GRACEFUL)
         if by_force:

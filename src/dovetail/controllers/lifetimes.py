@@ -139,9 +139,9 @@ KEPT = 10 * MINUTE  # so that whoever reads the metrics once a minute, or less o
 
 
 class Lifetimes:
-    """Sees every change; what was there when the process began is new to nobody.
+    """Sees every change; what was there when the process began is not counted.
 
-    What is told of a NodePool, its claims and nodes ends some time after the last of them.
+    The series of a NodePool, its claims and nodes end some time after the last of them.
     """
 
     def __init__(self, context: Context) -> None:
@@ -200,7 +200,7 @@ class Lifetimes:
                 metrics.observe(INSTANCE_END, self._since(asked.last_transition_time), nodepool=pool)
         elif isinstance(item, Node):
             if not pool:
-                return  # nobody's business here
+                return  # not counted here
             metrics.add(NODES_TERMINATED, nodepool=pool, zone=_zone(item))
             metrics.observe(NODE_END, ended, nodepool=pool)
             metrics.observe(NODE_LIFE, self._since(item.metadata.creation_timestamp), nodepool=pool)
@@ -212,7 +212,7 @@ class Lifetimes:
         metrics.observe(_OF[item.KIND][2], ended)
 
     async def reconcile(self, pool: str) -> None:
-        """Forget what was told of the NodePool, if nothing of it is left."""
+        """Remove the series of the NodePool, if nothing of it is left."""
         state = self._context.state
         claims, nodes = state.all(NodeClaim), state.all(Node)
         if state.get(NodePool, pool) is None and pool not in map(_pool, (*claims, *nodes)):

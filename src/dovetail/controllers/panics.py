@@ -1,7 +1,7 @@
 """What nothing foresaw: an unexpected exception costs the object that it is about, and nothing else.
 
 Errors of the API server and of the cloud are foreseen, and belong to whoever asked; everything else is a bug,
-set off by one object more often than not. It is caught where that object is handled, told, counted and tried
+set off by one object more often than not. It is caught where that object is handled, logged, counted, tried
 again later, so that all other objects go on. In tests the first one ends the run: a bug must not hide there.
 """
 
@@ -27,12 +27,12 @@ PANICS = Metric(
 )
 EVENT = "UnexpectedError"
 FIRST_PAUSE, LONGEST_PAUSE = SECOND, 5 * MINUTE  # before the same thing is tried again, doubled each time
-_REMEMBERED = 1_000  # errors that were told, and objects whose event waits to be written
+_REMEMBERED = 1_000  # errors that were reported, and objects whose event waits to be written
 _FRAMES = 20  # of a stack, the innermost ones: a recursion has a thousand
 
 
 class Panics:
-    """Catches, tells once per controller, key and kind of error, and counts.
+    """Catches, reports once per controller, key and kind of error, and counts.
 
     `strict` raises everything again, which ends whatever runs.
     """
@@ -42,7 +42,7 @@ class Panics:
         self._metrics = metrics
         self._recorder = recorder
         self._strict = strict
-        self._told: dict[tuple[str, str, str], None] = {}
+        self._reported: dict[tuple[str, str, str], None] = {}
         self._events: dict[str, tuple[Object, str, str]] = {}  # by UID, waiting to be written
         self._news = asyncio.Event()
 
@@ -59,11 +59,11 @@ class Panics:
         kind = f"{type(error).__name__} {stack[-1] if stack else ''}"
         if about is not None:
             self.warn(about, EVENT, f"{controller} failed, and tries again later: {text}")
-        if (controller, key, kind) in self._told:
+        if (controller, key, kind) in self._reported:
             return
-        self._told[controller, key, kind] = None
-        if len(self._told) > _REMEMBERED:
-            del self._told[next(iter(self._told))]
+        self._reported[controller, key, kind] = None
+        if len(self._reported) > _REMEMBERED:
+            del self._reported[next(iter(self._reported))]
         self._log.record(
             "reconcile.panicked",
             controller=controller,

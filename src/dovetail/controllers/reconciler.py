@@ -78,7 +78,7 @@ class Reconciler:
 
     A key that is added while its reconcile runs is reconciled once more afterwards. A conflict or another
     error of the API server or the cloud is retried after 5 ms, doubling up to a minute, or when the
-    server says so. Other errors are bugs: `on_panic` is told of them and they are retried after a second,
+    server says so. Other errors are bugs: `on_panic` gets them and they are retried after a second,
     doubling up to five minutes; without it, or if it raises, they end `run`.
 
     A reconcile forgets what was planned for its key: what it answers takes its place.
@@ -255,7 +255,7 @@ class Reconciler:
 
 
 def failure_log(log: EventLog) -> Callable[[Failure], None]:
-    """Writes failures into the event log; a conflict is none: somebody else was faster."""
+    """Writes failures into the event log; a conflict is none: another client was faster."""
 
     def record(failure: Failure) -> None:
         if not isinstance(failure.error, Conflict):

@@ -82,7 +82,7 @@ def _claim(
 
 
 def present(context: Context, pool: NodePool) -> tuple[NodeClaim, ...]:
-    """Claims of the pool that nobody has deleted yet."""
+    """Claims of the pool that are not being deleted."""
     return tuple(
         claim
         for claim in context.state.all(NodeClaim)
@@ -125,7 +125,7 @@ class StaticCapacity:
     def __init__(self, context: Context, metrics: ProvisioningMetrics) -> None:
         self._context = context
         self._metrics = metrics
-        self._full: set[str] = set()  # pools at their limit of which the log was told
+        self._full: set[str] = set()  # pools at their limit that are in the log
         self.queue = context.queue("static", self.reconcile, of=NodePool, on_failure=failure_log(context.log))
         context.state.subscribe(self.notice)
 

@@ -12,7 +12,7 @@ from dovetail.kube.client import ChangeType
 
 
 class Transitions:
-    """One event per transition; claims tell of theirs when they are written.
+    """One event per transition; claims report theirs when they are written.
 
     Nodes are watched only while they are ours: their Ready condition is what users look for first.
     """

@@ -1,4 +1,4 @@
-"""Tells of objects that cannot be read: what they cost, only the log, events and metrics can say."""
+"""Reports objects that cannot be read: what they cost, only the log, events and metrics can say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNREADABLE = Metric(
     ("kind",),
 )
 EVENT = "Unreadable"
-_REMEMBERED = 1_000  # objects and causes that were told
+_REMEMBERED = 1_000  # objects and causes that were reported
 
 
 class Unreadables:
@@ -35,7 +35,7 @@ class Unreadables:
         self._metrics = metrics
         self._panics = panics
         self._count = count
-        self._told: dict[tuple[str, str], None] = {}
+        self._reported: dict[tuple[str, str], None] = {}
 
     def notice(self, kind: type[Object], found: Unreadable[Any] | None) -> None:
         """An object cannot be read; None: one can be again, or is gone."""
@@ -43,12 +43,12 @@ class Unreadables:
         if found is None:
             return
         about: Object = found.salvaged
-        told = about.metadata.uid, found.cause
-        if told in self._told:
+        found_here = about.metadata.uid, found.cause
+        if found_here in self._reported:
             return
-        self._told[told] = None
-        if len(self._told) > _REMEMBERED:
-            del self._told[next(iter(self._told))]
+        self._reported[found_here] = None
+        if len(self._reported) > _REMEMBERED:
+            del self._reported[next(iter(self._reported))]
         self._log.record("object.unreadable", object=f"{kind.KIND} {found.key}", message=found.cause)
         self._panics.warn(
             about, EVENT, f"cannot be read, and is left alone until it is changed: {found.cause}"

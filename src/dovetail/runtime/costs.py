@@ -1,6 +1,6 @@
 """The controller's record of costs: what ran when and at which price, kept in a file as it happens.
 
-It is told of nodes, claims and pods by the state, and writes what is new every 15 seconds. After a restart it
+It gets nodes, claims and pods from the state, and writes what is new every 15 seconds. After a restart it
 goes on with what had not ended; what is gone by then ended when the record was last written to.
 """
 
@@ -81,7 +81,7 @@ class CostRecord:
                 self._store.forget(now - self._keep)
 
     def _begin(self) -> None:
-        """All that is there has been told: what was open and was not told of ended while no one looked."""
+        """All that is there is known: what was open and is not there ended while the process was away."""
         self._begun = True
         for key, run in self._runs.items():
             if key not in self._seen and run.end is None:
@@ -205,8 +205,8 @@ class CostRecord:
         self._seen.add(key)
         if key in self._runs and self._runs[key].end is None:
             return
-        told = condition(pod.status.conditions, "PodScheduled")
-        since = _instant(told.last_transition_time if told is not None else "", now)
+        scheduled = condition(pod.status.conditions, "PodScheduled")
+        since = _instant(scheduled.last_transition_time if scheduled is not None else "", now)
         made = _workload(pod)
         run = PodRun(pod.metadata.name, self._workloads.setdefault(made, made), one.id, max(since, one.start))
         self._runs[key] = run

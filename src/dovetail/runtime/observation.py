@@ -1,4 +1,4 @@
-"""The composition of an observer: two states, and what would be done, told instead of done."""
+"""The composition of an observer: two states, and what would be done, reported instead of done."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from dovetail.runtime.watches import Watches
 class Observation:
     """What an Operator is for a controller that acts. Its client cannot write.
 
-    `tell` is called every `every` nanoseconds, after the figures were brought up to date.
+    `on_figures` is called every `every` nanoseconds, after the figures were brought up to date.
     """
 
-    def __init__(self, ports: Ports, settings: Settings, tell: Callable[[], None], every: int) -> None:
+    def __init__(self, ports: Ports, settings: Settings, on_figures: Callable[[], None], every: int) -> None:
         self._client = ReadOnlyClient(ports.client)
         self._ports = ports
         self._settings = settings
-        self._tell = tell
+        self._on_figures = on_figures
         self._every = every
         self._recorder = SilentRecorder(self._client, ports.clock)
         self._panics = Panics(ports.log, ports.metrics, self._recorder, strict=not ports.forgiving)
@@ -97,7 +97,7 @@ class Observation:
         while True:
             await self._ports.clock.sleep(self._every)
             self.tally.settle()
-            self._tell()
+            self._on_figures()
 
     def _state(self) -> State:
         return State(

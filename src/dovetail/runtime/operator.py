@@ -88,7 +88,7 @@ class Ports:
     log: EventLog
     planner: Planner
     metrics: Metrics
-    interruptions: InterruptionQueue | None = None  # without one, only status checks tell of broken machines
+    interruptions: InterruptionQueue | None = None  # without one, only status checks show broken machines
     # Unexpected errors cost the object they are about, as in production; else the first one ends everything.
     forgiving: bool = False
     costs: CostBook | None = None  # where what ran is kept

@@ -1,4 +1,4 @@
-"""What the cluster's scheduler is told, as far as plans depend on it: the value of --scheduler-config."""
+"""The cluster's scheduler configuration, as far as plans depend on it: the value of --scheduler-config."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _SchedulerConfig(Part, frozen=True, kw_only=True):
 def read_default_constraints(text: str, source: str) -> tuple[TopologySpreadConstraint, ...]:
     """The constraints that pods without any get from the scheduler, none for an empty text.
 
-    Raises InputError with line, field and remedy, told as of `source`.
+    Raises InputError with line, field and remedy, named after `source`.
     """
     found = read_documents(text, source)
     if not found:

@@ -25,7 +25,7 @@ _LOOK = 10 * SECOND  # between two looks at all kinds
 
 
 class Watches:
-    """One informer per kind, whose failures are told: in a gauge, in the log, and to probes.
+    """One informer per kind, whose failures are reported: in a gauge, in the log, and to probes.
 
     Without one kind the controller acts on a cluster that is not there any more: this makes it blind as a
     whole, while a failure of one object costs that object only.
@@ -46,7 +46,7 @@ class Watches:
         self._log = log
         self._metrics = metrics
         self._on_unreadable = on_unreadable
-        self._told: dict[str, str] = {}  # kind -> why it fails, as the log says
+        self._reported: dict[str, str] = {}  # kind -> why it fails, as the log says
         self._informers = {kind: self._informer(client, kind, take) for kind in kinds}
 
     def _informer(
@@ -105,8 +105,8 @@ class Watches:
                 seconds, why = informer.trouble
                 self._metrics.set(FAILING, seconds, kind=kind.KIND)
                 if seconds <= BLIND_SECONDS:
-                    self._told.pop(kind.KIND, None)
-                elif self._told.get(kind.KIND) != why:
-                    self._told[kind.KIND] = why
+                    self._reported.pop(kind.KIND, None)
+                elif self._reported.get(kind.KIND) != why:
+                    self._reported[kind.KIND] = why
                     self._log.record("watch.failing", what=kind.PLURAL, seconds=int(seconds), message=why)
             await self._clock.sleep(_LOOK)

@@ -14,13 +14,13 @@ class Refusal(StrEnum):
     THROTTLED = "throttled"  # too many calls: later
     NOT_FOUND = "not-found"
     EXISTS = "exists"
-    UNREACHABLE = "unreachable"  # nobody answered; what was asked for may have been done all the same
+    UNREACHABLE = "unreachable"  # nothing answered; what was asked for may have been done all the same
     SERVER = "server"  # AWS's own fault: retry
     REQUEST = "request"  # anything else is wrong with what was asked
 
 
-# Codes of credentials that AWS does not take at all: no permission is missing, nobody is there to have it.
-NOBODY = frozenset(
+# Codes of credentials that AWS does not take at all: there is no identity that could lack a permission.
+NO_IDENTITY = frozenset(
     {
         "AuthFailure",
         "ExpiredToken",
@@ -33,7 +33,7 @@ NOBODY = frozenset(
         "UnrecognizedClientException",
     }
 )
-_UNAUTHORIZED = NOBODY | {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+_UNAUTHORIZED = NO_IDENTITY | {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
 _THROTTLED = frozenset(
     {
         "EC2ThrottledException",

@@ -1,4 +1,4 @@
-"""What the provider tells of its calls and launches."""
+"""What the provider counts of its calls and launches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ USER_DATA = Metric(
 
 
 class Figures:
-    """Without a receiver nothing is told. `zone_ids` answers the ids of zones by name."""
+    """Without a receiver nothing is counted. `zone_ids` answers the ids of zones by name."""
 
     def __init__(self, metrics: Metrics | None, zone_ids: Callable[[], Mapping[str, str]]) -> None:
         self._metrics = metrics
@@ -70,7 +70,7 @@ class Figures:
             self._metrics.observe(BATCH_SIZE, size, batcher=batcher)
 
     def user_data(self, node_class: str, size: int) -> None:
-        """So many bytes the class's machines are about to be told at most."""
+        """The class's machines are about to get at most so many bytes."""
         if self._metrics is not None:
             self._metrics.set(USER_DATA, size, nodeclass=node_class)
 

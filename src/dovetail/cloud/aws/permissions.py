@@ -73,7 +73,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         ("servicequotas:ListServiceQuotas",),
         "the account's vCPU quotas",
         QUOTAS,
-        without="launches tell when one is used up",
+        without="launches show when one is used up",
     ),
     Permission("ssm.get_parameter", ("ssm:GetParameter",), "images behind aliases"),
     Permission("pricing.on_demand", ("pricing:GetProducts",), "prices on demand"),
@@ -89,11 +89,11 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission("ec2.create_tags", ("ec2:CreateTags",), "names of instances"),
     Permission("ec2.terminate_instances", ("ec2:TerminateInstances",), "the end of nodes"),
     Permission(
-        "ec2.delete_launch_template", ("ec2:DeleteLaunchTemplate",), "launch templates that nobody needs"
+        "ec2.delete_launch_template", ("ec2:DeleteLaunchTemplate",), "launch templates that are not needed"
     ),
     Permission("iam.get_instance_profile", ("iam:GetInstanceProfile",), "instance profiles"),
     Permission(
-        "iam.list_instance_profiles", ("iam:ListInstanceProfiles",), "profiles that nobody needs", PROFILES
+        "iam.list_instance_profiles", ("iam:ListInstanceProfiles",), "profiles that are not needed", PROFILES
     ),
     Permission(
         "iam.create_instance_profile",
@@ -112,14 +112,17 @@ PERMISSIONS: tuple[Permission, ...] = (
         "iam.remove_role_from_instance_profile", ("iam:RemoveRoleFromInstanceProfile",), "profiles", PROFILES
     ),
     Permission(
-        "iam.delete_instance_profile", ("iam:DeleteInstanceProfile",), "profiles that nobody needs", PROFILES
+        "iam.delete_instance_profile",
+        ("iam:DeleteInstanceProfile",),
+        "profiles that are not needed",
+        PROFILES,
     ),
     Permission("sqs.get_queue_url", ("sqs:GetQueueUrl",), "what AWS announces about instances", QUEUE),
     Permission("sqs.receive", ("sqs:ReceiveMessage",), "what AWS announces about instances", QUEUE),
     Permission("sqs.delete", ("sqs:DeleteMessage",), "messages that were dealt with", QUEUE),
 )
 
-# Everybody may ask who they are: no policy has to say so.
+# Every identity may ask who it is: no policy has to say so.
 FREE = frozenset({"sts:GetCallerIdentity"})
 
 

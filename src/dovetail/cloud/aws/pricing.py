@@ -49,7 +49,7 @@ class _Item(msgspec.Struct, frozen=True):
 
 
 def endpoint_region(region: str) -> str | None:
-    """Where prices of a region are asked for; None where nobody answers: GovCloud and isolated partitions."""
+    """The endpoint for a region's prices; None where there is none: GovCloud and isolated partitions."""
     if region.startswith("us-gov-") or "-iso" in region:
         return None
     if region.startswith("cn-"):

@@ -102,14 +102,14 @@ class AwsCloud:
         self._appears: dict[str, int] = {}  # of these, until when EC2 may not show them, by monotonic time
 
     async def start(self) -> None:
-        """Hear types and prices once; what cannot be heard is taken from the packaged catalogue."""
+        """Fetch types and prices once; what cannot be fetched is taken from the packaged catalogue."""
         await self._market.refresh(self._failed, prices_on_demand=not self._options.isolated_vpc)
         await self._commons.refresh(self._failed)
 
     async def run(self) -> None:
         """Hear of prices, quotas, addresses and shifted zones, take unused templates away, for ever.
 
-        What AWS could not tell of types and prices is asked for again ten minutes later.
+        What AWS did not answer of types and prices is asked for again ten minutes later.
         """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_fresh(), name="aws: prices and launch templates")
@@ -122,15 +122,15 @@ class AwsCloud:
         return self._shifts.zones(self._market.sold)
 
     async def _keep_fresh(self) -> None:
-        heard = self._clock.monotonic()
+        fetched_at = self._clock.monotonic()
         while True:
             await self._clock.sleep(SWEEP)
             try:
                 await self._kept.sweep()
             except AwsError as error:
                 self._failed(error)
-            if self._clock.monotonic() - heard >= PRICES:
-                heard = self._clock.monotonic()
+            if self._clock.monotonic() - fetched_at >= PRICES:
+                fetched_at = self._clock.monotonic()
                 await self.start()
             else:
                 await self._market.retry(self._failed)

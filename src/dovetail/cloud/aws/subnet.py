@@ -52,7 +52,7 @@ class SubnetBook:
             self._promised[taken] += pods
             self._taken[taken] += each
 
-    def heard(self, subnets: Iterable[ResolvedSubnet]) -> None:
+    def learn(self, subnets: Iterable[ResolvedSubnet]) -> None:
         """Of subnets that were never asked about, what is known already."""
         for item in subnets:
             if item.free is not None:

@@ -16,7 +16,7 @@ _CAPACITY = (labels.ON_DEMAND, labels.SPOT, labels.RESERVED)
 
 
 class Shifts:
-    """What was last heard; nothing of a cluster that takes no part in zonal shift."""
+    """The last answer; nothing of a cluster that takes no part in zonal shift."""
 
     def __init__(self, aws: Aws, cluster: str) -> None:
         self._aws = aws
@@ -36,7 +36,7 @@ class Shifts:
             await clock.sleep(PERIOD)
 
     async def refresh(self) -> None:
-        """Ask. Raises AwsError; then what was heard before stays."""
+        """Ask. Raises AwsError; then the answer before stays."""
         if not self._arn:
             self._arn = (await self._aws.eks.describe_cluster(self._cluster)).arn
         try:

@@ -42,10 +42,10 @@ def instance_types(
         reserved_enis,
         node_class,
     )
-    told = store.live(region)
-    if told is None and not store.given_prices(region) and not store.given_spot(region):
+    described = store.live(region)
+    if described is None and not store.given_prices(region) and not store.given_spot(region):
         return _packaged(asked)
-    return _assembled(asked, told.spot() if told is not None else None)
+    return _assembled(asked, described.spot() if described is not None else None)
 
 
 @dataclass(frozen=True, slots=True)

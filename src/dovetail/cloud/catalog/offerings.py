@@ -70,7 +70,7 @@ def offerings(
 
 
 def with_spot_prices(item: InstanceType, prices: Mapping[tuple[str, str], int]) -> InstanceType:
-    """The type with spot prices by (type, zone) as they are known; one without a price is sold to nobody."""
+    """The type with spot prices by (type, zone) as they are known; one without a price is not for sale."""
 
     def priced(one: Offering) -> Offering:
         if one.capacity_type != labels.SPOT:

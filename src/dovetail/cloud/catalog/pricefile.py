@@ -1,6 +1,6 @@
 """Prices that a user gives: AWS's bulk price list of EC2 as AWS publishes it, or a plain table.
 
-Three forms are read, told apart by how they begin, each plain or compressed with gzip:
+Three forms are read, recognised by how they begin, each plain or compressed with gzip:
 
 - JSON offer file of EC2 (`.../offers/v1.0/aws/AmazonEC2/current/<region>/index.json`);
 - CSV offer file (`index.csv` beside it);

@@ -24,7 +24,7 @@ class Provenance:
     estimated: dict[str, int]  # by kind, as in HOW
     unknown: int
     types: int
-    spot: str  # the date of spot prices as AWS told them; "" for estimates
+    spot: str  # the date of spot prices as AWS gave them; "" for estimates
 
     @property
     def date(self) -> str:
@@ -38,8 +38,8 @@ class Provenance:
             for date, source, count in self.lists
         ]
         text = f"Prices of {self.region}: {', '.join(parts) or 'no list'}"
-        if told := sum(self.estimated.values()):
-            text += f"; {told:,} estimated from relatives (~)"
+        if estimates := sum(self.estimated.values()):
+            text += f"; {estimates:,} estimated from relatives (~)"
         if self.unknown:
             text += f"; {self.unknown:,} unknown, which are not bought"
         return f"{text}; spot {f'as of {self.spot}' if self.spot else 'estimated (~)'}."
@@ -61,12 +61,12 @@ def provenance(region: str) -> Provenance:
     """Of a region's prices. Raises InputError for an unknown region."""
     kinds = store.estimates(region).values()
     unknown, types = store.unpriced(region)
-    told = store.live(region)
+    described = store.live(region)
     return Provenance(
         region,
         store.lists(region),
         {kind: count for kind in HOW if (count := sum(one == kind for one in kinds))},
         unknown,
         types,
-        told.asked if told is not None else "",
+        described.asked if described is not None else "",
     )

@@ -1,4 +1,4 @@
-"""EC2's types, where they are sold, their prices: as packaged, or a region as AWS told of it itself.
+"""EC2's types, where they are sold, their prices: as packaged, or a region as AWS described it itself.
 
 The packaged file is made by scripts/make_catalog.py.
 """
@@ -42,7 +42,7 @@ class Catalog(msgspec.Struct, frozen=True):
     regions: dict[str, msgspec.Raw]
 
 
-# Regions as AWS told of them, by name, and a user's own prices: chosen once by whoever starts a process,
+# Regions as AWS described them, by name, and a user's own prices: chosen once by whoever starts a process,
 # before anything is read.
 _LIVE: dict[str, LiveRegion] = {}
 _PRICES: list[PriceFile] = []
@@ -72,7 +72,7 @@ def given_spot(name: str) -> Mapping[tuple[str, str], int]:
 
 
 def live(name: str) -> LiveRegion | None:
-    """The region as AWS told of it, if a file of it is used."""
+    """The region as AWS described it, if a file of it is used."""
     return _LIVE.get(name)
 
 

@@ -66,7 +66,7 @@ def _volumes(node_class: EC2NodeClass | None) -> Iterator[tuple[ElasticBlockStor
             size = parse_size(mapping.ebs.volume_size, path)
         yield mapping.ebs, -(-size // GIB)
     if family == "Custom" and mapped:
-        return  # nobody knows the devices of such an image
+        return  # the devices of such an image are unknown
     for device, gib in by_default.items():
         if device not in mapped:
             yield ElasticBlockStore(volume_type="gp3"), gib

@@ -98,4 +98,4 @@ def _price(found: Mapping[str, str]) -> int:
     try:
         return parse_dollars(found.get(_PRICE, "0"))
     except ValueError:
-        return 0  # somebody else wrote something there
+        return 0  # not written by the controller

@@ -199,7 +199,7 @@ _ENDS_NOW = (InterruptionKind.STOPPED, InterruptionKind.TERMINATED)
 class Interrupter:
     """Interrupts instances: warns, and ends those that the cloud really takes.
 
-    `lose` is told the provider id of an instance that is gone from now on.
+    `lose` gets the provider id of an instance that is gone from now on.
     """
 
     def __init__(self, clock: Clock, log: EventLog, queue: MemoryQueue, lose: Callable[[str], None]) -> None:
@@ -299,7 +299,7 @@ class SimulatedCloud(Inert):
         return self
 
     async def start(self) -> None:
-        """There is nothing to be heard of first."""
+        """There is nothing to fetch first."""
 
     def parts(self) -> tuple[()]:
         """Nothing has to run beside it."""
@@ -342,8 +342,8 @@ class SimulatedCloud(Inert):
         """See the port."""
         check_ready(node_class)
         name = claim.metadata.name
-        for tell in self._asked:
-            tell(name, [machine.instance for machine in self._machines.values()])
+        for observe in self._asked:
+            observe(name, [machine.instance for machine in self._machines.values()])
         self._launches[name] += 1
         call = f"{name}/{self._launches[name]}"
         request = Request(Requirements.read(claim.spec.requirements), amounts(claim.spec.resources.requests))

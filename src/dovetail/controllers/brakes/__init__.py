@@ -1,1 +1,1 @@
-"""Brakes: what keeps a mistake, ours or anybody's, from becoming a disaster."""
+"""Brakes: what keeps a mistake, ours or a user's, from becoming a disaster."""

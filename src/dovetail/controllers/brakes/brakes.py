@@ -47,7 +47,7 @@ class LaunchBackoff:
     def until(self, pool: str, now: int) -> tuple[int, int]:
         """(failures in a row, the instant before which nothing more is bought or 0).
 
-        A failure later than `now` was before the clock was set back: nothing tells how long ago.
+        A failure later than `now` was before the clock was set back: it is unknown how long ago.
         """
         known = self._streaks.get(pool)
         if known is None or known.failures < _FAILURES or known.last > now:
@@ -112,7 +112,7 @@ class BrakeOptions:
     """The settings. Everything is off by default but the backoff of failing pools and the guard.
 
     `forceful` is a number or percentage of a pool's nodes that may be on their way out when one more is to
-    be ended by force. `confirmed` is the token of a mass termination that somebody agreed to.
+    be ended by force. `confirmed` is the token of a mass termination that a person agreed to.
     """
 
     pause: Pause = field(default_factory=Pause)

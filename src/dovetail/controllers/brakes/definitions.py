@@ -62,7 +62,7 @@ class DefinitionGuard:
         return True
 
     async def _look(self) -> Definitions | None:
-        """The definitions, if so many claims go with them that somebody has to confirm it."""
+        """The definitions, if so many claims go with them that a person has to confirm it."""
         context = self._context
         try:
             found = Definitions(await self._definition(NodeClaim), await self._definition(NodePool))

@@ -42,24 +42,24 @@ _TTL = 15 * MINUTE
 GUARDED = Metric(
     "dovetail_guarded_instances",
     "gauge",
-    "Instances without a NodeClaim that are kept until somebody confirms their end.",
+    "Instances without a NodeClaim that are kept until their end is confirmed.",
 )
 ALL = (GUARDED,)
 
 
 def confirmed(context: Context) -> set[str]:
-    """The tokens that somebody gave, in a setting or on a NodePool."""
+    """The tokens that were given, in a setting or on a NodePool."""
     pools = context.state.all(NodePool)
     given = [pool.metadata.annotations.get(labels.CONFIRM_TERMINATION, "") for pool in pools]
     return {one.strip() for text in (*given, context.brakes.options.confirmed) for one in text.split(",")}
 
 
 class TerminationGuard:
-    """Keeps instances without a claim where they are too many, and tells how to confirm their end."""
+    """Keeps instances without a claim where they are too many, and says how to confirm their end."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._told = ""  # the token that was told last, while it holds
+        self._announced = ""  # the token in the last message, while it holds
 
     async def kept(self, found: Sequence[str], fleet: int) -> frozenset[str]:
         """Which of the machines with these provider ids may not be ended now; `fleet` is how many run.
@@ -74,16 +74,16 @@ class TerminationGuard:
         held, wanted = too_many(len(left), fleet), token(left)
         context.metrics.set(GUARDED, len(left) if held else 0)
         if not held:
-            self._told = ""
+            self._announced = ""
             return frozenset()
         message = (
             f"{len(left)} of {fleet} instances have no NodeClaim and are kept; to end them, "
             f"set --confirm-termination {wanted} or annotate a NodePool with "
             f"{labels.CONFIRM_TERMINATION}={wanted}"
         )
-        if wanted != self._told:
+        if wanted != self._announced:
             context.log.record("termination.guarded", message=message)
-        self._told = wanted
+        self._announced = wanted
         for pool in context.state.all(NodePool):
             await context.recorder.publish(pool, "Warning", "MassTerminationGuarded", message, ttl=_TTL)
         return frozenset(left)

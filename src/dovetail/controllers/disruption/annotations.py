@@ -1,4 +1,4 @@
-"""What a do-not-disrupt annotation comes to, told as events on the pod, the node or the claim that has it."""
+"""What a do-not-disrupt annotation comes to, as events on the pod, the node or the claim that has it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DoNotDisrupt:
             self.queue.add(f"{kind.KIND} {new.key}")
 
     async def reconcile(self, key: str) -> int | None:
-        """Tell what there is to tell of "KIND KEY"; come back when the duration of a pod is over."""
+        """Report what there is about "KIND KEY"; come back when the duration of a pod is over."""
         found = self._marked(key)
         if found is None or found.deleting:
             return None

@@ -99,16 +99,16 @@ class Consolidation:
             count_timeout(self._context.metrics, finding.cut)
         self._idle = (sight, now) if finding.complete and finding.move is None else None
         claims = {view.name: view.claim.metadata.name for view in views}
-        told = [Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals]
+        reported = [Note(claims[item.name], "Unconsolidatable", item.text) for item in finding.refusals]
         if finding.move is None:
-            return Decision(None, (*notes, *told), more=not finding.complete)
+            return Decision(None, (*notes, *reported), more=not finding.complete)
         others = tuple((len(one.candidates), len(one.claims), one.saving) for one in finding.others)
         weighed = Weighed(others, finding.tried, finding.hourly, finding.bound)
         command = _command(finding.move, views, weighed)
         text = f"Consolidation candidate: {command.describe()}"
-        told += [Note(claims[view.name], "ConsolidationCandidate", text) for view in command.candidates]
-        told += _approvals(command)
-        return Decision(command, (*notes, *told))
+        reported += [Note(claims[view.name], "ConsolidationCandidate", text) for view in command.candidates]
+        reported += _approvals(command)
+        return Decision(command, (*notes, *reported))
 
     async def validate(self, command: Command, views: tuple[NodeView, ...]) -> Command | None:
         """The command as it would be now: the same nodes, all free to go, and no more in their place."""

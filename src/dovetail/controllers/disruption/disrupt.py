@@ -139,7 +139,7 @@ class Disruption:
         return tuple(sound)
 
     async def _validated(self, method: Method, command: Command) -> Command | None:
-        """What is left of the command; nothing where the method cannot tell."""
+        """What is left of the command; nothing where the method does not know."""
         try:
             return await method.validate(command, self._views())
         except ApiError:

@@ -42,7 +42,7 @@ async def tell_end(context: Context, view: NodeView, reason: str) -> None:
 
 
 def still_there(context: Context, claim: NodeClaim) -> bool:
-    """True iff the claim is there, and nobody has deleted it yet."""
+    """True iff the claim is there, and not yet deleted."""
     known = context.state.get(NodeClaim, claim.metadata.name)
     return known is not None and known.metadata.uid == claim.metadata.uid and not known.deleting
 
@@ -57,14 +57,14 @@ _LONGEST_LIFE = HOUR
 class Running:
     """A command whose replacements are coming up, or whose nodes could not all be deleted yet.
 
-    `replacements` are names of claims; `told` are the claims of which it was said that they go.
+    `replacements` are names of claims; `named_claims` are the claims whose end was reported.
     """
 
     command: Command
     replacements: tuple[str, ...]
     begun: int
     moves: tuple[Entry, ...]
-    told: dict[str, None] = field(default_factory=dict)
+    named_claims: dict[str, None] = field(default_factory=dict)
 
 
 class Execution:
@@ -287,8 +287,8 @@ class Execution:
         """Their termination does the rest. Raises ApiError as long as one of them could not be deleted."""
         for view in running.command.candidates:
             claim = view.claim
-            if claim.metadata.name not in running.told:
-                running.told[claim.metadata.name] = None
+            if claim.metadata.name not in running.named_claims:
+                running.named_claims[claim.metadata.name] = None
                 await tell_end(self._context, view, running.command.reason)
             try:
                 await self._context.client.delete(NodeClaim, claim.metadata.name, uid=claim.metadata.uid)

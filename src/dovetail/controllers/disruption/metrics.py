@@ -90,7 +90,7 @@ ALL = (
 
 
 def consolidation_type(reason: str, nodes: int) -> str:
-    """As Karpenter tells its methods apart; "" for those that do not consolidate."""
+    """As Karpenter names its methods; "" for those that do not consolidate."""
     if reason == EMPTY:
         return "empty"
     if reason == UNDERUTILIZED:
@@ -99,9 +99,9 @@ def consolidation_type(reason: str, nodes: int) -> str:
 
 
 class DisruptionMetrics:
-    """Tells a Metrics what the disruption loop does. Reasons are in lower case there, budgets' as written.
+    """Counts what the disruption loop does. Reasons are in lower case there, budgets' as written.
 
-    The log is told how far budgets are used up, whenever that changes.
+    The log says how far budgets are used up, whenever that changes.
     """
 
     def __init__(self, metrics: Metrics, log: EventLog) -> None:
@@ -149,9 +149,9 @@ class DisruptionMetrics:
         for pool in dict.fromkeys(view.pool_name for view in command.candidates):
             self._metrics.add(BY_POOL, nodepool=pool, **labels)
         for score in command.scores:
-            told = {"decision": command.decision, "nodepool": score.pool, "policy": score.policy}
-            self._metrics.observe(SCORE, score.value, **told)
-            self._metrics.add(MOVES, **told)
+            marks = {"decision": command.decision, "nodepool": score.pool, "policy": score.policy}
+            self._metrics.observe(SCORE, score.value, **marks)
+            self._metrics.add(MOVES, **marks)
 
 
 def count_timeout(metrics: Metrics, kind: str) -> None:

@@ -12,7 +12,7 @@ from dovetail.disrupt.rollout import Due, Rollout, Rules, rollout
 
 
 class Turns:
-    """Whose turn it is, for one reason; `due` tells since when a node has to go."""
+    """Whose turn it is, for one reason; `due` says since when a node has to go."""
 
     quiet = 0  # what is due does not go away by waiting
 

@@ -1,4 +1,4 @@
-"""Questions of disruption that had no answer: told once with the cause, asked again less and less often."""
+"""Questions of disruption without an answer: reported once with the cause, asked again ever less often."""
 
 from __future__ import annotations
 

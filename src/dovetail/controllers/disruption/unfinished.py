@@ -1,4 +1,4 @@
-"""Commands that an earlier process began: their replacements say for whom they were bought."""
+"""Commands that an earlier process began: their replacements say which command bought them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 class Unfinished:
     """A command to carry on with. `replacements` are names of claims, `begun` is an instant (ns).
 
-    The command does not tell what was planned for its replacements: they are there.
+    The command does not say what was planned for its replacements: they are there.
     """
 
     command: Command
@@ -60,7 +60,7 @@ def mark(command: Command, now: int) -> str:
 
 
 def unfinished(state: State, taken: Collection[str], now: int) -> Iterator[Unfinished]:
-    """Commands that nobody carries out, the latest first; whoever takes one adds its claims to `taken`.
+    """Commands that are not carried out, the latest first; callers add the claims of those taken.
 
     Only where all replacements are there, and every candidate that is left still bears its mark: what was
     undone stays undone.
@@ -89,7 +89,7 @@ def replaces(claim: NodeClaim) -> Mark | None:
 
 
 def _read(text: str) -> Mark | None:
-    """None for what somebody else wrote there."""
+    """None for what was not written by Dovetail."""
     try:
         found = msgspec.json.decode(text, type=Mark)
         parse_rfc3339(found.at)

@@ -67,7 +67,7 @@ class NodeRepair:
     ) -> None:
         if not isinstance(new, Node):
             return
-        # Heartbeats alone make nobody sick.
+        # Heartbeats alone make no node sick.
         before = diagnosis(old, self._policies) if isinstance(old, Node) else None
         if diagnosis(new, self._policies) != before:
             self._queue.add(new.key)

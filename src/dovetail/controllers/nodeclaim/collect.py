@@ -62,7 +62,7 @@ def leftover(instance: Instance, claims: Sequence[NodeClaim], joined: Collection
     """True iff a launch that was interrupted or given up explains a stray; `joined` have a Node in use.
 
     Either its claim goes on with another instance, or it never joined and is not old enough to have joined
-    anywhere. Any other one may be somebody's running node.
+    anywhere. Any other one may be a running node in use.
     """
     if any(claim.metadata.name == instance.claim for claim in claims):
         return True
@@ -96,7 +96,7 @@ class ClaimCollection:
                 )
 
     async def collect(self) -> None:
-        """Look once. The claims are listed first: an instance of a newer claim is nobody's loss."""
+        """Look once. The claims are listed first: an instance of a newer claim must not be taken for lost."""
         context = self._context
         claims, _ = await _claims(context)
         instances = await context.provider.list()

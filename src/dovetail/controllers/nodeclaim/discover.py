@@ -1,4 +1,4 @@
-"""Tells the provider how much memory its machines turn out to have: estimates leave some on the table."""
+"""Shows the provider how much memory its machines turn out to have: estimates leave some on the table."""
 
 from __future__ import annotations
 

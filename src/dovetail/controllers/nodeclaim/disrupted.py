@@ -32,7 +32,7 @@ ALL = (CLAIMS, PODS, UNHEALTHY)
 
 _REMEMBERED = 10_000  # claims that were counted
 
-# Ways to end a node: with everybody's consent, with a limit to the wait, and at once.
+# Ways to end a node: with every consent, with a limit to the wait, and at once.
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
 
 

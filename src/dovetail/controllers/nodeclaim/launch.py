@@ -106,7 +106,7 @@ class Launcher:
         return claim
 
     async def _end_spare(self, claim: NodeClaim) -> None:
-        """What this process bought while another one wrote its own into the claim is nobody's."""
+        """What this process bought while another one wrote its own into the claim is an orphan."""
         bought = self._launched.get(claim.metadata.uid)
         if bought is not None and bought.provider_id != claim.status.provider_id:
             with suppress(InstanceNotFound):
@@ -137,7 +137,7 @@ class Launcher:
         return found
 
     async def _adopt(self, claim: NodeClaim) -> Instance | None:
-        """An instance that was launched for this claim before anybody could write so."""
+        """An instance that was launched for this claim before the claim could say so."""
         mine = claim in self._context.made and claim.metadata.uid not in self._asked
         if mine and self._makers_time(claim):
             return None
@@ -159,7 +159,7 @@ class Launcher:
     async def _record(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
         """Labels first: whoever sees the provider ID sees them too.
 
-        Raises Conflict when somebody else wrote to the claim since it was read: it may have an instance now.
+        Raises Conflict when another client wrote to the claim since it was read: it may have an instance now.
         """
         custom = Requirements.read(claim.spec.requirements).labels(
             labels.AWS_WELL_KNOWN | labels.KWOK_WELL_KNOWN
@@ -177,5 +177,5 @@ class Launcher:
             "allocatable": {name: str(item) for name, item in quantities(instance.allocatable).items()},
         }
         found = Condition(type=LAUNCHED, status="True")
-        # What is waited for next is told with it: each write takes its turn at the API server.
+        # What is waited for next is written with it: each write takes its turn at the API server.
         return await write(self._context, claim, found, unregistered(*NOT_FOUND), fields=fields)

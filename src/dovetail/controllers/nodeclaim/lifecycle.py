@@ -21,7 +21,7 @@ from dovetail.controllers.reconciler import failure_log
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
 
-# Told when a claim's node registered (True) or never did (False): the pool's registration health.
+# Called when a claim's node registered (True) or never did (False): the pool's registration health.
 Outcome = Callable[[NodeClaim, bool], None]
 
 

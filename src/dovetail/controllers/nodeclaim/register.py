@@ -87,7 +87,7 @@ async def register(context: Context, claim: NodeClaim, held: Held) -> tuple[Node
         return await write(context, claim, failed), None
     node = await _mark(context, nodes[0], claim, held)
     found = Condition(type=REGISTERED, status="True")
-    # What the node still lacks is told with it: each write takes its turn at the API server.
+    # What the node still lacks is written with it: each write takes its turn at the API server.
     also = (lacks,) if (lacks := waiting(node, claim)) is not None else ()
     return await write(context, claim, found, *also, fields={"nodeName": node.metadata.name}), node
 

@@ -49,14 +49,14 @@ def moved(claims: Iterable[NodeClaim], instances: Iterable[Instance]) -> Iterato
     """Claims whose machine left its reservation, or is in another one."""
     there = {item.provider_id: item for item in instances}
     for claim in claims:
-        told = claim.metadata.labels
+        marks = claim.metadata.labels
         found = there.get(claim.status.provider_id)
-        if found is None or told.get(labels.CAPACITY_TYPE) != labels.RESERVED:
+        if found is None or marks.get(labels.CAPACITY_TYPE) != labels.RESERVED:
             continue
         if found.capacity_type != labels.RESERVED:
             gone: dict[str, str | None] = dict.fromkeys((labels.RESERVATION_ID, *_KINDS))
             yield Relabelled(claim, {labels.CAPACITY_TYPE: found.capacity_type, **gone})
-        elif found.reservation_id != told.get(labels.RESERVATION_ID):
+        elif found.reservation_id != marks.get(labels.RESERVATION_ID):
             yield Relabelled(claim, {labels.RESERVATION_ID: found.reservation_id})
 
 

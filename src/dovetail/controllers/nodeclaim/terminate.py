@@ -65,7 +65,7 @@ async def end_by_force(context: Context, claim: NodeClaim) -> None:
             await context.client.patch(NodeClaim, name, merge=merge)
         await context.client.delete(NodeClaim, name, uid=uid)
     except NotFound:
-        return  # somebody else ended it first
+        return  # it was ended already
 
 
 def deadline(claim: NodeClaim) -> int | None:
@@ -74,7 +74,7 @@ def deadline(claim: NodeClaim) -> int | None:
     try:
         return parse_rfc3339(text) if text else None
     except ValueError:
-        return None  # somebody wrote something else there: it limits nothing
+        return None  # another text was written there: it limits nothing
 
 
 async def _stamp_deadline(context: Context, claim: NodeClaim) -> NodeClaim:

@@ -1,6 +1,6 @@
 """Status of node classes.
 
 readiness   resolves the selectors of EC2 classes, judges their status (pure)
-collect     takes instance profiles away that nobody uses
+collect     deletes instance profiles that are not used
 hash        stamps EC2 classes and their claims
 """

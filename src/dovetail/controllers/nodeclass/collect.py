@@ -1,4 +1,4 @@
-"""Takes instance profiles away that were made for a class or a role that nobody has any more."""
+"""Deletes instance profiles that were made for a class or a role that is gone."""
 
 from __future__ import annotations
 

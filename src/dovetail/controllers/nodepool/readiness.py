@@ -92,7 +92,7 @@ class NodePoolReadiness:
         return again
 
     async def _tell_faults(self, pool: NodePool) -> int | None:
-        """What nobody can read is told as long as it is there; launches go on. When to tell it again."""
+        """What cannot be read is reported as long as it is there; launches go on. When to report it again."""
         faults = tuple(pool_faults(pool))
         for one in faults:
             same = (pool.metadata.uid, one.place)

@@ -57,7 +57,7 @@ class RegistrationHealth:
 
 
 class RegistrationObserver:
-    """Hears of every claim that registered or never did, and writes the pool's condition."""
+    """Counts claims that registered or never did, and writes the pool's condition."""
 
     def __init__(self, context: Context, health: RegistrationHealth) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Tells pools of zones that the cloud has the cluster shifted away from."""
+"""Events on pools about zones that the cloud has the cluster shifted away from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PERIOD = MINUTE // 2
 
 
 class ZonalShifts:
-    """Looks every 30 s. A pool hears of a zone when it is left and when it is there again."""
+    """Looks every 30 s. A pool gets an event when a zone is left and when it is there again."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -26,11 +26,11 @@ class ZonalShifts:
         """Say what changed."""
         now = dict(self._context.provider.shifted_zones())
         before, self._known = self._known, now
-        told, pools = self._context.recorder.publish, self._context.state.all(NodePool)
+        publish, pools = self._context.recorder.publish, self._context.state.all(NodePool)
         for pool in pools:
             for zone, key in sorted(now.items() - before.items()):
                 text = f"Zonal shift detected: offerings in zone {zone} ({key}) are unavailable"
-                await told(pool, "Warning", "ZonalShiftActive", f"{text} for this NodePool")
+                await publish(pool, "Warning", "ZonalShiftActive", f"{text} for this NodePool")
             for zone, key in sorted(before.items() - now.items()):
                 text = f"Zonal shift cleared: offerings in zone {zone} ({key}) are restored"
-                await told(pool, "Normal", "ZonalShiftCleared", f"{text} for this NodePool")
+                await publish(pool, "Normal", "ZonalShiftCleared", f"{text} for this NodePool")

@@ -1,4 +1,4 @@
-"""What Dovetail would do beside another controller: nothing is written, everything is told.
+"""What Dovetail would do beside another controller: nothing is written, everything is reported.
 
 tally        figures of both sides, the metrics that they become, and the table to read
 launches     plans for pods that wait, as if the other controller had not bought for them yet

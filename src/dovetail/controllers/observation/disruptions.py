@@ -20,7 +20,7 @@ class ObservedDisruption:
     """Searches again and again, with a rest of a minute. Within a search, nodes of commands that were found
     count as going: their pods need places, and budgets are used up by them. After it, all are back.
 
-    The state that it is given is its own: nobody else may take those marks for true.
+    The state that it is given is its own: no other reader may take those marks for true.
     """
 
     def __init__(self, context: Context, methods: tuple[Method, ...], tally: Tally) -> None:

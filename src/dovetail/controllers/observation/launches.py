@@ -1,4 +1,4 @@
-"""Plans for pods that wait, as they would be made if nobody else bought for them."""
+"""Plans for pods that wait, as they would be made if no other controller bought for them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ObservedLaunches:
                 await clock.sleep(SECOND)
 
     async def look(self, window: Window) -> None:
-        """Plan for the pods of the batch, and tell what would be bought."""
+        """Plan for the pods of the batch, and report what would be bought."""
         self._forget()
         waiting, _ = self._intake.waiting({})
         fresh = self._fresh(min(window.triggers.values(), default=window.opened))

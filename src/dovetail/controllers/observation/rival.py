@@ -15,7 +15,7 @@ from dovetail.model import labels
 
 
 class Rival:
-    """Subscribed to a State; what was there at the start was done before anybody looked.
+    """Subscribed to a State; what was there at the start is not counted.
 
     A claim that comes while some pod waits was made for pods; any other one takes the place of a node.
     """
@@ -65,8 +65,8 @@ class Rival:
         )
 
     def _removed(self, claim: NodeClaim, price: int) -> None:
-        told = condition(claim.status.conditions, DISRUPTION_REASON)
-        reason = told.reason if told is not None else "Other"
+        because = condition(claim.status.conditions, DISRUPTION_REASON)
+        reason = because.reason if because is not None else "Other"
         self._tally.removed(price, reason)
         self._context.log.record("acting.removed", claim=claim.metadata.name, hourly=price, reason=reason)
 

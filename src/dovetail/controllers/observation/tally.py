@@ -156,9 +156,9 @@ class Tally:
         """Everything, for a line of the log; money in dollars."""
         return {
             "seconds": round(self.seconds),
-            "acting": _told(self.acting),
+            "acting": _figures(self.acting),
             "dovetail": {
-                **_told(self.here),
+                **_figures(self.here),
                 "launched-lower-bound": _dollars(self.bound),
                 "pods-moved": self.moved,
                 "pods-left-over": self.left_over,
@@ -168,7 +168,7 @@ class Tally:
         }
 
 
-def _told(side: Side) -> dict[str, object]:
+def _figures(side: Side) -> dict[str, object]:
     return {
         "launched": side.launches,
         "launched-hourly-cost": _dollars(side.hourly),

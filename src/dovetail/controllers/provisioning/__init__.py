@@ -1,1 +1,1 @@
-"""Buying nodes: `trigger` opens and closes a batch, `provision` plans for whom `pods` lets in."""
+"""Buying nodes: `trigger` opens and closes a batch, `provision` plans for the pods that `pods` lets in."""

@@ -30,7 +30,7 @@ class Buyer:
     async def look(self) -> None:
         """Take in claims that were made although no answer said so. Raises ApiError.
 
-        Whose they are nobody can tell, so none counts as made by this process: it waits with them, and looks
+        Which process made them is unknown, so none counts as made by this one: it waits with them, and looks
         for their instances first, as with those of another one.
         """
         if self._in_doubt:

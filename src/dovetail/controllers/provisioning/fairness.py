@@ -30,7 +30,7 @@ LONGEST_BACKOFF = 10 * MINUTE
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pod that waits. Pods of one `kind` cannot be told apart by a plan, and have their turn together."""
+    """A pod that waits. Pods of one `kind` are the same to a plan, and have their turn together."""
 
     pod: str
     namespace: str
@@ -44,7 +44,7 @@ class Aside:
 
     failures: int
     until: int  # instant in nanoseconds from which on it may be tried, alone
-    cause: str  # as an event tells it
+    cause: str  # as an event says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class WaitingList:
 def _candidate(pod: Pod, reader: Reader) -> Candidate:
     try:
         kind, cost = sha256(reader.read(pod).fingerprint).digest(), cost_of(pod)
-    except Exception:  # whatever it is, the plan for it fails as well, and tells
+    except Exception:  # whatever it is, the plan for it fails as well, and says why
         kind, cost = pod.key.encode(), 1
     return Candidate(pod.key, pod.metadata.namespace, kind, cost)
 

@@ -22,7 +22,7 @@ from dovetail.model.volumes import VolumeIndex
 
 
 class Intake:
-    """Reads the state. Keeps the nodes it told of: what follows from one is worked out once.
+    """Reads the state. Keeps the nodes it gave: what follows from one is worked out once.
 
     An object that raises while it is read is left out and goes to `on_fault`.
     """

@@ -112,7 +112,7 @@ ALL = (
 
 
 class ProvisioningMetrics:
-    """Tells a Metrics what provisioning does."""
+    """Counts in a Metrics what provisioning does."""
 
     def __init__(self, metrics: Metrics, waits: Waits) -> None:
         self._metrics = metrics
@@ -148,7 +148,7 @@ class ProvisioningMetrics:
             metrics.add(PLANNED_BOUND, bound, controller=CONTROLLER)
 
     def decided(self, pods: Iterable[Pod], plan: Plan, seen: Mapping[str, int], now: int) -> None:
-        """There is a plan about these pods; `seen` tells when which UID triggered it."""
+        """There is a plan about these pods; `seen` says when which UID triggered it."""
         keys = {pod.key: pod.metadata.uid for pod in pods}
         uids = dict.fromkeys(keys.values())
         left_over = frozenset(keys[left.pod] for left in plan.unschedulable if left.pod in keys)

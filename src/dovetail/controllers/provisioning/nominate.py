@@ -1,13 +1,13 @@
 """Says in `status.nominatedNodeName` where pods are meant to go: the scheduler keeps their room there.
 
 A nomination counts from when its Node exists, and any failed attempt to schedule the pod takes it away, which
-wakes those whom it kept from the room: set again at once, all of them would be tried for ever. So nodes that
+wakes those that it kept from the room: set again at once, all of them would be tried for ever. So nodes that
 are bought for pods register with a taint. Once no other one is left that goes by itself, their pods are
 nominated, and right after that the taint goes, of all nodes that are as far together: to each node that opens
 the scheduler tries all pods that wait. From then on a nomination that was taken away is set again ever more
 seldom while the place holds.
 
-An annotation that is written with it tells Dovetail's own nominations from the scheduler's, which are for
+An annotation that is written with it marks Dovetail's own nominations, not the scheduler's, which are for
 pods that evict others: those are never touched. A later process takes up the places that it finds so.
 """
 
@@ -64,7 +64,7 @@ def nomination(pod: Pod, node: str) -> Operations:
     """The JSON patch of the pod's status after which it is nominated to that node, "" being none; empty if
     nothing has to change, or nothing may.
 
-    It fails where the pod was bound, nominated by somebody else, or replaced since it was seen. Pure.
+    It fails where the pod was bound, nominated by another component, or replaced since it was seen. Pure.
     """
     now, mark = pod.status.nominated_node_name, pod.metadata.annotations.get(labels.NOMINATED, "")
     if pod.spec.node_name or pod.deleting or pod.terminal or evicts(pod) or (now, mark) == (node, node):
@@ -262,7 +262,7 @@ class Nominator:
         return self._context.clock.now() - self._registered(machine) >= LONGEST_HOLD
 
     def _registered(self, machine: Machine) -> int:
-        """The instant at which it registered: now, where that is still to be told; 0 without a claim."""
+        """The instant at which it registered: now, where that is still to be written; 0 without a claim."""
         if machine.claim is None:
             return 0
         found = condition(machine.claim.status.conditions, REGISTERED)

@@ -1,4 +1,4 @@
-"""Provisioning: batch pods that fit nowhere, plan, buy what the plan says, tell the pods, write it down."""
+"""Provisioning: batch pods that fit nowhere, plan, buy what the plan says, nominate the pods, log it."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _alternatives(planned: PlannedClaim, types: dict[str, InstanceType]) -> Iter
 
 NO_TYPES_TTL = MINUTE
 NOT_UNDERSTOOD_TTL = 5 * MINUTE
-# Conditions of a node class that tell what its selectors did not find.
+# Conditions of a node class that say what its selectors did not find.
 RESOLVED = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady")
 
 
@@ -181,7 +181,7 @@ class Provisioner:
     async def provision(self, window: Window) -> None:
         """Plan once for the pods that wait now and whose turn it is, and act on the plan.
 
-        A round that would only repeat the one before is not in the log; its pods are told again.
+        A round that would only repeat the one before is not in the log; its pods get their events again.
         """
         self._faults.clear()
         places = self._intake.places()
@@ -272,7 +272,7 @@ class Provisioner:
         self._metrics.inputs_left_out(Counter(kind for kind, _ in faults))
         for fault in faults.values():
             if isinstance(fault.about, Pod):
-                continue  # one that no plan can be made for hears so as FailedScheduling
+                continue  # one that no plan can be made for gets a FailedScheduling event
             message = f"Left out of plans, it cannot be understood ({fault.cause})"
             await self._context.recorder.publish(
                 fault.about, "Warning", "NotUnderstood", message, ttl=NOT_UNDERSTOOD_TTL
@@ -371,7 +371,7 @@ class Provisioner:
         uids = {pod.key: pod.metadata.uid for pod in problem.pods}
         for left in plan.unschedulable:
             if left.reason == OUT_OF_TIME:
-                self._batcher.trigger(uids[left.pod])  # nobody has looked at it yet: plan again
+                self._batcher.trigger(uids[left.pod])  # it was not looked at yet: plan again
                 continue
             # Without any pool that took part, what keeps the pools from it is the reason.
             reason = left.reason if left.pools else left.reason + self._unready()

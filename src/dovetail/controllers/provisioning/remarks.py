@@ -21,7 +21,7 @@ FAILED_SCHEDULING_TTL = 5 * MINUTE
 
 
 async def nominate(context: Context, pods: tuple[str, ...], name: str) -> None:
-    """Tell the pods where to expect to run; `name` is a node's or, before it comes up, a claim's."""
+    """Say to the pods where to expect to run; `name` is a node's or, before it comes up, a claim's."""
     state = context.state
     state.nominate(name)
     node = state.get(Node, name)
@@ -47,7 +47,7 @@ async def nominate(context: Context, pods: tuple[str, ...], name: str) -> None:
 
 
 async def failed(context: Context, key: str, reason: str) -> None:
-    """Tell the pod, if it is still there, why no plan has a place for it."""
+    """Say to the pod, if it is still there, why no plan has a place for it."""
     pod = context.state.get(Pod, key)
     if pod is None:
         return
@@ -63,7 +63,7 @@ class Remarks:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._said: dict[str, dict[str, str]] = {}  # topic -> whom it is about -> what was said
+        self._said: dict[str, dict[str, str]] = {}  # topic -> subject -> what was said
         self._excluded: dict[str, tuple[Pool, int]] = {}
 
     def on_ignored(self, left_out: Iterable[tuple[Pod, str]]) -> None:
@@ -91,9 +91,9 @@ class Remarks:
             self._log.record("pool.full", pool=pool)
         excluded = {pool.name: self._beyond(pool) for pool in problem.pools if pool.limits}
         self._excluded = {name: self._excluded[name] for name in excluded}  # pools that went are forgotten
-        told = {name: str(count) for name, count in excluded.items() if count}
+        counts = {name: str(count) for name, count in excluded.items() if count}
         types = {pool.name: len(pool.instance_types) for pool in problem.pools}
-        for pool, _ in self._news("pool.limited", told):
+        for pool, _ in self._news("pool.limited", counts):
             self._log.record("pool.limited", pool=pool, excluded=excluded[pool], types=types[pool])
         if problem.options.respect_preferences:
             self._wishes("pods.apart", [pod.key for pod in problem.pods if _wants_apart(pod)])

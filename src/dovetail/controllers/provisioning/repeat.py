@@ -3,7 +3,7 @@
 Pods that nothing can be bought for trigger a round every 10 s, and so does every node that drains, whose pods
 may long have a place elsewhere. A plan is a function of its Problem, so as long as the Problem stays the same
 there is no point in solving it again. Problems are compared by value:
-whatever the solver could read is compared, and nobody has to remember to say that it changed.
+whatever the solver could read is compared, and no code has to remember to say that it changed.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Leftover:
     def keep(self, problem: Problem, plan: Plan) -> None:
         """Remember a plan that was made; one that buys changes the cluster and is forgotten.
 
-        So is one that there was no time for: the next may have a place for pods that nobody has looked at.
+        So is one that there was no time for: the next may have a place for pods that were not looked at.
         """
         hurried = any(item.reason == OUT_OF_TIME for item in plan.unschedulable)
         self._last = None if plan.claims or hurried else (problem, plan)
 
 
 def same_question(one: Problem, other: Problem) -> bool:
-    """True iff both Problems have the same plan: all is equal but what only tells how pods are doing.
+    """True iff both Problems have the same plan: all is equal but what only says how pods are doing.
 
     Costs a walk over nodes and pods; objects that are the very same are not looked into.
     """

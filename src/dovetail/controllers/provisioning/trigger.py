@@ -33,8 +33,8 @@ class Window:
 class Batcher:
     """The first trigger opens a window; it closes `idle` after the last new UID, at most after `maximum`.
 
-    A UID that the window has seen already does not extend it. What comes in while nobody waits (a plan is
-    being made) opens the next window as soon as somebody does.
+    A UID that the window has seen already does not extend it. What comes in while nothing waits (a plan is
+    being made) opens the next window as soon as something does.
     """
 
     def __init__(self, clock: Clock, idle: int, maximum: int) -> None:

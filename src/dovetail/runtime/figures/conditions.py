@@ -48,12 +48,12 @@ _OF = {
     "EC2NodeClass": (EC2_COUNT, EC2_SINCE, EC2_ENDING),
     "KWOKNodeClass": (KWOK_COUNT, KWOK_SINCE, KWOK_ENDING),
 }
-_Told = NodeClaim | NodePool | Node | NodeClass
+_WithConditions = NodeClaim | NodePool | Node | NodeClass
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    item: _Told
+    item: _WithConditions
     counted: str  # whole lines
     since: tuple[tuple[str, int], ...]  # lines up to their values, and the instants
 
@@ -68,7 +68,7 @@ class ConditionFigures:
         classes = [
             kind for key, kind in NODE_CLASSES.items() if key in (state.node_class_kinds or NODE_CLASSES)
         ]
-        self._kinds: tuple[type[_Told], ...] = (NodeClaim, NodePool, Node, *classes)
+        self._kinds: tuple[type[_WithConditions], ...] = (NodeClaim, NodePool, Node, *classes)
         self._known: dict[str, _Known] = {}
 
     def text(self) -> Iterator[str]:
@@ -101,7 +101,7 @@ class ConditionFigures:
         self._known = found
 
 
-def _look(item: _Told, count: Metric, since: Metric) -> _Known:
+def _look(item: _WithConditions, count: Metric, since: Metric) -> _Known:
     counted, ages = [], []
     for each in item.status.conditions:
         named = _named(item, each)
@@ -111,7 +111,7 @@ def _look(item: _Told, count: Metric, since: Metric) -> _Known:
     return _Known(item, "".join(counted), tuple(ages))
 
 
-def _named(item: _Told, each: Condition) -> tuple[tuple[str, str], ...]:
+def _named(item: _WithConditions, each: Condition) -> tuple[tuple[str, str], ...]:
     meta = item.metadata
     return (
         ("name", meta.name),
@@ -122,7 +122,7 @@ def _named(item: _Told, each: Condition) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _age(metric: Metric, item: _Told, now: int) -> str:
+def _age(metric: Metric, item: _WithConditions, now: int) -> str:
     meta = item.metadata
     named = series(metric, (("name", meta.name), ("namespace", meta.namespace)))
     return f"{named}{max(0, now - parse_rfc3339(meta.deletion_timestamp)) / SECOND}\n"

@@ -46,7 +46,7 @@ class ClusterFigures:
         pieces: list[bytes] = []
         some: list[str] = []
         for part in self._parts:
-            with self._panics.alone("metrics", part.__qualname__):  # the others are told all the same
+            with self._panics.alone("metrics", part.__qualname__):  # the others are written all the same
                 for piece in part():
                     some.append(piece)
                     if len(some) >= _AT_ONCE:

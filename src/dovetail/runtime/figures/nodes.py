@@ -40,7 +40,7 @@ UTILIZATION = Metric(
     "What all pods request of what all nodes have for them.",
     ("resource_type",),
 )
-_TOLD = (ALLOCATABLE, REQUESTS, LIMITS, DAEMON_REQUESTS, DAEMON_LIMITS, OVERHEAD)
+_PER_RESOURCE = (ALLOCATABLE, REQUESTS, LIMITS, DAEMON_REQUESTS, DAEMON_LIMITS, OVERHEAD)
 _Asked = tuple[Resources, Resources, bool]  # requests, limits, of a DaemonSet
 
 
@@ -48,7 +48,7 @@ _Asked = tuple[Resources, Resources, bool]  # requests, limits, of a DaemonSet
 class _Known:
     node: Node
     pods: tuple[Pod, ...]
-    told: tuple[str, ...]  # the lines of each metric
+    texts: tuple[str, ...]  # the lines of each metric
     lifetime: str  # the line up to its value
     created: int  # ns since the epoch; 0 where that is not known
     allocatable: Resources
@@ -83,9 +83,9 @@ class NodeFigures:
                 found[name] = old
             yield ""
         self._known = found
-        for number, metric in enumerate(_TOLD):
+        for number, metric in enumerate(_PER_RESOURCE):
             yield header(metric)
-            yield from (known.told[number] for known in found.values())
+            yield from (known.texts[number] for known in found.values())
         now = self._clock.now()
         yield header(LIFETIME)
         yield from (f"{known.lifetime}{_age(known.created, now)}\n" for known in found.values())
@@ -112,9 +112,9 @@ class NodeFigures:
             ("managed", managed),
             *((name, meta.labels.get(key, "")) for name, key in _MARKS),
         )
-        told = tuple(_lines(metric, marks, each) for metric, each in zip(_TOLD, values, strict=True))
+        texts = tuple(_lines(metric, marks, each) for metric, each in zip(_PER_RESOURCE, values, strict=True))
         created = parse_rfc3339(meta.creation_timestamp) if meta.creation_timestamp else 0
-        return _Known(node, pods, told, series(LIFETIME, marks), created, allocatable, requests)
+        return _Known(node, pods, texts, series(LIFETIME, marks), created, allocatable, requests)
 
 
 def _lines(metric: Metric, marks: tuple[tuple[str, str], ...], values: Resources) -> str:

@@ -41,7 +41,7 @@ UNSYNCED = Metric(
 GUARDED = Metric(
     "dovetail_guarded_nodeclaims",
     "gauge",
-    "Deleted NodeClaims that are kept, because their CustomResourceDefinition was deleted, until somebody"
+    "Deleted NodeClaims that are kept, because their CustomResourceDefinition was deleted, until a person"
     " confirms their end.",
 )
 
@@ -139,7 +139,7 @@ class OfferFigures:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._types: list[tuple[InstanceType, ...]] = []
-        self._told: tuple[str, ...] = ()
+        self._text: tuple[str, ...] = ()
         self._before: deque[tuple[int, dict[str, int]]] = deque()
 
     def text(self) -> Iterator[str]:
@@ -148,8 +148,8 @@ class OfferFigures:
         types = [self._context.instance_types(pool) for pool in state.all(NodePool)]
         known = self._types
         if len(types) != len(known) or any(one is not two for one, two in zip(types, known, strict=True)):
-            self._types, self._told = types, tuple(_told(types))
-        yield from self._told
+            self._types, self._text = types, tuple(_type_lines(types))
+        yield from self._text
         yield from self._room()
 
     def _room(self) -> Iterator[str]:
@@ -176,7 +176,7 @@ def _lasts(left: int, before: int, passed: int) -> float:
     return left * passed / (before - left) / SECOND
 
 
-def _told(types: list[tuple[InstanceType, ...]]) -> Iterator[str]:
+def _type_lines(types: list[tuple[InstanceType, ...]]) -> Iterator[str]:
     kinds = {item.name: item for some in types for item in some}
     offers: dict[tuple[str, str, str], tuple[bool, int]] = {}
     for some in types:

@@ -6,7 +6,7 @@ from dovetail.base.metrics import Declared, Metric
 
 
 class MemoryMetrics:
-    """Metrics that can be read back. Series are told apart by their labels, in the metric's order."""
+    """Metrics that can be read back. Series are distinguished by their labels, in the metric's order."""
 
     def __init__(self) -> None:
         self._declared = Declared()
@@ -43,7 +43,7 @@ class MemoryMetrics:
                     del known[metric, series]
 
     def value(self, metric: Metric, /, **labels: str) -> float | None:
-        """What a counter or a gauge stands at; None where nothing was ever told."""
+        """What a counter or a gauge stands at; None where nothing was ever set."""
         return self._values.get((metric, self._declared.series(metric, metric.kind, labels)))
 
     def observed(self, metric: Metric, /, **labels: str) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ _Series = Counter | Gauge | Histogram
 
 
 class PrometheusMetrics:
-    """Metrics with a registry of their own; one that was never told a value is not exposed."""
+    """Metrics with a registry of their own; one that never had a value is not exposed."""
 
     def __init__(self) -> None:
         # Without the series "_created" that the library puts beside each counter, for the whole process.
@@ -54,8 +54,8 @@ class PrometheusMetrics:
         for name, made in self._made.items():
             names = self._declared.labels(name)
             if label in names:
-                told = (sample.labels for family in made.collect() for sample in family.samples)
-                gone = {tuple(one[each] for each in names) for one in told if one[label] == value}
+                label_sets = (sample.labels for family in made.collect() for sample in family.samples)
+                gone = {tuple(one[each] for each in names) for one in label_sets if one[label] == value}
                 for series in gone:
                     made.remove(*series)
 

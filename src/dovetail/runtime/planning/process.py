@@ -82,7 +82,7 @@ class ProcessPlanner:
 
     def __init__(self, log: EventLog | None = None, *, now: Callable[[], int] = time.monotonic_ns) -> None:
         self._log = log
-        self._told: dict[str, None] = {}  # causes whose stack is in the log
+        self._logged: dict[str, None] = {}  # causes whose stack is in the log
         self._restarts = Restarts(now)
         self._turn = asyncio.Lock()
         self._worker: _Worker | None = None
@@ -135,17 +135,17 @@ class ProcessPlanner:
             return plan
 
     def _tell(self, error: PlannerFailed) -> None:
-        """Log where an exception of the solver came from, unless the same one was told already."""
+        """Log where an exception of the solver came from, unless the same one was logged already."""
         cause = str(error)
-        if self._log is None or not error.stack or cause in self._told:
+        if self._log is None or not error.stack or cause in self._logged:
             return
-        if len(self._told) >= _CAUSES:
-            self._told.clear()
-        self._told[cause] = None
+        if len(self._logged) >= _CAUSES:
+            self._logged.clear()
+        self._logged[cause] = None
         self._log.record("solver.raised", message=cause, stack=error.stack)
 
     async def _ready(self) -> _Worker:
-        """The worker, or another one if it ended while nobody needed it."""
+        """The worker, or another one if it ended while it was not needed."""
         if self._closed:
             raise PlannerFailed("the planner is closed")
         if self._worker is not None and self._worker.process.returncode is not None:
@@ -191,7 +191,7 @@ class _Worker:
     async def watch(self, deadline: int, patience: int) -> None:
         """Kill it once it has used so much time after the deadline, or did nothing for _SILENCE seconds.
 
-        Both are nanoseconds, the deadline's from now. Where nothing tells what it used, the clock does.
+        Both are nanoseconds, the deadline's from now. Where it is unknown what it used, the clock does.
         """
         await asyncio.sleep(deadline / SECOND)
         known = _used(self.process.pid)
@@ -223,18 +223,18 @@ class _Worker:
         answering = wire.Answering()
         while True:
             size = int.from_bytes(await source.readexactly(LENGTH))
-            heard = wire.unpack(await source.readexactly(size))
-            if isinstance(heard, wire.Ready):
+            sent = wire.unpack(await source.readexactly(size))
+            if isinstance(sent, wire.Ready):
                 self.ready = True
                 continue
-            plan = answering.take(heard)
+            plan = answering.take(sent)
             if plan is not None:
                 return plan
             await asyncio.sleep(0)
 
 
 def _used(pid: int) -> int | None:
-    """Processor time of a process in nanoseconds, by 10 ms; None where nothing tells."""
+    """Processor time of a process in nanoseconds, by 10 ms; None where it is unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
     except OSError:

@@ -111,7 +111,7 @@ def main() -> None:
     try:
         _serve(frames, answers)
     except Exception as error:
-        # The frames of the stack hold the problem: without them there is memory again to tell of it.
+        # The frames of the stack hold the problem: without them there is memory again to report it.
         traceback.clear_frames(error.__traceback__)
         fault = fault_of(error)
     _write(answers, [wire.pack(fault)])
@@ -136,16 +136,16 @@ def _answer(problem: Problem, question: wire.Question) -> Iterator[bytes]:
 
 
 def fault_of(error: Exception) -> wire.Fault:
-    """What an exception is told as: its kind, a little of its words, and the place in the code."""
+    """An exception in a message: its kind, a little of its words, and the place in the code."""
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
     message = (str(error).splitlines() or [""])[0][:_MESSAGE]
     if isinstance(error, MemoryError):  # whose own words are about the array that was the last straw
         message = "the problem does not fit the memory of the solver's process; give the controller more"
     place = frames[-1]
     where = f"{place.name}, {Path(place.filename).name}:{place.lineno}"
-    told = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    described = f"{type(error).__name__}: {message}" if message else type(error).__name__
     stack = "".join(traceback.StackSummary.from_list(frames[-_FRAMES:]).format())
-    return wire.Fault(f"{told} ({where})", stack)
+    return wire.Fault(f"{described} ({where})", stack)
 
 
 def _read(source: BinaryIO, frames: queue.SimpleQueue[bytes]) -> None:

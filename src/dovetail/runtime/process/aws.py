@@ -78,7 +78,7 @@ async def connected(
     What passes by itself is waited for with `patience`; what changes something waits for the `gate`.
     """
     try:
-        # Its libraries are loaded by nobody else.
+        # Its libraries are loaded for nothing else.
         from dovetail.cloud.aws.live import connect
     except ImportError as error:
         remedy = "install the extra: pip install 'dovetail[aws]'"

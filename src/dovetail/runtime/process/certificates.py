@@ -51,7 +51,7 @@ def issue(names: Sequence[str], now: int, before: bytes = b"") -> Certificate:
     """A new certificate for DNS names, the first of which is its subject.
 
     `before` are the authorities of the one that it replaces: those that are still valid stay trusted, so that
-    other replicas may go on with the old one until they have heard of the new.
+    other replicas may go on with the old one until they know the new.
     """
     begin = _moment(now) - _EARLY
     end = _moment(now + VALID)

@@ -39,14 +39,14 @@ class WallClock:
 
 
 class ServerClock:
-    """The API server's time of day, as far as its answers have told it; until then the machine's.
+    """The API server's time of day, as far as its answers have shown it; until then the machine's.
 
     Timestamps of objects are the server's. By the clock of a machine that is an hour ahead, every claim would
     be given up before its node can join; by one that is behind, nothing would ever be old enough.
     """
 
-    # Answers tell their instant to the second, and come up to a second later (transport.PROMPT). What differs
-    # by no more from what was heard before is no news: it would be told at every answer.
+    # Answers hold their instant to the second, and come up to a second later (transport.PROMPT). What differs
+    # by no more from what was known before is no news: it would be reported at every answer.
     _TOLERANCE = 2 * SECOND
 
     def __init__(self, machine: Clock, on_difference: Callable[[int], None] = lambda _: None) -> None:
@@ -54,7 +54,7 @@ class ServerClock:
         self._difference = 0  # nanoseconds that the server is ahead of the machine
         self._on_difference = on_difference
 
-    def heard(self, instant: int) -> None:
+    def set_from(self, instant: int) -> None:
         """The server's clock showed this just now."""
         found = instant - self._machine.now()
         if abs(found - self._difference) > self._TOLERANCE:

@@ -91,8 +91,8 @@ class ConversionWebhook:
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._served: Certificate | None = None
-        self._told: dict[str, str] = {}  # what was said of a definition or the Secret
-        self._refusals: dict[str, None] = {}  # that were told, oldest first
+        self._said: dict[str, str] = {}  # what was said of a definition or the Secret
+        self._refusals: dict[str, None] = {}  # that were logged, oldest first
         self.missing = ""  # why it cannot convert now; "" while it can
 
     @contextlib.asynccontextmanager
@@ -140,7 +140,7 @@ class ConversionWebhook:
             except ApiError as error:
                 self._say("certificate", f"the certificate cannot be looked at: {error}")
             else:
-                self._told.pop("certificate", None)
+                self._said.pop("certificate", None)
             served = self._served
             over = served is not None and self._clock.now() >= served.ends
             self.missing = "the conversion webhook's certificate has ended" if over else ""
@@ -222,7 +222,7 @@ class ConversionWebhook:
             with contextlib.suppress(Conflict):  # another replica is doing the same
                 await self._client.patch(CustomResourceDefinition, name, merge=merge)
                 self._write("info", "the definition trusts the certificate", definition=name)
-        self._told.pop(name, None)
+        self._said.pop(name, None)
 
     def _load(self, found: Certificate) -> None:
         """Serve new connections with it. The standard library reads certificates from files only."""
@@ -235,8 +235,8 @@ class ConversionWebhook:
 
     def _say(self, about: str, why: str) -> None:
         """Once for each cause."""
-        if self._told.get(about) != why:
-            self._told[about] = why
+        if self._said.get(about) != why:
+            self._said[about] = why
             self._write("error", "cannot convert as it is", about=about, error=why)
 
     def _write(self, level: str, message: str, **fields: object) -> None:
@@ -251,8 +251,8 @@ class ConversionWebhook:
             self._refused(str(error))
             return web.Response(status=400, text=f"{error}\n")
         version = asked.wanted if asked.wanted in _VERSIONS else "other"
-        told = await self._converted(asked)
-        result = told["response"]["result"]
+        answer = await self._converted(asked)
+        result = answer["response"]["result"]
         if result["status"] == "Failure":
             self._refused(result["message"])
         seconds = (self._clock.monotonic() - began) / SECOND
@@ -260,10 +260,10 @@ class ConversionWebhook:
         self._metrics.add(
             OBJECTS, max(1, len(asked.objects)), version=version, result=str(result["status"]).lower()
         )
-        return web.Response(body=msgspec.json.encode(told), content_type="application/json")
+        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     def _refused(self, why: str) -> None:
-        """Tell it; what was told already, while something asks again and again, only to a close look."""
+        """Log it; what was logged already, while something asks again and again, only at level debug."""
         self._write("debug" if why in self._refusals else "error", "could not convert", error=why)
         self._refusals[why] = None
         if len(self._refusals) > _REMEMBERED:

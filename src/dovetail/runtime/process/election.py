@@ -26,7 +26,7 @@ RETRY = 2 * SECOND
 
 
 class LeadershipLost(DovetailError):
-    """The lease could not be renewed in time: somebody else may lead by now, so nothing more may be done."""
+    """The lease could not be renewed in time: another may lead by now, so nothing more may be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Election:
     """`lead` waits for the lease, `keep` renews it, `release` gives it to whatever comes next.
 
     Another holder's time is counted from when its last renewal was seen here: the clocks of two machines
-    need not agree. `waiting` is told the holder's name whenever it changes, `refused` why the server refuses,
+    need not agree. `waiting` gets the holder's name whenever it changes, `refused` why the server refuses,
     and "" once it does not any more. The client must not wait for the `fence`, which lets others through.
     """
 
@@ -93,7 +93,7 @@ class Election:
         self._refused = refused
         self._fence = fence or Fence(clock)
         self._draw = stream(0, who.identity, "lease")  # the identity is random
-        self._refusal = ""  # the last one that was told
+        self._refusal = ""  # the last one that was reported
         self._seen = LeaseSpec()  # what was seen last
         self._since = 0  # when that was first seen, by the monotonic clock
         self._lease: Lease | None = None
@@ -137,7 +137,7 @@ class Election:
             holder = self._seen.holder_identity
             left = deadline - self._clock.monotonic()
             if holder != self._who.identity or left <= 0:
-                known = why if holder == self._who.identity else f"it is held by {holder or 'nobody'}"
+                known = why if holder == self._who.identity else f"it is held by {holder or 'no replica'}"
                 raise LeadershipLost(
                     f"the lease {self._who.namespace}/{self._who.name} could not be renewed; {known}"
                 )

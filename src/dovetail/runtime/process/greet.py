@@ -1,4 +1,4 @@
-"""What has to be right before anything starts, told in one line where it is not."""
+"""What has to be right before anything starts, reported in one line where it is not."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from dovetail.kube.http.transport import Request, Transport, check
 
 async def greet(transport: Transport) -> str:
     """The server's version. Raises InputError if it does not answer, or does not know us."""
-    async with _told(transport):
+    async with _with_remedies(transport):
         await transport.access.credentials.proof()  # says by itself what it lacks
         return await check(transport)
 
 
 async def has_definitions(transport: Transport, classes: Iterable[tuple[str, str]]) -> None:
     """Raises InputError if the server does not have what is needed, or may not be asked for it."""
-    async with _told(transport):
+    async with _with_remedies(transport):
         needed: list[type[Object]] = [NodePool, NodeClaim]
         for kind in needed + [NODE_CLASSES[key] for key in classes]:
             await _has(transport, kind)
 
 
 @asynccontextmanager
-async def _told(transport: Transport) -> AsyncIterator[None]:
+async def _with_remedies(transport: Transport) -> AsyncIterator[None]:
     """What the server answers, as what a user can do about it."""
     access = transport.access
     try:

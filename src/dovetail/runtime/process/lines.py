@@ -1,4 +1,4 @@
-"""What became of claims and nodes, as log lines: told from what the watches show."""
+"""What became of claims and nodes, as log lines: derived from what the watches show."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Lines:
         before = {taint.key for taint in old.spec.taints} if old is not None else set()
         for taint in new.spec.taints:
             if taint.key == labels.DISRUPTED_TAINT and taint.key not in before:
-                told = {"taint.Key": taint.key, "taint.Value": taint.value, "taint.Effect": taint.effect}
+                parts = {"taint.Key": taint.key, "taint.Value": taint.value, "taint.Effect": taint.effect}
                 self._log.write(
-                    "info", "node.termination", "tainted node", Node={"name": new.metadata.name}, **told
+                    "info", "node.termination", "tainted node", Node={"name": new.metadata.name}, **parts
                 )
 
     def _tell(self, logger: str, message: str, claim: NodeClaim, **fields: object) -> None:

@@ -35,7 +35,7 @@ def shortened(names: Sequence[str]) -> str:
 
 
 def _disrupted(one: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told of nodes that go, whoever takes them."""
+    """What is logged of nodes that go, for whatever reason."""
     return {
         "reason": one["reason"],
         "decision": one["decision"],
@@ -227,7 +227,7 @@ _LINES: dict[str, Line] = {
     "nominations.forbidden": Line(
         "error",
         "controller",
-        "nominations are not allowed: the scheduler is not told which node is for a pod",
+        "nominations are not allowed: the scheduler does not learn which node is for a pod",
         lambda one: {"error": one["message"]},
     ),
     "reconcile.failed": Line(
@@ -266,7 +266,7 @@ _LINES: dict[str, Line] = {
     "definitions.unreadable": Line(
         "error",
         "guard",
-        "cannot tell whether a deleted definition takes nodeclaims along",
+        "unknown whether a deleted definition takes nodeclaims along",
         lambda one: {"error": one["message"]},
     ),
     "watch.refused": Line(
@@ -333,7 +333,7 @@ class JsonLines:
         errors: TextIO | None = None,
         metrics: Metrics | None = None,
     ) -> None:
-        # Hears every record, also those below the level: for a page that shows them.
+        # Gets every record, also those below the level: for a page that shows them.
         self.listener: Callable[[str, Mapping[str, Any]], None] | None = None
         self._metrics = metrics
         self._dropped = 0  # since a line was written last
@@ -371,7 +371,7 @@ class JsonLines:
         out = self._errors if level == "error" else self._out
         try:
             text = msgspec.json.encode({**head, **fields}).decode() + "\n"
-        except (ValueError, TypeError):  # not to be told in JSON
+        except (ValueError, TypeError):  # not to be written in JSON
             self._lost(level)
             return
         try:

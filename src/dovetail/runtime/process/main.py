@@ -83,7 +83,7 @@ _LEADER = Metric("leader_election_master_status", "gauge", "1 while this process
 
 
 class _Stopped(Exception):
-    """Somebody asked for the end while AWS was waited for."""
+    """The end was asked for while AWS was waited for."""
 
 
 class Process:
@@ -120,7 +120,7 @@ class Process:
                     qps=options.qps,
                     burst=options.burst,
                     metrics=self._metrics,
-                    on_date=self._clock.heard,
+                    on_date=self._clock.set_from,
                 )
             )
             self._transport = client.transport
@@ -153,11 +153,15 @@ class Process:
                     self._tell("stopping")
 
     @contextlib.asynccontextmanager
-    async def _converting(self, client: HttpClient, told: WebhookOptions) -> AsyncIterator[ConversionWebhook]:
+    async def _converting(
+        self, client: HttpClient, webhook_options: WebhookOptions
+    ) -> AsyncIterator[ConversionWebhook]:
         # Its library of certificates is loaded by those alone that serve them.
         from dovetail.runtime.process.conversion import ConversionWebhook
 
-        webhook = ConversionWebhook(client, self._clock, self._log, self._metrics, told, self._namespace())
+        webhook = ConversionWebhook(
+            client, self._clock, self._log, self._metrics, webhook_options, self._namespace()
+        )
         async with webhook.serving():
             yield webhook
 
@@ -271,7 +275,7 @@ class Process:
         return KwokCloud(self._clock, ApiNodes(client), self._types)
 
     def _read_types(self) -> tuple[InstanceType, ...]:
-        """Those of kwok; what is wrong with a file of them is told before anything else."""
+        """Those of kwok; what is wrong with a file of them is reported before anything else."""
         if self._options.provider != "kwok":
             return ()
         given = self._options.instance_types
@@ -299,7 +303,7 @@ class Process:
             yield found
 
     async def _wait_for_aws(self, error: AwsError, nanoseconds: int) -> None:
-        """Tell why, and wait. Raises _Stopped."""
+        """Log why, and wait. Raises _Stopped."""
         self._log.write(
             "error",
             "controller",
@@ -340,7 +344,7 @@ class Process:
     async def _until_stopped(
         self, acting: Coroutine[Any, Any, None], *also: Coroutine[Any, Any, None]
     ) -> None:
-        """All for ever, or until one fails or somebody asks for the end."""
+        """All for ever, or until one fails or the end is asked for."""
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(acting, name="operator")]
             running += [tasks.create_task(one, name="provider") for one in also]
@@ -396,8 +400,8 @@ class Process:
 
     def _namespace(self) -> str:
         """Karpenter's own: where this pod is, or where Karpenter is usually installed."""
-        told = self._options.lease_namespace or os.environ.get("SYSTEM_NAMESPACE", "")
-        return told or (self._access.namespace if self._access.in_cluster else SYSTEM_NAMESPACE)
+        given = self._options.lease_namespace or os.environ.get("SYSTEM_NAMESPACE", "")
+        return given or (self._access.namespace if self._access.in_cluster else SYSTEM_NAMESPACE)
 
     def _missing(self) -> str:
         """One that waits for the lease is ready: it will act as soon as it leads."""

@@ -1,4 +1,4 @@
-"""What a process on a real cluster is told besides the settings of the operator."""
+"""What a process on a real cluster is given besides the settings of the operator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Pages = Callable[[Past, Callable[[], int]], Page]
 
 @dataclass(frozen=True, slots=True)
 class AwsOptions:
-    """What the AWS provider is told; "" is what EKS is asked for. Intervals are nanoseconds."""
+    """Settings of the AWS provider; "" is what EKS is asked for. Intervals are nanoseconds."""
 
     cluster: str
     endpoint: str = ""
@@ -78,7 +78,7 @@ class Options:
     lease_namespace: str = ""
     log_level: str = "info"
     warm_up: bool = False  # keep the lists while another one leads
-    observe: bool = False  # look and tell, write nothing
+    observe: bool = False  # look and report, write nothing
     tell_every: int = 10 * MINUTE  # when observing, nanoseconds
     cost_store: Path | None = None
     cost_retention: int = 90 * 24 * 60 * MINUTE

@@ -60,7 +60,7 @@ class ImageQuery:
 
 @dataclass(frozen=True, slots=True)
 class FoundImage:
-    """An image as EC2 describes it; `arch` is kubernetes.io/arch, "" when nobody knows it."""
+    """An image as EC2 describes it; `arch` is kubernetes.io/arch, "" when it is unknown."""
 
     id: str
     name: str
@@ -80,7 +80,7 @@ class ChosenImage:
 def parameters(alias: str, kubernetes: str) -> tuple[Parameter, ...]:
     """The parameters behind an alias such as "al2023@latest", by name; `kubernetes` is such as "1.33".
 
-    An alias of a family that nobody knows has none; admission lets no such alias in.
+    An alias of an unknown family has none; admission lets no such alias in.
     """
     family, _, version = alias.partition("@")
     makers = {"al2": _al2, "al2023": _al2023, "bottlerocket": _bottlerocket}
@@ -198,7 +198,7 @@ def _query(term: SelectorTerm) -> ImageQuery:
     ]
     if term.name:
         filters.append(Filter("name", (term.name,)))
-    # A name alone could be anybody's, even that of an image made to be taken for another.
+    # A name alone could be any account's, even that of an image made to be taken for another.
     trusted = ("self", "amazon") if term.name else ()
     return _described(filters, (term.owner,) if term.owner else trusted)
 

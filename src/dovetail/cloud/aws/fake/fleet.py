@@ -210,7 +210,7 @@ class Launches:
         self._place = place
         self._fleets: dict[str, tuple[str, FleetAnswer]] = {}  # by token: the request, its answer
         self._count = 0
-        # Told how many instances a fleet asks for; answers how many it does not get, None for no change.
+        # Gets how many instances a fleet asks for; answers how many it does not get, None for no change.
         self.withheld: Callable[[int], int | None] = lambda _: None
 
     def add_template(self, request: Document) -> None:

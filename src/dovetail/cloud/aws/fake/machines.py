@@ -71,8 +71,8 @@ class Machines:
         self.addresses[instance.subnet] += addresses
         self._reserved[instance.reservation] += 1
         self._run(machine, self._boot(machine))
-        for tell in self.on_started:
-            tell(instance)
+        for observe in self.on_started:
+            observe(instance)
 
     def left(self, reservation: CapacityReservation) -> int:
         """How many instances may still start in it."""
@@ -161,8 +161,8 @@ class Machines:
         self._market.take(machine.pool, -1)
         self.addresses[machine.instance.subnet] -= machine.addresses
         self._reserved[machine.instance.reservation] -= 1
-        for tell in self.on_ended:
-            tell(machine.instance)
+        for observe in self.on_ended:
+            observe(machine.instance)
 
 
 def instance_id(seed: int, entity: str) -> str:

@@ -32,7 +32,7 @@ class Window:
 class Joint(Generic[T]):
     """Calls `call` with the keys of all who asked within the window; each gets the answer to its own.
 
-    `closed` hears of each batch: how many keys it has, and after how many nanoseconds it was closed.
+    `closed` is called with each batch: how many keys it has, and after how many nanoseconds it was closed.
     """
 
     def __init__(

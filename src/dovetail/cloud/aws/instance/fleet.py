@@ -31,7 +31,7 @@ _OTHER_REQUEST = "IdempotentParameterMismatch"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a claim got of a fleet: an instance and where it runs, or none; the errors are everybody's."""
+    """What a claim got of a fleet: an instance and where it runs, or none, and the errors of the call."""
 
     instance: str
     given: FleetInstances | None
@@ -74,7 +74,7 @@ class Fleets:
         if batch.call is None or (batch.call.done() and batch.answer is None):
             batch.call = asyncio.get_running_loop().create_task(self._make(batch), name="aws: CreateFleet")
         try:
-            # The call is everybody's: one asker that is cancelled leaves it to the others.
+            # The call is shared: one asker that is cancelled leaves it to the others.
             answer = await asyncio.shield(batch.call)
         except AwsError as error:
             # A call before the last may have been done; one that EC2 looked at and refused was not.

@@ -44,11 +44,11 @@ class Instances:
 
         self._figures = figures
 
-        def told(batcher: str) -> Callable[[int, int], None]:
+        def counted(batcher: str) -> Callable[[int, int], None]:
             return lambda size, took: figures.batch(batcher, size, took)
 
-        self._describe = Joint(clock, self._described, DESCRIBED, told("describe_instances"))
-        self._terminate = Joint(clock, self._terminated, TERMINATED, told("terminate_instances"))
+        self._describe = Joint(clock, self._described, DESCRIBED, counted("describe_instances"))
+        self._terminate = Joint(clock, self._terminated, TERMINATED, counted("terminate_instances"))
         self._seen: dict[str, tuple[Instance, int]] = {}
         self._listing: asyncio.Task[Sequence[Instance]] | None = None
 
@@ -74,7 +74,7 @@ class Instances:
     async def end(self, identifier: str) -> bool:
         """Ask for its end; False where it is ending already. Raises AwsError, InstanceNotFound if it is over.
 
-        One that does not show may have been launched just now, by another process: EC2 is told to end it all
+        One that does not show may have been launched just now, by another process: EC2 is asked to end it all
         the same, and alone knows whether it exists.
         """
         found = await self._describe.ask(identifier)

@@ -86,7 +86,7 @@ class Launcher:
         self._log = log
         self._figures = figures
         self._reserved_capacity = reserved_capacity
-        self._large: dict[str, int] = {}  # bytes of user data that were told of, by class
+        self._large: dict[str, int] = {}  # bytes of user data that were reported, by class
 
     async def launch(self, order: Order) -> Launched:
         """Raises InsufficientCapacity, CreateFailed, AwsError."""
@@ -99,7 +99,7 @@ class Launcher:
         self._remark(launch, choice, made)
         share = await self._ask(order, launch, choice, made)
         if _templates_missing(share):
-            # Somebody deleted them since they were made.
+            # They were deleted since they were made.
             self._kept.forget(made)
             share = await self._ask(order, launch, choice, made)
         self._learn(share.errors)

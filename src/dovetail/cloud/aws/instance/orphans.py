@@ -19,7 +19,7 @@ _STARTING = ("pending", "running")
 _YOUNG = 15 * MINUTE
 # By then whoever led before has written down what it had to write, or never will.
 SETTLED = 15 * SECOND
-# For so long the others wait for somebody who takes them.
+# For so long the others wait for a claim that takes them.
 KEPT = 2 * MINUTE
 
 
@@ -45,8 +45,8 @@ class Orphan:
 class Orphans:
     """Looked for once, before this process buys anything: what comes later is its own.
 
-    An instance gets the name of its claim only after its node has joined. Until then nothing tells whom it
-    was launched for; but whoever would launch the very same one may have it.
+    An instance gets the name of its claim only after its node has joined. Until then nothing says which
+    claim it was launched for; but a claim that would launch the very same one may have it.
     """
 
     def __init__(self, ec2: Ec2, instances: Instances, clock: Clock, cluster: str) -> None:
@@ -55,7 +55,7 @@ class Orphans:
         self._clock = clock
         self._templates = (Filter("tag:eks:eks-cluster-name", (cluster,)),)
         self._left: list[Orphan] = []
-        self._promised: set[str] = set()  # provider ids of those that somebody is about to have
+        self._promised: set[str] = set()  # provider ids of those that a claim is about to have
         self._owned: Callable[[], Collection[str]] = frozenset
         self._seen = 0  # when they were seen
         self._looking: asyncio.Task[None] | None = None
@@ -74,7 +74,7 @@ class Orphans:
         return frozenset(self._promised).union(_place(item.instance) for item in self._left)
 
     async def take(self, wanted: Callable[[Orphan], bool]) -> Instance | None:
-        """One that is wanted, given to nobody else; None where there is none. Raises AwsError."""
+        """One that is wanted, given to no other claim; None where there is none. Raises AwsError."""
         refused: set[tuple[str, ...]] = set()
         while (orphan := self._next(wanted, refused)) is not None:
             self._left.remove(orphan)

@@ -166,11 +166,11 @@ def failure(errors: Iterable[FleetError]) -> CloudError:
     errors = tuple(errors)
     others = [error for error in errors if error.code not in (*NO_CAPACITY, NO_SPOT_ROLE)]
     if errors and not others:
-        return InsufficientCapacity(_told(errors))
-    return CreateFailed(_told(errors), others[0].code if others else "LaunchFailed")
+        return InsufficientCapacity(_summary(errors))
+    return CreateFailed(_summary(errors), others[0].code if others else "LaunchFailed")
 
 
-def _told(errors: tuple[FleetError, ...]) -> str:
+def _summary(errors: tuple[FleetError, ...]) -> str:
     """Each different error once, the first few in words."""
     texts = _unique(f"{error.code}: {error.message}" for error in errors)
     more = len(texts) - _SHOWN

@@ -30,7 +30,7 @@ class SeenMemory:
         key, now = (instance_type, image), self._clock.monotonic()
         known = self._known(key)
         least = memory if known is None else min(known, memory)
-        if key not in self._seen:  # with each new image: what nobody has launched for long goes
+        if key not in self._seen:  # with each new image: what was not launched for long goes
             self._seen = {old: found for old, found in self._seen.items() if now - found[1] <= KEPT}
         self._seen[key] = least, now
         self.version += least != known

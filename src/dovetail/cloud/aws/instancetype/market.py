@@ -32,7 +32,7 @@ Zones = tuple[tuple[str, str], ...]  # (name, id)
 
 @dataclass(frozen=True, slots=True)
 class Sold:
-    """Everything at one moment. `spot` is None until spot prices have been heard of."""
+    """Everything at one moment. `spot` is None until spot prices have been fetched."""
 
     records: Mapping[str, TypeRecord] = field(default_factory=dict)
     zones: Mapping[str, frozenset[str]] = field(default_factory=dict)  # names, by type
@@ -88,7 +88,7 @@ class Market:
         self.seen = SeenMemory(clock)
 
     async def refresh(self, failed: Callable[[AwsError], None], *, prices_on_demand: bool = True) -> None:
-        """Ask for everything; what cannot be heard stays as it was, and `failed` is told why.
+        """Ask for everything; what cannot be fetched stays as it was, and `failed` gets the error.
 
         `prices_on_demand` False leaves the Pricing API alone, which isolated VPCs do not reach.
         """
@@ -98,17 +98,17 @@ class Market:
         await self.retry(failed)
 
     async def retry(self, failed: Callable[[AwsError], None]) -> None:
-        """Ask again for what could not be heard the last time."""
+        """Ask again for what could not be fetched the last time."""
         steps, self._due = self._due, []
         for step in steps:
             try:
-                heard = await step()
+                fetched = await step()
             except AwsError as error:
                 self._due.append(step)
                 failed(error)
                 continue
-            if heard != self.sold:
-                self.sold = heard
+            if fetched != self.sold:
+                self.sold = fetched
 
     def types(self, wanted: Wanted, avoided: frozenset[Pool]) -> tuple[InstanceType, ...]:
         """The types of a class, less the pools to avoid; none if the class cannot be read."""
@@ -164,7 +164,7 @@ class Market:
         return tuple(made)
 
     def _priced(self, item: InstanceType) -> InstanceType:
-        """With spot prices as they were heard; a pool without one is sold to nobody."""
+        """With spot prices as they were fetched; a pool without one is not for sale."""
         spot, given = self.sold.spot, store.given_spot(self._aws.region)
         item = item if spot is None else with_spot_prices(item, spot)
         return with_given_spot_prices(item, given) if given else item
@@ -195,9 +195,9 @@ class Market:
         return replace(self.sold, spot=latest(history))
 
     async def _prices(self) -> Sold:
-        heard = {**await self._aws.pricing.on_demand(), **store.given_prices(self._aws.region)}
-        left = frozenset(self.sold.estimates - heard.keys())
-        return replace(self.sold, on_demand={**self.sold.on_demand, **heard}, estimates=left)
+        prices = {**await self._aws.pricing.on_demand(), **store.given_prices(self._aws.region)}
+        left = frozenset(self.sold.estimates - prices.keys())
+        return replace(self.sold, on_demand={**self.sold.on_demand, **prices}, estimates=left)
 
 
 def _packaged(region: str) -> Sold:
@@ -213,7 +213,7 @@ def _packaged(region: str) -> Sold:
         zones,
         {record.name: price for record, _, price in rows if price},
         frozenset(store.estimates(region)),
-        told.spot() if (told := store.live(region)) is not None else None,
+        live.spot() if (live := store.live(region)) is not None else None,
     )
 
 
@@ -237,7 +237,7 @@ def _as_found_before(node_class: EC2NodeClass) -> Zones:
 
 
 def _reserved(found: NodeClassResolution, zone_ids: Mapping[str, str]) -> tuple[Reservation, ...]:
-    """What the class selected; a block that ends soon takes nobody in any more."""
+    """What the class selected; a block that ends soon takes no more nodes."""
     return tuple(
         Reservation(
             item.id,

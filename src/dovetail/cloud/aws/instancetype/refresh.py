@@ -1,4 +1,4 @@
-"""A region as AWS tells of it now, for use without AWS."""
+"""A region as AWS describes it now, for use without AWS."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ async def ask(aws: Aws, clock: Clock) -> tuple[LiveRegion, str]:
         aws.ec2.describe_spot_price_history(now),
     )
     prices, why = packaged(aws.region), ""
-    heard: Mapping[str, int] = {}
+    current: Mapping[str, int] = {}
     try:
-        heard = await aws.pricing.on_demand()
-        prices |= {name: (price, "") for name, price in heard.items()}
+        current = await aws.pricing.on_demand()
+        prices |= {name: (price, "") for name, price in current.items()}
     except AwsError as error:
         why = str(error)
     spot = latest(history)
@@ -54,20 +54,20 @@ async def ask(aws: Aws, clock: Clock) -> tuple[LiveRegion, str]:
     ids = {zone.name: zone.id for zone in zones}
     places = tuple((name, ids[name]) for name in names)
     asked = to_rfc3339(now)[:10]
-    lists = _lists(aws.region, asked, [row for row in rows if not row.estimate], heard)
+    lists = _lists(aws.region, asked, [row for row in rows if not row.estimate], current)
     return LiveRegion(FORMAT, aws.region, asked, places, tuple(rows), lists), why
 
 
 def _lists(
-    region: str, asked: str, rows: Sequence[Row], heard: Mapping[str, int]
+    region: str, asked: str, rows: Sequence[Row], current: Mapping[str, int]
 ) -> tuple[tuple[str, str, int], ...]:
     """Where the prices are from: AWS's of today, and what is left of the packaged lists."""
-    told = sum(row.record.name in heard for row in rows)
-    kept = sum(row.price > 0 and row.record.name not in heard for row in rows)
+    from_aws = sum(row.record.name in current for row in rows)
+    kept = sum(row.price > 0 and row.record.name not in current for row in rows)
     packaged_lists = store.lists(region) if kept else ()
     # Which of the packaged lists has one of those is not kept; each of them could.
     rest = tuple((date, source, min(count, kept)) for date, source, count in packaged_lists)
-    return ((asked, "AWS", told), *rest) if told else rest
+    return ((asked, "AWS", from_aws), *rest) if from_aws else rest
 
 
 def packaged(region: str) -> dict[str, tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Launch templates that exist: made when they are first needed, taken away when nobody needs them."""
+"""Launch templates that exist: made when they are first needed, deleted when they are not needed any more."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def launch_from(
     capacity_type: str,
     reserved_capacity: bool = True,
 ) -> Launch:
-    """The launch of a claim from a class that resolves to `found`; `pool` is told in its tags."""
+    """The launch of a claim from a class that resolves to `found`; `pool` is in its tags."""
     group = found.placement_group
     return Launch(
         claim=claim,
@@ -102,7 +102,7 @@ def launch_from(
 
 
 def cluster_tags(cluster: str, node_pool: str, node_class: str, own: Mapping[str, str]) -> dict[str, str]:
-    """The tags of everything that is launched: the class's own, and those that nobody may change."""
+    """The tags of everything that is launched: the class's own, and those that must not change."""
     return {
         **own,
         f"kubernetes.io/cluster/{cluster}": "owned",
@@ -306,7 +306,7 @@ def _volumes(launch: Launch) -> list[Document]:
         return [_mapping(item, index) for index, item in enumerate(mappings)]
     family = ami_family(launch.node_class)
     if family == "Custom":
-        return []  # nobody knows the devices of such an image
+        return []  # the devices of such an image are unknown
     usual = {"Encrypted": True, "VolumeType": "gp3"}
     return [
         {"DeviceName": name, "Ebs": {**usual, "VolumeSize": gib}} for name, gib in devices(family).items()

@@ -1,6 +1,5 @@
 """The AWS port over the network. Importing this loads aiobotocore: only who runs on AWS does.
 
-told      what calls are told of as
 calls     clients per service, and botocore's errors as ours
 read      EC2's answers as the port's values
 ec2       EC2; services has the smaller ones

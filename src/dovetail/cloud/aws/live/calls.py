@@ -52,7 +52,7 @@ _CALL, _TRY, _TRIED = "dovetail call", "dovetail try", "dovetail tried"
 NO_ANSWER = "0"
 
 
-class Told:
+class CallMetrics:
     """Listens to a botocore client. What it needs to remember of a call is in the call's own context."""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -118,7 +118,7 @@ class Calls:
         gate: Gate | None = None,
     ) -> None:
         self.region = region
-        self._told = Told(metrics) if metrics is not None else None
+        self._call_metrics = CallMetrics(metrics) if metrics is not None else None
         self._session = session
         self._endpoint = endpoint or None
         self._gate = gate
@@ -163,8 +163,8 @@ class Calls:
                 service, region_name=key[1], endpoint_url=self._endpoint, config=config
             )
             client = await self._stack.enter_async_context(made)
-            if self._told is not None:
-                self._told.listen(client)
+            if self._call_metrics is not None:
+                self._call_metrics.listen(client)
             self._clients[key] = client
         return self._clients[key]
 
@@ -172,8 +172,8 @@ class Calls:
 def _translated(method: str, error: Exception) -> AwsError:
     action = "".join(word.capitalize() for word in method.split("_"))
     if isinstance(error, ClientError):
-        told = error.response.get("Error", {})
-        return AwsError(action, str(told.get("Code", "Unknown")), str(told.get("Message", error)))
+        body = error.response.get("Error", {})
+        return AwsError(action, str(body.get("Code", "Unknown")), str(body.get("Message", error)))
     if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
         return AwsError(action, "NoCredentials", str(error))
     if isinstance(error, (HTTPClientError, ConnectionError)):

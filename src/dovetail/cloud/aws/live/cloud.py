@@ -51,14 +51,14 @@ async def connect(
 ) -> AsyncIterator[LiveAws]:
     """With credentials from wherever AWS's own tools look: environment, profile, web identity, instance role.
 
-    `endpoint` is a URL that answers for all services; `metrics` are told of every call; calls that change
+    `endpoint` is a URL that answers for all services; `metrics` count every call; calls that change
     something leave once the `gate` lets them. Raises InputError when no region is configured.
     """
     session = get_session()
     region = environ.get(_REGION) or session.get_config_variable("region")
     if not region:
         raise InputError(
-            "nobody says in which AWS region the cluster is",
+            "no AWS region is named",
             source=_REGION,
             remedy=f"set {_REGION}, such as {_REGION}=eu-central-1",
         )

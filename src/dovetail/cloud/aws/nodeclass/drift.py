@@ -43,7 +43,7 @@ def drift(
     """The first difference, in the words of the Drifted condition; "" if there is none.
 
     `image` is what the class chooses for the instance's type now. Selectors that match nothing at the moment
-    say nothing: their own conditions tell of that.
+    say nothing: their own conditions report that.
     """
     if _class_changed(claim, node_class):
         return NODE_CLASS

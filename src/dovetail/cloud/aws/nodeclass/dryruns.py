@@ -145,7 +145,7 @@ _VALIDATED = "ValidationSucceeded"
 
 @dataclass(frozen=True, slots=True)
 class _Silence:
-    """AWS could not say: nobody asks before `until`, and then no more often than every `pause`."""
+    """AWS could not say: it is not asked before `until`, and then no more often than every `pause`."""
 
     error: AwsError
     until: int

@@ -99,7 +99,7 @@ async def ensure(iam: Iam, want: Wanted) -> None:
 
 
 async def collect(aws: Aws, below: str, used: Collection[str]) -> tuple[str, ...]:
-    """Delete the profiles below a path that nobody uses; answers their names. Raises AwsError."""
+    """Delete the profiles below a path that are not used; answers their names. Raises AwsError."""
     gone = []
     for found in await aws.iam.list_instance_profiles(below):
         if found.name not in used:

@@ -163,7 +163,7 @@ class ClassResolver:
         return [item for answer in answers for item in answer]
 
     async def _allowed(self, condition: str, call: Awaitable[T], unready: list[Unready]) -> T | None:
-        """The answer; None, and why the condition cannot be told, where the controller may not ask."""
+        """The answer; None, and why the condition is unknown, where the controller may not ask."""
         try:
             return await call
         except AwsError as error:
@@ -306,7 +306,7 @@ class Resolved:
         return known.node_class if known is not None else None
 
     def recent(self, node_class: EC2NodeClass) -> NodeClassResolution | None:
-        """What this very class stood for a moment ago; None if it has changed or nobody asked."""
+        """What this very class stood for a moment ago; None if it has changed or was not asked for."""
         known = self._known.get(node_class.metadata.name)
         if (
             known is None

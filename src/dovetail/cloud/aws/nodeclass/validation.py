@@ -96,7 +96,7 @@ def _depends(name: str, value: object) -> bool:
 
 
 def _disabled(kubelet: Mapping[str, Any]) -> Iterator[str]:
-    """Nodes would be told the family's defaults instead, and have other room than they are planned with."""
+    """Nodes would get the family's defaults instead, and have other room than they are planned with."""
     for path, text in expressions.expressions(kubelet):
         plain = "whole number" if path.endswith("maxPods") else "quantity"
         yield f"{path}: {text!r} is not a {plain}, and expressions need the feature gate NodeClassCEL"
@@ -195,7 +195,7 @@ def _unsupported(family: str, kubelet: Mapping[str, Any]) -> Iterator[str]:
 
 
 def user_data_bytes(node_class: EC2NodeClass) -> int:
-    """About how much a machine of the class is told in all. Raises InputError for what cannot be read."""
+    """About how much a machine of the class gets in all. Raises InputError for what cannot be read."""
     machine = Machine(store.load().types[0], "on-demand")
     return len(render(bootstrap(node_class, machine, _CLUSTER)).encode())
 
@@ -206,7 +206,7 @@ def too_large(size: int) -> str:
 
 
 def _user_data(node_class: EC2NodeClass) -> tuple[Fault, ...]:
-    """What is wrong with the class's user data, such as its size with all that a machine is told besides."""
+    """What is wrong with the class's user data, such as its size with all that a machine gets besides."""
     try:
         size = user_data_bytes(node_class)
     except InputError as error:
@@ -222,7 +222,7 @@ def _user_data(node_class: EC2NodeClass) -> tuple[Fault, ...]:
 
 TAGS = "TagValidationFailed"
 VOLUMES = "BlockDeviceMappingInvalid"
-# Tags by which the controller knows its own: nobody else may set them.
+# Tags by which the controller knows its own: users may not set them.
 _RESTRICTED = re.compile(
     r"eks:eks-cluster-name|kubernetes\.io/cluster.*|karpenter\.sh/node(pool|claim)|karpenter\.k8s\.aws/ec2nodeclass"
 )

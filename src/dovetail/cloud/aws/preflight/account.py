@@ -30,7 +30,7 @@ from dovetail.cloud.aws.permissions import (
     Permission,
     of_call,
 )
-from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, Finding, Verdict, failed, nobody, of_error
+from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, Finding, Verdict, failed, of_error, unidentified
 from dovetail.cloud.aws.quota.quotas import STANDARD
 from dovetail.cloud.catalog import store
 from dovetail.cloud.provider import NodeClassResolution
@@ -38,7 +38,7 @@ from dovetail.cloud.unready import unready_of
 from dovetail.model import labels
 
 Probe = Callable[[], Awaitable[object]]
-# The name of nothing: nobody makes templates, profiles or images that are called so.
+# The name of nothing: no one makes templates, profiles or images that are called so.
 NOTHING = "dovetail-preflight"
 
 
@@ -88,7 +88,7 @@ _REFRESH = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the controller would be told."""
+    """What the controller would get."""
 
     cluster: str
     endpoint: str = ""  # of the API server; "" asks EKS
@@ -144,7 +144,7 @@ def _prices(region: str) -> Finding:
 
 
 def _no_identity(error: AwsError) -> Finding:
-    if nobody(error):
+    if unidentified(error):
         detail = f"no identity that AWS takes ({error.code}: {error.message})"
         return Finding("identity", "credentials", Verdict.MISSING, detail, NO_IDENTITY)
     return of_error("sts:GetCallerIdentity", "who the controller is", error)
@@ -215,7 +215,7 @@ def _untried(permission: Permission) -> Finding:
 async def _queue(aws: Aws, name: str) -> list[Finding]:
     """Messages that are there are seen again after 20 s: none is deleted."""
     if not name:
-        detail = "no interruption queue: only status checks will tell of instances that AWS takes back"
+        detail = "no interruption queue: only status checks will show instances that AWS takes back"
         remedy = "deploy/terraform makes one; settings.interruptionQueue names it"
         return [Finding("queue", "interruption queue", Verdict.UNSURE, detail, remedy)]
     try:
@@ -263,7 +263,7 @@ async def _quotas(aws: Aws) -> list[Finding]:
 async def _class(aws: Aws, clock: Clock, node_class: EC2NodeClass, cluster: EksCluster) -> list[Finding]:
     """What the class resolves to, and a dry run of a launch from it, without the profile around its role."""
     name = f"EC2NodeClass {node_class.metadata.name}"
-    told = Cluster(cluster.name, cluster.endpoint, cluster.ca_bundle, cluster.cidr, None)
+    without_dns = Cluster(cluster.name, cluster.endpoint, cluster.ca_bundle, cluster.cidr, None)
 
     async def surroundings() -> Surroundings:
         return Surroundings(stage, cluster.version)
@@ -271,7 +271,7 @@ async def _class(aws: Aws, clock: Clock, node_class: EC2NodeClass, cluster: EksC
     resolver = ClassResolver(aws, clock, surroundings, Options(dry_run=False, make=False))
     try:
         records = {item.name: item for item in await aws.ec2.describe_instance_types()}
-        stage = Stage(told, aws.region, records)
+        stage = Stage(without_dns, aws.region, records)
         resolution = await resolver.resolve(node_class)
         findings = list(_resolved(name, node_class, resolution))
         if resolution.subnets and resolution.security_groups and resolution.images and not resolution.faults:

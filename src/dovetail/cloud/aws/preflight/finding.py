@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dovetail.cloud.aws.errors import NOBODY, AwsError, Refusal
+from dovetail.cloud.aws.errors import NO_IDENTITY as NO_IDENTITY_CODES
+from dovetail.cloud.aws.errors import AwsError, Refusal
 
 
 class Verdict(StrEnum):
@@ -45,16 +46,16 @@ NO_IDENTITY = (
 )
 
 
-def nobody(error: AwsError) -> bool:
+def unidentified(error: AwsError) -> bool:
     """True iff the call had no credentials, or none that AWS takes."""
-    return error.code in NOBODY
+    return error.code in NO_IDENTITY_CODES
 
 
 def of_error(action: str, purpose: str, error: AwsError) -> Finding:
     """What a refused call says about the right to make it."""
     match error.refusal:
         case Refusal.NOT_FOUND | Refusal.EXISTS:
-            # Whoever may not ask is not told what there is.
+            # Without the right to ask there is no answer about what there is.
             return Finding("permission", action, Verdict.FINE, purpose)
         case Refusal.UNAUTHORIZED:
             remedy = f"allow {action} to the controller's role; deploy/terraform/policies has the statements"

@@ -37,7 +37,7 @@ class Commons:
         self._book = book
         self._sold = sold
         self._quotas: Quotas = {}
-        self._quotas_heard: int | None = None
+        self._quotas_asked: int | None = None
         self._running: Counter[Group] = Counter()  # vCPUs
         self._counted = False
         self._since: dict[str, tuple[Group, int, int]] = {}  # by instance: what, vCPUs, when it was launched
@@ -72,7 +72,7 @@ class Commons:
         ipv6 = ":" in (stage.cluster.dns_ip or "")
         drawn = addresses(node_class.spec, found.subnets, ipv6=ipv6)
         self._drawn[node_class.metadata.name] = drawn
-        self._book.heard(found.subnets)
+        self._book.learn(found.subnets)
 
     def forget(self, node_class: str) -> None:
         """The class of that name is gone, and with it the subnets that no other one has."""
@@ -127,15 +127,15 @@ class Commons:
 
     async def _read_quotas(self) -> None:
         now = self._clock.monotonic()
-        if self._quotas_heard is not None and now - self._quotas_heard < QUOTAS:
+        if self._quotas_asked is not None and now - self._quotas_asked < QUOTAS:
             return
-        self._quotas_heard = now
+        self._quotas_asked = now
         try:
             self._quotas = await self._aws.quotas.vcpus()
         except AwsError as error:
             # An isolated VPC may have no way to Service Quotas.
             if error.refusal not in (Refusal.UNAUTHORIZED, Refusal.UNREACHABLE):
-                self._quotas_heard = None
+                self._quotas_asked = None
                 raise
 
     async def _count(self) -> None:

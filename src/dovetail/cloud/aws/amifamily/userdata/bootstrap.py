@@ -27,7 +27,7 @@ _VERSION = re.compile(r"(?:^|-)v?(\d+)\.(\d+)\.(\d+)(?:-|$)")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What every machine is told about the cluster. None is what nobody knows."""
+    """What every machine gets about the cluster. None is what is unknown."""
 
     name: str
     endpoint: str
@@ -42,7 +42,7 @@ class Machine:
 
     record: TypeRecord
     capacity_type: str
-    image_name: str = ""  # "" when nobody knows it
+    image_name: str = ""  # "" when it is unknown
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
@@ -87,7 +87,7 @@ def bootstrap(
     reserved_enis: int = 0,
     with_expressions: bool = True,
 ) -> Bootstrap:
-    """What to tell the machine; without the feature, expressions of kubelet settings are left out.
+    """What the machine gets; without the feature, expressions of kubelet settings are left out.
 
     Raises InputError for kubelet settings that cannot be read.
     """

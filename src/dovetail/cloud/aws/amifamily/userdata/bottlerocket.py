@@ -187,7 +187,7 @@ KUBERNETES: dict[str, Any] = {
 }
 _WORDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a table"}
 _EMPTY: dict[Any, Any] = {str: "", bool: False}
-_MOUNTS_BY_ITSELF = (1, 46, 0)  # older images must be told what to put on the local disks
+_MOUNTS_BY_ITSELF = (1, 46, 0)  # older images need a list of what to put on the local disks
 _MOUNTED = ["--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]
 
 

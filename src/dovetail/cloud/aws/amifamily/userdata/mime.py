@@ -55,7 +55,7 @@ class Faults:
     not_multipart: str
     header: str = ""  # what goes before a fault of the header
     content: str = ""  # what goes before a fault of the body
-    shows_rest: bool = False  # True iff a part without an end is told
+    shows_rest: bool = False  # True iff a part without an end is reported
 
 
 def is_archive(text: str) -> bool:
@@ -192,7 +192,7 @@ def _token(text: str) -> tuple[str, str]:
 
 
 def _parts(lines: list[str], start: int, boundary: str) -> list[Part]:
-    """What stands between the boundaries; before the first and after the last is nobody's.
+    """What stands between the boundaries; what is before the first and after the last belongs to none.
 
     A part whose headers are not whole when the text ends is left out without a word.
     """

@@ -54,7 +54,7 @@ def al2023(node: Bootstrap) -> str:
 
 
 def means_document(text: str) -> bool:
-    """True iff somebody wrote a NodeConfig, whether or not it can be read."""
+    """True iff a NodeConfig was written, whether or not it can be read."""
     lines = [line.strip() for line in text.splitlines()]
     named = any(line.startswith("apiVersion:") and "node.eks.aws/" in line for line in lines)
     return named and not text.startswith("#!")
