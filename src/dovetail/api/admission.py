@@ -11,6 +11,7 @@ from dovetail.api.core_schema import core_schema, default_pod_spec, object_meta,
 from dovetail.api.karpenter.definitions import DEFINITIONS
 from dovetail.api.names import object_name_faults
 from dovetail.api.schema import Schema, unknown_fields, validate, with_defaults, with_unchecked
+from dovetail.api.shape import Shape
 from dovetail.base.errors import BadRequest, Cause, Invalid
 
 Document = dict[str, Any]
@@ -42,6 +43,21 @@ def _custom_schema(version: str, kind: str) -> Schema | None:
     return replace(schema, properties={**schema.properties, "metadata": object_meta()})
 
 
+def fits(document: Document) -> bool:
+    """True only if the kind is known and nothing is wrong with the document's fields and their types.
+
+    A no may be wrong: it takes a closer look. Rules that go beyond types are not asked.
+    """
+    shape = _shape_of(str(document.get("apiVersion", "")), str(document.get("kind", "")))
+    return shape is not None and shape.fits(document)
+
+
+@lru_cache(maxsize=256)
+def _shape_of(version: str, kind: str) -> Shape | None:
+    schema = _custom_schema(version, kind) or core_schema(version, kind)
+    return None if schema is None else Shape(schema)
+
+
 def admit(document: Document, old: Document | None = None) -> Document:
     """The document with the server's defaults; `old` is the stored object that an update replaces.
 
@@ -51,13 +67,15 @@ def admit(document: Document, old: Document | None = None) -> Document:
     schema = schema_of(document)
     if schema is None:
         return document
-    _refuse_unknown(schema, document)
+    sound = fits(document)
+    if not sound:
+        _refuse_unknown(schema, document)
     result: Document = with_defaults(schema, document)
     # What is stored has its defaults, most often: then equal content needs no copy of it.
     before = old if old is None or _same_content(result, old) else with_defaults(schema, old)
     if before is None or not _same_content(result, before):
         created = (*_name_causes(result), *_scale_causes(result)) if before is None else ()
-        _refuse(result, with_unchecked((*created, *validate(schema, result, before))))
+        _refuse(result, with_unchecked((*created, *validate(schema, result, before, sound=sound))))
     # After the rules, which checked that the parts have their types.
     for spec in pod_specs(result):
         default_pod_spec(spec)

@@ -15,6 +15,7 @@ from dovetail.reading.kinds import is_from_server
 from dovetail.reading.located import Located
 
 _SPACE = " \t\r\n"
+_BETWEEN = f"{_SPACE},"  # two items of a list
 
 
 class _List(msgspec.Struct):
@@ -60,8 +61,8 @@ def _is_one(text: str) -> bool:
     return True
 
 
-def _skipped(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SPACE:
+def _skipped(text: str, at: int, over: str = _SPACE) -> int:
+    while at < len(text) and text[at] in over:
         at += 1
     return at
 
@@ -74,14 +75,14 @@ def _document(part: str, source: str, text: str, at: int) -> Iterator[Located]:
     except msgspec.ValidationError:
         envelope = None
     if envelope is None or not envelope.items or not envelope.kind.endswith("List"):
-        yield _located(part, source, *place.of(at))
+        yield _located(part, source, text, at, place)
         return
     inherited = {"apiVersion": envelope.api_version, "kind": envelope.kind.removesuffix("List")}
-    for item in envelope.items:
-        # The items come in the order of the text, so every search starts where the last one ended.
+    for index, item in enumerate(envelope.items):
         words = bytes(item).decode()
-        at = text.index(words, at)
-        found = _located(words, source, *place.of(at))
+        # The items come in the order of the text, with a comma between them.
+        at = _skipped(text, at, _BETWEEN) if index else text.index(words, at)
+        found = _located(words, source, text, at, place)
         if isinstance(found.value, dict) and inherited["kind"]:
             for key, value in inherited.items():
                 found.value.setdefault(key, value)
@@ -89,11 +90,14 @@ def _document(part: str, source: str, text: str, at: int) -> Iterator[Located]:
         at += len(words)
 
 
-def _located(part: str, source: str, line: int, column: int) -> Located:
+def _located(part: str, source: str, text: str, at: int, place: _Place) -> Located:
+    """The part, which begins at `at` of the text."""
     value: Any = msgspec.json.decode(part)
+    line, column = place.of(at)
+    end = at + len(part)
     if isinstance(value, dict) and not is_from_server(value):  # which writes no key twice
         _refuse_twins(part, source, line)
-    return Located(value, source, line, column, lambda: part)
+    return Located(value, source, line, column, lambda: text[at:end])
 
 
 def _refuse_twins(part: str, source: str, line: int) -> None:

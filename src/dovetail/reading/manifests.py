@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.api.admission import admit, schema_of
+from dovetail.api.admission import admit, fits, schema_of
 from dovetail.api.codec import decode
 from dovetail.api.core import Pod
 from dovetail.api.meta import Object
@@ -192,7 +192,7 @@ class _Reader:
             self._take_foreign(located)
             return
         from_server = is_from_server(document) and not self.strict
-        unknown = list(unknown_fields(schema, document))
+        unknown = [] if fits(document) else list(unknown_fields(schema, document))
         if unknown and not from_server:
             self.refuse(InputErrors.of(tuple(unknown_field(schema, path, located) for path in unknown)))
         for path in unknown:
