@@ -59,7 +59,7 @@ class OnSetClock(Operated):
 
     def ports(self) -> Ports:
         corrected = ServerClock(self.own)
-        client = Dated(self.client, lambda: corrected.heard(self.clock.now()))
+        client = Dated(self.client, lambda: corrected.set_from(self.clock.now()))
         return replace(super().ports(), clock=corrected, client=client)
 
 
