@@ -31,7 +31,14 @@ _SCALED = {(kind.api_version, kind.kind): kind.scale[0] for kind in DEFINITIONS 
 
 def schema_of(document: Document) -> Schema | None:
     """The schema of a document's kind, if it is known."""
-    version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
+    return _schema(*_named_kind(document))
+
+
+def _named_kind(document: Document) -> tuple[str, str]:
+    return str(document.get("apiVersion", "")), str(document.get("kind", ""))
+
+
+def _schema(version: str, kind: str) -> Schema | None:
     return _custom_schema(version, kind) or core_schema(version, kind)
 
 
@@ -48,13 +55,13 @@ def fits(document: Document) -> bool:
 
     A no may be wrong: it takes a closer look. Rules that go beyond types are not asked.
     """
-    shape = _shape_of(str(document.get("apiVersion", "")), str(document.get("kind", "")))
+    shape = _shape(*_named_kind(document))
     return shape is not None and shape.fits(document)
 
 
 @lru_cache(maxsize=256)
-def _shape_of(version: str, kind: str) -> Shape | None:
-    schema = _custom_schema(version, kind) or core_schema(version, kind)
+def _shape(version: str, kind: str) -> Shape | None:
+    schema = _schema(version, kind)
     return None if schema is None else Shape(schema)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from dovetail.base.errors import InputError
 from dovetail.reading.jsontext import read_json
+from dovetail.reading.kinds import forget_managers
 from dovetail.reading.located import Located
 from dovetail.reading.sources import Text, texts
 from dovetail.reading.yamltext import read_yaml
@@ -39,7 +39,7 @@ def documents(
                 for document in _taken_apart(whole):
                     if isinstance(document.value, dict):
                         count += 1
-                        _forget_managers(document.value)
+                        forget_managers(document.value)
                         yield document
                     else:
                         fault(_no_object(document))
@@ -101,14 +101,6 @@ def _taken_apart(located: Located, depth: int = 0) -> Iterator[Located]:
             missing = {key: given for key, given in inherited.items() if key not in item.value}
             item = item.with_value({**missing, **item.value}) if missing else item
         yield from _taken_apart(item, depth + 1)
-
-
-def _forget_managers(value: dict[str, Any]) -> None:
-    """Drop who wrote which field, in place: a third of a dump, and nothing here reads it."""
-    meta = value.get("metadata")
-    # Of what came from a server, another mark stays.
-    if isinstance(meta, dict) and (meta.get("uid") or meta.get("resourceVersion")):
-        meta.pop("managedFields", None)
 
 
 def _no_object(document: Located) -> InputError:

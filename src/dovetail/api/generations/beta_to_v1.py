@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from dovetail.api.generations import beta_schema
@@ -185,8 +186,7 @@ def _ubuntu(edit: Editor, terms: bool) -> None:
     lost = ["amiFamily"]
     edit.set(("spec", "amiFamily"), "AL2", "v1 has no Ubuntu; its nodes are set up as AL2's are")
     if not edit.has("spec", "blockDeviceMappings"):
-        mapping = {**_UBUNTU_ROOT, "ebs": dict(_UBUNTU_ROOT["ebs"])}  # type: ignore[call-overload]
-        edit.set(("spec", "blockDeviceMappings"), [mapping], "Ubuntu's root device, not AL2's")
+        edit.set(("spec", "blockDeviceMappings"), [deepcopy(_UBUNTU_ROOT)], "Ubuntu's root device, not AL2's")
         lost.append("blockDeviceMappings")
     if not terms:
         lost.append("incompatible")
