@@ -6,7 +6,7 @@ from benchmarks.realised.cluster import REAL, SIMULATED, both
 
 
 def test_a_burst_over_zones_runs_on_the_nodes_of_its_first_plan() -> None:
-    """One pod of 33 may lose its place: it did in one of nine plays, and its node cost 14 % more.
+    """One pod of 33 may lose its place: it did in three of 19 plays, and its node cost 14 % more.
 
     A real scheduler's order is its own. How many bursts need one wave only, `benchmarks.realised` counts.
     """

@@ -44,7 +44,7 @@ def sweep(
     output: Annotated[Literal["table", "json"], Parameter(alias="-o")] = "table",
     report: Path | None = None,
 ) -> None:
-    """Play a scenario with every combination of settings, or with samples of them, and ended the best ones.
+    """Play a scenario with every combination of settings, or with samples of them, and show the best ones.
 
     Best is what no other combination beats in all that counts: the Pareto set. Runs are kept in a folder of
     Parquet files as they end; the same command goes on where it was interrupted, and more seeds or values

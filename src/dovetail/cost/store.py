@@ -59,7 +59,7 @@ class Store:
             mode = "rwc" if write else "ro"
             found = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=5)
             store = cls(path, found)
-            with store._clear_errors():
+            with store._errors_as_input():
                 store._begin(write=write)
             return store
         except sqlite3.Error as error:
@@ -79,7 +79,7 @@ class Store:
             )
 
     @contextmanager
-    def _clear_errors(self) -> Iterator[None]:
+    def _errors_as_input(self) -> Iterator[None]:
         """Errors of the file as InputError."""
         try:
             yield
@@ -88,7 +88,7 @@ class Store:
 
     def close(self) -> None:
         """The file is whole after it; the store can no longer be used."""
-        with self._clear_errors():
+        with self._errors_as_input():
             self._db.close()
 
     def __enter__(self) -> Store:
@@ -109,7 +109,7 @@ class Store:
 
         A pod that was open must be the same object as before.
         """
-        with self._clear_errors(), self._db:
+        with self._errors_as_input(), self._db:
             if not self._about("start"):
                 self._set("start", str(facts.start))
             self._set("cluster", facts.cluster)
@@ -171,7 +171,7 @@ class Store:
 
     def forget(self, before: int) -> None:
         """Drop what had ended before that instant."""
-        with self._clear_errors(), self._db:
+        with self._errors_as_input(), self._db:
             self._db.execute("delete from pods where end < ?", (before // _MILLI,))
             self._db.execute("delete from instances where end < ?", (before,))
             self._db.execute("delete from volumes where end < ?", (before,))
@@ -180,7 +180,7 @@ class Store:
 
     def resume(self) -> Facts:
         """What had not ended when it was last written to: to go on with."""
-        with self._clear_errors():
+        with self._errors_as_input():
             facts = self._facts("end is null", ())
             for run, (row,) in zip(
                 facts.pods, self._db.execute("select id from pods where end is null order by id"), strict=True
@@ -191,12 +191,12 @@ class Store:
     @property
     def span(self) -> tuple[int, int]:
         """From when until when it knows, nanoseconds; (0, 0) while it is empty."""
-        with self._clear_errors():
+        with self._errors_as_input():
             return int(self._about("start") or 0), int(self._about("end") or 0)
 
     def read(self, start: int, end: int) -> Facts:
         """All that ran between two instants, nanoseconds."""
-        with self._clear_errors():
+        with self._errors_as_input():
             return self._facts("start < {} and (end is null or end > {})", (end, start))
 
     def _facts(self, which: str, span: tuple[int, ...]) -> Facts:

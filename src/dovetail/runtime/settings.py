@@ -52,7 +52,7 @@ class Settings:
     well_known: frozenset[str] = labels.AWS_WELL_KNOWN
     # Spread constraints that the cluster's scheduler gives to pods without any of their own.
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
-    nominate_pods: bool = True  # nominate to the scheduler the nodes that plans mean for pods
+    nominate_pods: bool = True  # say in the status of pods which node plans mean for them
     migrate_versions: bool = False  # write what is stored as v1beta1 again, as v1
     cluster_figures: bool = True  # gauges for every pod, node and status condition
     # How long the solver may look for a cheaper plan; None: as long as `batch_idle_duration`.

@@ -20,7 +20,7 @@ class Refusal(StrEnum):
 
 
 # Codes of credentials that AWS does not take at all: there is no identity that could lack a permission.
-NO_IDENTITY = frozenset(
+UNIDENTIFIED = frozenset(
     {
         "AuthFailure",
         "ExpiredToken",
@@ -33,7 +33,7 @@ NO_IDENTITY = frozenset(
         "UnrecognizedClientException",
     }
 )
-_UNAUTHORIZED = NO_IDENTITY | {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
+_UNAUTHORIZED = UNIDENTIFIED | {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
 _THROTTLED = frozenset(
     {
         "EC2ThrottledException",

@@ -1,4 +1,4 @@
-"""The AWS provider of a process: connected, and settings about the cluster."""
+"""The AWS provider of a process: connected, with its settings of the cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DNS = "/api/v1/namespaces/kube-system/services/kube-dns"
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """The provider, and the queue that it is settings of interruptions through."""
+    """The provider, and the queue of interruptions."""
 
     cloud: AwsCloud
     queue: InterruptionQueue | None

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dovetail.cloud.aws.errors import NO_IDENTITY as NO_IDENTITY_CODES
-from dovetail.cloud.aws.errors import AwsError, Refusal
+from dovetail.cloud.aws.errors import UNIDENTIFIED, AwsError, Refusal
 
 
 class Verdict(StrEnum):
@@ -48,7 +47,7 @@ NO_IDENTITY = (
 
 def unidentified(error: AwsError) -> bool:
     """True iff the call had no credentials, or none that AWS takes."""
-    return error.code in NO_IDENTITY_CODES
+    return error.code in UNIDENTIFIED
 
 
 def of_error(action: str, purpose: str, error: AwsError) -> Finding:
