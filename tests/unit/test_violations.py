@@ -25,7 +25,8 @@ class Story:
 
     def __init__(self) -> None:
         self.now = START
-        self.watchdog = Watchdog(lambda: self.now)
+        self.several = False  # leaders at once
+        self.watchdog = Watchdog(lambda: self.now, several=lambda: self.several)
         self.stored: dict[tuple[str, str], Document] = {}
         self.version = 0
 

@@ -85,6 +85,33 @@ def test_limits_are_asked_about_when_a_launch_tells_its_size_and_only_then() -> 
     assert len(seen(story)) == 1
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "apart", "found"),
+    [
+        (True, True, 0, 0),  # two leaders at once: neither knows what the other one makes
+        (True, True, 15, 0),
+        (True, True, 16, 1),  # by then it is known
+        (False, True, 0, 1),  # made before the leader changed
+        (True, False, 0, 1),
+    ],
+)
+def test_claims_of_two_leaders_are_not_added_up(first: bool, second: bool, apart: int, found: int) -> None:
+    story = cluster()
+    document = pool()
+    document["spec"]["limits"] = {"cpu": "6"}
+    story.put(document)
+    for name, several in (("n3", first), ("n4", second)):
+        story.several = several
+        story.put(claim(name, capacity={}))
+        story.now += apart * SECOND
+    story.several = False
+    for name in ("n3", "n4"):
+        story.change("NodeClaim", name, lambda item: item["status"].update(capacity={"cpu": "2"}))
+    assert len(seen(story)) == found
+    story.put(claim("n5"))  # of one that knows both
+    assert len(seen(story)) == found + 1
+
+
 KEPT = {"karpenter.sh/nodepool": "main", "team": "x"}
 
 

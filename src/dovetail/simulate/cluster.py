@@ -62,7 +62,9 @@ class Cluster:
         self.cloud = cloud_of(scenario, clock, log, short)
         self.server = MemoryServer(clock, admit=admit, seed=seed)
         self.server.observe(Observer(log).changed)
-        self._watchdog = Watchdog(clock.now, quiet_from=faults.over if faults is not None else 0)
+        self._watchdog = Watchdog(
+            clock.now, quiet_from=faults.over if faults is not None else 0, several=self._overlap
+        )
         # The promises are Dovetail's: a rival made others.
         self._ours = file.settings.policy == "dovetail"
         if self._ours:
@@ -183,8 +185,11 @@ class Cluster:
             await self._clock.sleep(MINUTE)
             self._report(self._watchdog.instances(await self.cloud.list()))
 
+    def _overlap(self) -> bool:
+        return self._trouble is not None and self._trouble.several
+
     def _launching(self, claim: str, instances: Sequence[Instance]) -> None:
-        if self._trouble is None or not self._trouble.several:
+        if not self._overlap():
             self._report(self._watchdog.launch(claim, instances))
 
     def _switch_off(self, instance: Instance) -> None:

@@ -62,14 +62,15 @@ class Watchdog:
         waiting: int = 6 * _MINUTE,
         patience: int = PATIENCE,
         quiet_from: int = 0,
+        several: Callable[[], bool] = lambda: False,
     ) -> None:
         """`pairing`: how long (ns) claim and instance may be without each other; longer than any collection
         takes. `waiting`: how long (ns) a pod may wait beside a node that would take it. `patience`: how long
         (ns) what must come right may take. `quiet_from`: the instant from which nothing is made to go wrong
-        any more.
+        any more. `several`: True while an old leader still acts beside the new one.
         """
         self.checks = 0
-        self._mirror = Mirror(clock_now)
+        self._mirror = Mirror(clock_now, several)
         self._pairing = Pairing(pairing)
         self._waiting = waiting
         self._patience = patience

@@ -71,6 +71,7 @@ class Mirror:
     """The cluster as of the last change, kept by `apply`."""
 
     clock_now: Callable[[], int]
+    several: Callable[[], bool] = lambda: False  # True while an old leader acts beside the new one
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     claims: dict[str, NodeClaim] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Mirror:
     moved: dict[str, int] = field(default_factory=dict)  # node -> when it or its pods last changed
     ended: set[str] = field(default_factory=set)  # provider ids of instances that are gone
     bound: dict[str, int] = field(default_factory=dict)  # pod -> when it got its node
-
+    overlapped: dict[str, int] = field(default_factory=dict)  # claim of two leaders' time -> when it was made
     marked: dict[str, int] = field(default_factory=dict)  # node -> when its spec or readiness last changed
 
     def __post_init__(self) -> None:
@@ -100,6 +101,10 @@ class Mirror:
                 self._node(change)
             case NodeClaim():
                 _keep(self.claims, change)
+                if change.new is None:
+                    self.overlapped.pop(known.key, None)
+                elif change.old is None and self.several():
+                    self.overlapped[known.key] = change.now
             case NodePool():
                 _keep(self.pools, change)
             case PodDisruptionBudget():
