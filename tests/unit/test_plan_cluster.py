@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,16 @@ import pytest
 from dovetail.api.codec import decode
 from dovetail.api.core import Node
 from dovetail.base.errors import InputError
+from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
 from dovetail.cli.fail_on import FAILED, conditions
 from dovetail.cli.main import BAD_INPUT, OK, run
+from dovetail.cli.question import Question
 from dovetail.cli.region import Region, resolve
+from dovetail.cli.searching import Search
+from dovetail.disrupt.bill import anew, bill
+from dovetail.model.problem import Budget
+from dovetail.solve.budget import Deadline
+from dovetail.solve.solver import solve
 
 _Text = pytest.CaptureFixture[str]
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "plan.schema.json"
@@ -150,6 +159,61 @@ def test_the_question_in_words(tmp_path: Path, capsys: _Text) -> None:
     assert "(region from labels of the nodes)." in text
 
 
+def large(folder: Path) -> Path:
+    """Sixty nodes whose pods are all of different sizes, and a pod that no type has room for."""
+    names = [f"n{index}" for index in range(60)]
+    pods = [
+        pod(f"{name}-{index}", name, cpu=f"{100 + 7 * row + index}m")
+        for row, name in enumerate(names)
+        for index in range(4)
+    ]
+    path = folder / "large.json"
+    items = [POOL, CLASS, *map(node, names), *pods, pod("huge", "n0", cpu="900")]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return path
+
+
+def test_what_the_search_did_not_come_to_is_not_homeless(tmp_path: Path) -> None:
+    """A clock that moves on whenever it is looked at leaves time for a part of the pods."""
+    problem = Question(filename=[str(large(tmp_path))]).problem()
+    prices, asked = node_prices(problem, REGION), anew(problem)
+    late = solve(asked, Budget(100_000), stop=Deadline(1_000, partial(next, count(0, 100))))
+    found = bill(problem, prices, late)
+    assert 0 < found.untried < found.pods == 241
+    assert found.homeless == ("shop/huge",)
+    shown = bill_document(found, None, prices, cut_short=True)
+    assert shown["difference"] is shown["movable"]["fresh"] is shown["movable"]["lowerBound"] is None
+    assert shown["movable"]["podsLookedAt"] == 241 - found.untried
+    text = " ".join(map(str, bill_lines(found, None, Search(), cut_short=True)))
+    assert f"is not known: {241 - found.untried} of 241 pods were looked at in 10 s; --deadline 30s" in text
+    whole = bill(problem, prices, solve(asked, Budget(1_000)))
+    assert whole.fresh is not None and (whole.untried, whole.homeless) == (0, ("shop/huge",))
+
+
+@pytest.mark.parametrize(("work", "looked"), [(100, "none"), (1_000, "some")])
+def test_repacking_that_was_cut_short_says_how_much_was_looked_at(
+    work: int, looked: str, tmp_path: Path, capsys: _Text
+) -> None:
+    ask = ["plan", "-f", str(large(tmp_path)), "--work", str(work)]
+    assert run([*ask, "-o", "json", "--reproducible"]) == OK
+    first = capsys.readouterr().out
+    repacking = json.loads(first)["cluster"]["repacking"]
+    assert repacking["cutShort"] and repacking["nodes"] == 60
+    assert list(faults(json.loads(first), *[json.loads(SCHEMA.read_text())] * 2, "$")) == []
+    assert run([*ask, "-o", "json", "--reproducible"]) == OK
+    assert capsys.readouterr().out == first  # repacking has a share of the work, and no clock
+    assert run(ask) == OK
+    text = " ".join(capsys.readouterr().out.split())
+    end = f"of 60 nodes were looked at in {10 * work:,} units of work; --work {3 * work} looks further."
+    if looked == "none":
+        assert repacking["saving"] is None and repacking["nodesLookedAt"] == 0
+        assert f"What repacking in place would save is not known. 0 {end}" in text
+    else:
+        assert repacking["nodesRemoved"] == repacking["nodesLookedAt"] < 60
+        assert "at least by moving" in text and f"{repacking['nodesLookedAt']} {end}" in text
+    assert "Repacking in place saves nothing" not in text
+
+
 def test_before_any_node_is_of_a_pool_all_can_go(tmp_path: Path, capsys: _Text) -> None:
     unowned = [POOL, CLASS, node("s0", pool=""), node("s1", pool="", kind="unheard.of"), pod("dns", "s0")]
     bill = planned(tmp_path, capsys, unowned)["cluster"]
@@ -162,7 +226,13 @@ def test_manifests_without_nodes_ask_no_such_question(tmp_path: Path, capsys: _T
     found = planned(tmp_path, capsys, [POOL, CLASS, pod("late")], "--region", REGION)
     assert "cluster" not in found
     assert found["regionFrom"] == "--region"
-    assert found["pods"] == {"pending": 1, "onNewNodes": 1, "onExistingNodes": 0, "unschedulable": 0}
+    assert found["pods"] == {
+        "pending": 1,
+        "onNewNodes": 1,
+        "onExistingNodes": 0,
+        "unschedulable": 0,
+        "notLookedAt": 0,
+    }
     assert found["prices"]["date"] == "2025-05-28"
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from dovetail.cli.searching import Search
 from dovetail.cli.tables import add_row, new_table
 from dovetail.cloud import catalog
-from dovetail.disrupt.bill import Bill, Price, on_demand
+from dovetail.disrupt.bill import Bill, Fresh, Price, Repacking, on_demand
 from dovetail.model import labels
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS, InstanceType
 from dovetail.model.problem import ExistingNode, Problem
@@ -55,9 +56,15 @@ def _price(node: ExistingNode, kind: InstanceType | None, extra: int) -> Price |
     return Price(here[0].price + extra, listed + extra, here[0].estimated)
 
 
-def bill_document(bill: Bill, prices: dict[str, Price]) -> dict[str, Any]:
-    """Dollars per hour, and per month of 730 hours."""
-    repacking = bill.repacking
+def bill_document(
+    bill: Bill, repacking: Repacking | None, prices: dict[str, Price], *, cut_short: bool
+) -> dict[str, Any]:
+    """Dollars per hour, and per month of 730 hours; null for what was not looked at.
+
+    `cut_short`: a longer search for new nodes may find cheaper ones.
+    """
+    fresh = bill.fresh
+    known = repacking is not None and (repacking.complete or repacking.nodes_gone > 0)
     return {
         "hourly": _dollars(bill.cost),
         "monthly": _month(bill.cost),
@@ -79,32 +86,41 @@ def bill_document(bill: Bill, prices: dict[str, Price]) -> dict[str, Any]:
         "nodesKept": bill.kept,
         "movable": {
             "hourly": _dollars(bill.movable.cost),
-            "fresh": _dollars(bill.fresh),
-            "lowerBound": _dollars(bill.least),
+            "fresh": _dollars(fresh.cost) if fresh else None,
+            "lowerBound": _dollars(fresh.least) if fresh else None,
             "homelessPods": list(bill.homeless),
+            "pods": bill.pods,
+            "podsLookedAt": bill.pods - bill.untried,
+            "cutShort": cut_short,
         },
-        "difference": {
-            "hourly": _dollars(bill.movable.cost - bill.fresh),
-            "packing": _dollars(bill.packing),
-            "types": _dollars(bill.types),
-            "spot": _dollars(bill.spot),
-            "daemonsets": _dollars(bill.daemons),
+        "difference": None
+        if fresh is None
+        else {
+            "hourly": _dollars(bill.movable.cost - fresh.cost),
+            "packing": _dollars(fresh.packing),
+            "types": _dollars(fresh.types),
+            "spot": _dollars(fresh.spot),
+            "daemonsets": _dollars(fresh.daemons),
         },
         "repacking": None
         if repacking is None
         else {
-            "saving": _dollars(repacking.saving),
-            "monthlySaving": _month(repacking.saving),
+            "saving": _dollars(repacking.saving) if known else None,
+            "monthlySaving": _month(repacking.saving) if known else None,
             "podsMoved": repacking.pods,
             "nodesRemoved": repacking.nodes_gone,
             "nodesBought": repacking.nodes_bought,
+            "nodes": repacking.nodes,
+            "nodesLookedAt": repacking.looked,
             "cutShort": not repacking.complete,
         },
     }
 
 
-def bill_lines(bill: Bill) -> Iterator[RenderableType]:
-    """For people."""
+def bill_lines(
+    bill: Bill, repacking: Repacking | None, search: Search, *, cut_short: bool
+) -> Iterator[RenderableType]:
+    """For people; `search` is how long was looked."""
     table = new_table("What the cluster costs now", "Pool or group")
     for heading in ("Nodes", "$/h", "$/month", "CPU asked", "Memory asked", "Unused"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -131,12 +147,14 @@ def bill_lines(bill: Bill) -> Iterator[RenderableType]:
         yield Text(
             f"{bill.kept:,} nodes are of no NodePool here: they stay as they are, and so do their pods."
         )
-    yield from _least(bill)
-
-
-def _least(bill: Bill) -> Iterator[RenderableType]:
     if not bill.movable.cost:
         return
+    yield from _least(bill, search, cut_short=cut_short)
+    if repacking is not None:
+        yield Text(_repacking(repacking, search))
+
+
+def _least(bill: Bill, search: Search, *, cut_short: bool) -> Iterator[RenderableType]:
     if bill.homeless:
         some = ", ".join(bill.homeless[:_SHOWN])
         more = f" and {len(bill.homeless) - _SHOWN:,} more" if len(bill.homeless) > _SHOWN else ""
@@ -144,29 +162,55 @@ def _least(bill: Bill) -> Iterator[RenderableType]:
             f"{len(bill.homeless):,} pods that run now have no place on nodes of the NodePools, so what "
             f"follows leaves them out: {some}{more}."
         )
-    yield Text(
-        f"The movable pods cost {_both(bill.movable.cost)} now. On the cheapest new nodes they would cost "
-        f"{_both(bill.fresh)}; no nodes do for less than {_both(bill.least)}."
+    now = f"The movable pods cost {_both(bill.movable.cost)} now."
+    if bill.fresh is None:
+        yield Text(
+            f"{now} What they would cost on the cheapest new nodes is not known: "
+            f"{bill.pods - bill.untried:,} of {bill.pods:,} pods were looked at in {search.patience}; "
+            f"{search.further} looks further."
+        )
+        return
+    more = f" {search.further} may find cheaper ones." if cut_short else ""
+    yield Text(f"{now} {_anew(bill.fresh)}{more}")
+    yield Text(_difference(bill.movable.cost, bill.fresh))
+
+
+def _anew(fresh: Fresh) -> str:
+    return (
+        f"On the cheapest new nodes found they would cost {_both(fresh.cost)}; no nodes do for less than "
+        f"{_both(fresh.least)}."
     )
+
+
+def _difference(now: int, fresh: Fresh) -> str:
     parts = (
-        ("packing", bill.packing),
-        ("choice of types", bill.types),
-        ("spot", bill.spot),
-        ("daemonset copies", bill.daemons),
+        ("packing", fresh.packing),
+        ("choice of types", fresh.types),
+        ("spot", fresh.spot),
+        ("daemonset copies", fresh.daemons),
     )
     shown = ", ".join(f"{name} {_signed(amount)}" for name, amount in parts)
-    yield Text(f"Of the difference of {_signed(bill.movable.cost - bill.fresh)}/h: {shown}.")
-    found = bill.repacking
-    if found is not None:
-        end = "" if found.complete else " The search was cut short: there may be more."
-        if not found.nodes_gone:
-            yield Text(f"Repacking in place saves nothing.{end}")
-            return
-        bought = f", {found.nodes_bought:,} bought" if found.nodes_bought > 0 else ""
-        yield Text(
-            f"Repacking in place would save {_both(found.saving)} by moving {found.pods:,} pods "
-            f"({found.nodes_gone:,} nodes go{bought}).{end}"
-        )
+    return f"Of the difference of {_signed(now - fresh.cost)}/h: {shown}."
+
+
+def _repacking(found: Repacking, search: Search) -> str:
+    end = "" if found.complete else f" {_looked(found)} in {search.what_ifs}; {search.further} looks further."
+    if not found.nodes_gone:
+        if found.complete:
+            return "Repacking in place saves nothing."
+        return f"What repacking in place would save is not known.{end}"
+    bought = f", {found.nodes_bought:,} bought" if found.nodes_bought > 0 else ""
+    saving = _both(found.saving) + ("" if found.complete else " at least")
+    return (
+        f"Repacking in place would save {saving} by moving {found.pods:,} pods "
+        f"({found.nodes_gone:,} nodes go{bought}).{end}"
+    )
+
+
+def _looked(found: Repacking) -> str:
+    if found.looked < found.nodes:
+        return f"{found.looked:,} of {found.nodes:,} nodes were looked at"
+    return "Every node was looked at, but not every set of them,"
 
 
 def _dollars(nanos: int) -> float:

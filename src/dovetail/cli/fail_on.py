@@ -27,7 +27,8 @@ class Condition:
         """Why the plan fails, in one line; "" if it does not."""
         if self.what == "unschedulable":
             count = len(plan.unschedulable)
-            return f"{count} pod{'' if count == 1 else 's'} left over" if count else ""
+            some = f" ({len(plan.untried)} of them not looked at in the time)" if plan.untried else ""
+            return f"{count} pod{'' if count == 1 else 's'} left over{some}" if count else ""
         if self.what == "cost":
             dollars = plan.cost.hourly / NANO_DOLLARS
             return f"${dollars:.4f}/h is more than ${self.limit:g}/h" if dollars > self.limit else ""

@@ -10,7 +10,6 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Group, RenderableType
 
-from dovetail.base.clock import SECOND
 from dovetail.cli import plan_output
 from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
 from dovetail.cli.fail_on import FAILED, conditions
@@ -18,12 +17,10 @@ from dovetail.cli.plan_facts import fact_lines, facts
 from dovetail.cli.question import Output, Question, explaining, show
 from dovetail.cli.run_environment import Bool
 from dovetail.cli.searching import traced
-from dovetail.disrupt.bill import bill
+from dovetail.disrupt.bill import anew, bill, repack
 from dovetail.explain.pod import nearest_misses
 from dovetail.explain.spot_diversity import diversity_cost
 from dovetail.simulate.scheduler.forecast import forecast
-
-_REPACKING = 10 * SECOND  # for looking at moves between nodes that are there
 
 
 def plan(
@@ -89,13 +86,15 @@ def plan(
         }
     if problem.nodes:
         prices = node_prices(problem, region.name if region else "")
-        quick = search.single
-        found = bill(problem, prices, lambda asked: quick.answer(asked).plan, explaining(_REPACKING))
-        tables += bill_lines(found)
-        document["cluster"] = bill_document(found, prices)
+        fresh = search.answer(anew(problem))
+        found = bill(problem, prices, fresh.plan)
+        budget = search.what_ifs.budget()
+        moves = repack(problem, prices, lambda asked: search.quick(asked, budget), budget)
+        tables += bill_lines(found, moves, search, cut_short=fresh.cut_short)
+        document["cluster"] = bill_document(found, moves, prices, cut_short=fresh.cut_short)
     if reproducible:
         document.pop("elapsedSeconds", None)
-    show(Group(*tables, *fact_lines(problem, answer, region, question.reading)), document, output)
+    show(Group(*tables, *fact_lines(problem, answer, search, region, question.reading)), document, output)
     broken = [(one.text, why) for one in wanted if (why := one.broken(plan))]
     for text, why in broken:
         print(f"dovetail: --fail-on {text}: {why}", file=sys.stderr)

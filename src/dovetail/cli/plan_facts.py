@@ -11,7 +11,7 @@ from rich.text import Text
 from dovetail.api.core import Pod
 from dovetail.api.workloads import Deployment, ReplicaSet, StatefulSet
 from dovetail.cli.region import Region
-from dovetail.cli.searching import Answer
+from dovetail.cli.searching import Answer, Search
 from dovetail.cloud.catalog.provenance import provenance
 from dovetail.model.offering import HOURS_A_MONTH, NANO_DOLLARS
 from dovetail.model.problem import Problem
@@ -36,6 +36,7 @@ def facts(problem: Problem, answer: Answer, region: Region | None) -> dict[str, 
             "onNewNodes": bought,
             "onExistingNodes": filled,
             "unschedulable": len(plan.unschedulable),
+            "notLookedAt": len(plan.untried),
         },
         "monthly": round(plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS, 2),
         "cutShort": answer.cut_short,
@@ -44,7 +45,7 @@ def facts(problem: Problem, answer: Answer, region: Region | None) -> dict[str, 
 
 
 def fact_lines(
-    problem: Problem, answer: Answer, region: Region | None, reading: Reading
+    problem: Problem, answer: Answer, search: Search, region: Region | None, reading: Reading
 ) -> Iterator[RenderableType]:
     """For people."""
     plan, pending = answer.plan, len(problem.pods)
@@ -54,9 +55,15 @@ def fact_lines(
         month = plan.cost.hourly * HOURS_A_MONTH / NANO_DOLLARS
         placed = pending - len(plan.unschedulable)
         yield Text(f"${month:,.0f} a month; {placed:,} of {pending:,} pods have a place.")
-    if answer.cut_short:
+    if plan.untried:
+        looked = pending - len(plan.untried)
+        yield Text(
+            f"The search was cut short: {looked:,} of {pending:,} pods were looked at in {search.patience}; "
+            f"{search.further} looks further."
+        )
+    elif answer.cut_short:
         more = f" and save up to ${answer.hope / NANO_DOLLARS:,.4f}/h" if answer.hope else ""
-        yield Text(f"The search was cut short: more time (--deadline 60s) may find a cheaper plan{more}.")
+        yield Text(f"The search was cut short: more time ({search.further}) may find a cheaper plan{more}.")
     if region is not None:
         origin = "" if region.origin == "--region" else f" (region from {region.origin})"
         yield Text(f"{provenance(region.name).sentence().removesuffix('.')}{origin}.")

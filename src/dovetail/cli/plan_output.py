@@ -238,14 +238,18 @@ def _some(pods: tuple[str, ...]) -> str:
 
 def _sentence(plan: Plan, diversity: int) -> str:
     """What it costs, and how good that is; empty where there was no pod to plan for."""
-    left = len(plan.unschedulable)
+    untried = frozenset(plan.untried)
+    missed = [pod for pod in plan.left if pod not in untried]
+    left = len(missed)
     placed = sum(len(pods) for pods in plan.existing.values())
     end = f" {left} pod{'s' if left != 1 else ''} left over" if left else ""
     if left:
-        end += f"; `dovetail explain pod {plan.unschedulable[0].pod}` says what would help."
+        end += f"; `dovetail explain pod {missed[0]}` says what would help."
+    if untried:
+        end += f" The search did not come to {len(untried):,} pod{'s' if len(untried) != 1 else ''}."
     if not plan.claims:
         fit = f": {placed:,} {'pods fit' if placed != 1 else 'pod fits'} on existing nodes"
-        return f"Nothing to buy{fit if placed else ''}.{end}" if left or placed else ""
+        return f"Nothing to buy{fit if placed else ''}.{end}" if plan.unschedulable or placed else ""
     count, cost = len(plan.claims), plan.cost
     start = f"{count} node{'s' if count != 1 else ''} for ${_dollars(cost.hourly):.4f}/h{_shown_parts(plan)}"
     bound = (

@@ -15,15 +15,19 @@ from rich.console import Console
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
+from dovetail.disrupt.consolidation.search import QUICK
 from dovetail.model.offering import NANO_DOLLARS
-from dovetail.model.plan import OUT_OF_TIME, Plan
+from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
-from dovetail.solve.budget import Deadline
+from dovetail.solve.budget import Deadline, SolveBudget, Stop, never
 from dovetail.solve.solver import Step, Trace, solve, untraced
+from dovetail.units.duration import format_duration
 from dovetail.verify import verify
 
 GOOD_ENOUGH = 0.01  # gap at which the search ends by itself, unless its length was given
 _STEPS = (SECOND, 3 * SECOND, 6 * SECOND)  # one search after the other: the first answers most questions
+_WHAT_IFS = 10  # a series of what-ifs has so many times the seconds or the work that a single one has
+_FURTHER = 3  # times as long is what is proposed to who wants more
 _SPENT = 0.9  # of its budget: a search that took less had nothing more to look at
 _MAX_SHOWN_FAULTS = 5
 
@@ -40,6 +44,27 @@ class Answer:
     def hope(self) -> int:
         """Nano-dollars per hour by which a longer search may make the plan cheaper, at most."""
         return self.plan.cost.hourly - self.plan.cost.lower_bound if self.cut_short else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long something is looked at: nanoseconds, or `work` units and no clock."""
+
+    nanoseconds: int
+    work: int | None = None
+
+    def budget(self) -> SolveBudget:
+        """The same to spend, from now on."""
+        if self.work is not None:
+            return SolveBudget(Budget(self.work))
+        until = time.monotonic_ns() + self.nanoseconds
+        return SolveBudget(Budget(sys.maxsize), stop=Deadline(until, time.monotonic_ns))
+
+    def __str__(self) -> str:
+        if self.work is not None:
+            return f"{self.work:,} units of work"
+        seconds = self.nanoseconds / SECOND
+        return f"{seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +88,35 @@ class Search:
     def single(self) -> Search:
         """The same without patience, for questions that are asked many times over."""
         return self if self.work is not None else Search(self.longest)
+
+    @property
+    def patience(self) -> Patience:
+        """With one question."""
+        return Patience(self.deadline or sum(_STEPS), self.work)
+
+    @property
+    def what_ifs(self) -> Patience:
+        """With a series of `single` questions."""
+        if self.work is not None:
+            return Patience(0, _WHAT_IFS * self.work)
+        return Patience(max(_WHAT_IFS * SECOND, self.longest))
+
+    @staticmethod
+    def quick(problem: Problem, within: SolveBudget) -> Plan:
+        """A plan as production makes it for a what-if, checked; the clock of `within` may cut it short."""
+        stop: Stop = never
+        if within.seconds < float("inf"):
+            stop = Deadline(time.monotonic_ns() + round(within.seconds * SECOND), time.monotonic_ns)
+        plan = solve(problem, Budget.within(QUICK), stop=stop)
+        _refuse_wrong(problem, plan)
+        return plan
+
+    @property
+    def further(self) -> str:
+        """The option that has all of it look further."""
+        if self.work is not None:
+            return f"--work {_FURTHER * self.work}"
+        return f"--deadline {format_duration(_FURTHER * max(_WHAT_IFS * SECOND, self.longest))}"
 
     def answer(self, problem: Problem) -> Answer:
         """Raises DovetailError for a plan that breaks a rule: the checker shares no code with the solver."""
@@ -153,8 +207,7 @@ class _TraceFile:
 
 def _cut(plan: Plan, work: int, *, over: bool = False) -> bool:
     """True iff the plan might be better, and the search ended for want of work or time."""
-    hurried = any(item.reason == OUT_OF_TIME for item in plan.unschedulable)
-    better = hurried or (plan.cost.gap > 0 and bool(plan.claims))
+    better = bool(plan.untried) or (plan.cost.gap > 0 and bool(plan.claims))
     return better and (over or plan.work >= _SPENT * work)
 
 

@@ -12,19 +12,17 @@ from itertools import count
 
 from dovetail.api.core import Pod
 from dovetail.disrupt.consolidation.memory import Memory
-from dovetail.disrupt.consolidation.question import Candidate, Move, Question
+from dovetail.disrupt.consolidation.question import Candidate, Finding, Move, Question
 from dovetail.disrupt.consolidation.search import search
 from dovetail.disrupt.pods import eviction_cost, owned_by, reschedulable, unbound
 from dovetail.model import labels
 from dovetail.model.offering import InstanceType
 from dovetail.model.plan import Plan, PlannedClaim
-from dovetail.model.problem import Budget, ExistingNode, Pool, Problem
+from dovetail.model.problem import ExistingNode, Pool, Problem
 from dovetail.model.resources import CPU, MEMORY, Resources, pod_requests, subtract, total
 from dovetail.solve.budget import SolveBudget
 
 Solve = Callable[[Problem], Plan]
-_ROUNDS = 50  # moves in a row; each takes at least a node away or makes one cheaper
-_TURN = 1_000_000  # units of work of one search
 _GROUP = "eks.amazonaws.com/nodegroup"
 
 
@@ -80,35 +78,52 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Repacking:
-    """What moving pods between the nodes that are there, and replacing some, comes to."""
+    """What moving pods between the nodes that are there, and replacing some, comes to.
+
+    `looked` of the `nodes` that can go either go or are known to stay. `complete` is True iff the search
+    came to its end; else what it found is there to be had, and more may be.
+    """
 
     saving: int  # nano-dollars per hour
     pods: int  # that move, each counted once
     nodes_gone: int
     nodes_bought: int
-    complete: bool  # False: the time was over before the search was
+    looked: int
+    nodes: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """The movable pods on the cheapest new nodes found, in nano-dollars per hour.
+
+    `least` is what any nodes for them cost at least. The difference between what they cost now and `cost` is
+    packing + types + spot + daemons.
+    """
+
+    cost: int
+    least: int
+    packing: int
+    types: int
+    spot: int
+    daemons: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
     """Nano-dollars per hour. `now` are all priced nodes; `movable` is the part of it that could change.
 
-    `fresh` is the cost of the cheapest nodes found for the movable pods, `least` what they must cost at
-    least. The difference between `movable` and `fresh` is packing + types + spot + daemons.
+    `fresh` is None iff the search for new nodes did not come to `untried` of the `pods` that can move.
     """
 
     groups: tuple[Group, ...]
     now: Parts
     movable: Parts
     kept: int  # nodes that stay as they are
-    fresh: int
-    least: int
+    pods: int
+    untried: int
     homeless: tuple[str, ...]  # pods that run now, and that the NodePools have no place for
-    packing: int
-    types: int
-    spot: int
-    daemons: int
-    repacking: Repacking | None
+    fresh: Fresh | None
 
     @property
     def cost(self) -> int:
@@ -120,30 +135,37 @@ class Bill:
         return self.now.unused / self.now.cost if self.now.cost else 0.0
 
 
-def bill(problem: Problem, prices: Prices, solve: Solve, over: Callable[[], bool]) -> Bill:
-    """`solve` plans what-ifs. Once `over`, repacking is left at what was found."""
+def bill(problem: Problem, prices: Prices, plan: Plan) -> Bill:
+    """`plan` answers `anew(problem)`."""
     movable = _movable(problem)
     groups = _groups(problem.nodes, prices)
     moved = [node for node in problem.nodes if node.name in movable]
     now = sum((group.parts for group in groups), Parts())
     share = sum((_parts(node, prices[node.name]) for node in moved if node.name in prices), Parts())
-    asked = _emptied(problem, movable)
-    plan = solve(asked)
-    wanted = {pod.key: pod for pod in asked.pods}
-    after = sum((_planned(claim, asked, wanted) for claim in plan.claims), Parts())
+    asked = anew(problem)
+    untried = frozenset(plan.untried)
     return Bill(
         groups=groups,
         now=now,
         movable=share,
         kept=len(problem.nodes) - len(moved),
-        fresh=plan.cost.hourly,
+        pods=len(asked.pods),
+        untried=len(untried),
+        homeless=tuple(pod for pod in plan.left if pod not in untried),
+        fresh=None if untried else _fresh(share, asked, plan),
+    )
+
+
+def _fresh(now: Parts, asked: Problem, plan: Plan) -> Fresh:
+    wanted = {pod.key: pod for pod in asked.pods}
+    after = sum((_planned(claim, asked, wanted) for claim in plan.claims), Parts())
+    return Fresh(
+        cost=plan.cost.hourly,
         least=plan.cost.lower_bound,
-        homeless=tuple(item.pod for item in plan.unschedulable),
-        packing=share.unused - after.unused,
-        types=share.listed - after.listed,
-        spot=(share.used - after.used) - (share.listed - after.listed),
-        daemons=share.daemons - after.daemons,
-        repacking=_repacked(problem, prices, movable, solve, over),
+        packing=now.unused - after.unused,
+        types=now.listed - after.listed,
+        spot=(now.used - after.used) - (now.listed - after.listed),
+        daemons=now.daemons - after.daemons,
     )
 
 
@@ -154,8 +176,9 @@ def _movable(problem: Problem) -> frozenset[str]:
     return ours or frozenset(node.name for node in problem.nodes if not node.in_flight)
 
 
-def _emptied(problem: Problem, movable: frozenset[str]) -> Problem:
+def anew(problem: Problem) -> Problem:
     """The pods of movable nodes are to be placed, as if the nodes had never been. Pending ones are not."""
+    movable = _movable(problem)
     away = [node for node in problem.nodes if node.name in movable]
     pods = tuple(unbound(pod) for node in away for pod in node.pods if reschedulable(pod))
     return replace(
@@ -236,47 +259,61 @@ def _shared(price: Price, pods: Resources, daemons: Resources, room: Resources) 
     return Parts(used, kept, price.hourly - used - kept, round(price.on_demand * full * ours))
 
 
-def _repacked(
-    problem: Problem, prices: Prices, movable: frozenset[str], solve: Solve, over: Callable[[], bool]
-) -> Repacking | None:
-    """Move after move as consolidation finds them, with no budget but time; None where nothing is priced."""
+def repack(problem: Problem, prices: Prices, what_if: Solve, work: SolveBudget) -> Repacking | None:
+    """Move after move as consolidation finds them, with no budget but work; None where nothing is priced.
+
+    `what_if` plans each move that is tried. Once `work` is used up, it is left at what was found.
+    """
+    movable = _movable(problem)
     standing = replace(problem, pods=())
     costs = {name: price.hourly for name, price in prices.items() if name in movable}
     if not costs:
         return None
     names = count()
-    origins = {name: name for name in costs}
+    origins = frozenset(costs)
     moved: set[str] = set()
-    saving = gone = bought = 0
-    complete = False
-    for _ in range(_ROUNDS):
-        if over():
+    saving = bought = 0
+    turn = _Turn()
+    while work.left:
+        turn = _next(standing, costs, what_if, work)
+        if turn.move is None:
             break
-        move = _next(standing, costs, solve)
-        if move is None:
-            complete = True
-            break
-        saving += move.saving
-        moved |= {pod.key for candidate in move.candidates for pod in candidate.pods}
-        standing = _applied(standing, move, costs, names)
-        first = [candidate.name for candidate in move.candidates]
-        gone += sum(name in origins for name in first)
-        bought += len(move.claims) - sum(name not in origins for name in first)
-    return Repacking(saving, len(moved), gone, bought, complete)
+        saving += turn.move.saving
+        moved |= {pod.key for candidate in turn.move.candidates for pod in candidate.pods}
+        standing = _applied(standing, turn.move, costs, names)
+        bought += len(turn.move.claims) - sum(one.name not in origins for one in turn.move.candidates)
+    gone = origins - costs.keys()
+    looked = len(origins) if turn.complete else len(gone) + len(origins & turn.stay)
+    return Repacking(saving, len(moved), len(gone), bought, looked, len(origins), turn.complete)
 
 
-def _next(problem: Problem, costs: Mapping[str, int], solve: Solve) -> Move | None:
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One search for a move. `stay` are nodes that it knows to stay; `complete` iff there is no move."""
+
+    move: Move | None = None
+    stay: frozenset[str] = frozenset()
+    complete: bool = False
+
+
+def _next(problem: Problem, costs: Mapping[str, int], what_if: Solve, work: SolveBudget) -> _Turn:
     candidates = tuple(_candidate(node, costs[node.name]) for node in problem.nodes if node.name in costs)
     pools = {candidate.pool for candidate in candidates}
     asked = Question(problem, candidates, dict.fromkeys(pools, len(candidates)), spot_to_spot=True)
-    asking = search(asked, Memory(), SolveBudget(Budget(_TURN)), 0)
+    asking = search(asked, Memory(), work, 0)
+    hurried: list[set[str]] = []  # sets of nodes whose what-if was not planned to the end: that says nothing
     try:
         question = next(asking)
         while True:
-            question = asking.send(solve(question))
+            plan = what_if(question)
+            if plan.untried:
+                hurried.append(costs.keys() - {node.name for node in question.nodes})
+            question = asking.send(plan)
     except StopIteration as done:
-        move: Move | None = done.value.move
-        return move
+        finding: Finding = done.value
+    alone = (names for names in hurried if len(names) == 1)
+    stay = frozenset(refusal.name for refusal in finding.refusals).difference(*alone)
+    return _Turn(finding.move, stay, finding.move is None and finding.complete and not hurried)
 
 
 def _candidate(node: ExistingNode, price: int) -> Candidate:

@@ -138,3 +138,8 @@ class Plan:
     def left(self) -> tuple[str, ...]:
         """The pods that have no place."""
         return tuple(item.pod for item in self.unschedulable)
+
+    @property
+    def untried(self) -> tuple[str, ...]:
+        """Those of them that the search did not come to: one more plan may well have a place for them."""
+        return tuple(item.pod for item in self.unschedulable if item.reason == OUT_OF_TIME)
