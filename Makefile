@@ -39,7 +39,7 @@ test-cluster: $(STAMP) ## Run the tests on a real Kubernetes control plane (need
 
 test-promises: $(STAMP) ## Play SEEDS=20 runs under fire on that control plane, from FIRST=1 on; a minute each
 	$(BIN)/python tests/cluster/controlplane/build.py
-	DOVETAIL_SEEDS=$(FIRST)-$$(($(FIRST) + $(SEEDS) - 1)) $(BIN)/pytest -n0 -s tests/cluster/test_promises.py
+	DOVETAIL_SEEDS=$(FIRST)-$$(($(FIRST) + $(SEEDS) - 1)) $(BIN)/pytest -n0 -s tests/cluster/test_promises_on_a_server.py
 
 control-plane: $(STAMP) ## Start that control plane and leave it running until Ctrl-C
 	$(BIN)/python tests/cluster/controlplane/start.py

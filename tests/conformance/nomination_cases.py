@@ -1,8 +1,8 @@
 """What kube-scheduler makes of `status.nominatedNodeName` that others set: cases, and what came of each.
 
-`tests/cluster/test_nominations.py` plays them on the real one, `test_nominations.py` here on the simulated
-one. A case is a list of steps. Pods come gated, in order; with their nominations in place they are let go
-together, so that the scheduler knows of all nominations before it looks at any pod.
+`tests/cluster/test_nominations_on_a_server.py` plays them on the real one, `test_nominations.py` here on
+the simulated one. A case is a list of steps. Pods come gated, in order; with their nominations in place
+they are let go together, so that the scheduler knows of all nominations before it looks at any pod.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What kube-scheduler evicts for pods that fit nowhere: cases, and what came of each.
 
-`tests/cluster/test_preemption.py` plays them on the real one, `test_preemption.py` here on the simulated one.
+`tests/cluster/test_preemption_on_a_server.py` plays them on the real one, `test_preemption.py` here on
+the simulated one.
 All are played together, each with nodes and pods of its own. Pods that have to go stay for ever, as a
 finalizer holds them: so what was decided can be seen.
 """
