@@ -1,1 +1,1 @@
-"""Figures of speed, cost and memory; README.md tells how to run them and what was measured."""
+"""Figures of speed, cost and memory; README.md says how to run them and what was measured."""

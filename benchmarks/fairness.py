@@ -67,7 +67,7 @@ spec:
 
 
 def main() -> int:
-    """Play the day without and with the tenant, and tell how long pods waited."""
+    """Play the day without and with the tenant, and print how long pods waited."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description=__doc__)
     parser.add_argument("--hours", type=int, default=24, help="how long the day is, 2 at least (24)")
     parser.add_argument("--seed", type=int, default=1)
@@ -118,15 +118,15 @@ def _row(name: str, result: Result, tenant: str) -> dict[str, Any]:
     if tenant:
         theirs = [one for one in found if one.pod.startswith(f"{tenant}/")]
         row["tenant"] = {"pods": len(theirs), "bound": sum(one.bound is not None for one in theirs)}
-    _tell(name, row)
+    _print(name, row)
     for space, figures in row["namespaces"].items():
-        _tell(f"  {space}", figures)
+        _print(f"  {space}", figures)
     if tenant:
         print(f"  {tenant}: {row['tenant']['bound']} of {row['tenant']['pods']} pods bound")
     return row
 
 
-def _tell(name: str, row: dict[str, Any]) -> None:
+def _print(name: str, row: dict[str, Any]) -> None:
     times = f"{row['p50']:7.1f} {row['p99']:7.1f} {row['longest']:8.1f}"
     print(f"{name:20} {row['pods']:6} {times} {row['unbound']:8}", flush=True)
 

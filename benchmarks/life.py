@@ -73,7 +73,7 @@ def main() -> None:
             await life.scrape()  # as Prometheus does every minute: the text of all figures is kept
             row = _measured(life, time.process_time() - begun)
             rows.append(row)
-            _told(row)
+            _print(row)
             if arguments.json:
                 with arguments.json.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
@@ -134,7 +134,7 @@ def _resident_mib() -> float:
     return int(next(line.split()[1] for line in lines if line.startswith("VmRSS:"))) / 1024
 
 
-def _told(row: dict[str, Any]) -> None:
+def _print(row: dict[str, Any]) -> None:
     owners = ", ".join(f"{name} {size / _MIB:.1f}" for name, size in row["owners"].items())
     print(
         f"day {row['day']:5.2f} {row['nodes']:5} nodes {row['pods']:6} pods {row['nodesGone']:6} and "

@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parent.parent
 
 
 def facts() -> dict[str, str | int]:
-    """All of it as JSON values; what the system does not tell is left out or 'unknown'."""
+    """All of it as JSON values; what the system does not report is left out or 'unknown'."""
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),

@@ -52,16 +52,16 @@ def _browsed(browser: Browser, name: str, url: str) -> None:
     page.goto(url)
     page.wait_for_selector("body[data-rendered]")
     drawn = time.perf_counter() - begun
-    told: dict[str, Any] = page.evaluate(
+    load: dict[str, Any] = page.evaluate(
         """() => { const one = performance.getEntriesByType("navigation")[0];
         return { bytes: one.decodedBodySize, answered: one.responseStart, loaded: one.responseEnd,
                  first: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
                  elements: document.querySelectorAll("*").length }; }"""
     )
     print(
-        f"{name}: {told['bytes'] / 1e6:.2f} MB; answered after {told['answered'] / 1000:.2f} s, all received "
-        f"{told['loaded'] / 1000:.2f}, first paint {told['first'] / 1000:.2f}, drawn {drawn:.2f}; "
-        f"{told['elements']:,} elements"
+        f"{name}: {load['bytes'] / 1e6:.2f} MB; answered after {load['answered'] / 1000:.2f} s, all received "
+        f"{load['loaded'] / 1000:.2f}, first paint {load['first'] / 1000:.2f}, drawn {drawn:.2f}; "
+        f"{load['elements']:,} elements"
     )
     for what, selector in _SCROLLED.items():
         if not selector or page.locator(selector).is_visible():
@@ -70,19 +70,19 @@ def _browsed(browser: Browser, name: str, url: str) -> None:
 
 
 def _scrolled(page: Page, what: str, selector: str) -> None:
-    told = page.context.new_cdp_session(page)
-    told.send("Performance.enable", {"timeDomain": "threadTicks"})
-    before = _busy(told)
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before = _busy(session)
     taken = sorted(page.evaluate(_FRAMES, [selector, _STEPS]))
-    busy = 1000 * (_busy(told) - before) / _STEPS
-    told.detach()
+    busy = 1000 * (_busy(session) - before) / _STEPS
+    session.detach()
     most = taken[int(len(taken) * 0.95)]
     print(f"  {what}: frames of {statistics.median(taken):.1f} ms, 95 % within {most:.1f}; {busy:.1f} of CPU")
 
 
-def _busy(told: CDPSession) -> float:
+def _busy(session: CDPSession) -> float:
     """Seconds that the main thread has worked."""
-    found = told.send("Performance.getMetrics")["metrics"]
+    found = session.send("Performance.getMetrics")["metrics"]
     return next(float(one["value"]) for one in found if one["name"] == "TaskDuration")
 
 
@@ -128,14 +128,14 @@ def _report(nodes: int) -> str:
 
 def _measure(nodes: int, each: int, waiting: int) -> None:
     print(f"{nodes:,} nodes, {nodes * each:,} pods, {waiting:,} that wait")
-    told, record = pages.present(nodes, each, waiting), pages.Record(pages.facts(nodes, each))
+    shown, record = pages.present(nodes, each, waiting), pages.Record(pages.facts(nodes, each))
     window = Window(pages.START, pages.END)
-    _timed("what is so now, the first time", told.data)
-    _timed("again", told.data)
+    _timed("what is so now, the first time", shown.data)
+    _timed("again", shown.data)
     _timed("the record of costs", lambda: facts_report("x", record.read(*record.span), window))
     text = _timed("a report of as many nodes", lambda: _report(nodes))
     with tempfile.TemporaryDirectory() as folder, pages.browser() as browser:
-        with pages.served(past_routes("Dovetail", record, lambda: pages.END, "", told)) as url:
+        with pages.served(past_routes("Dovetail", record, lambda: pages.END, "", shown)) as url:
             _browsed(browser, "live page", url)
         file = Path(folder) / "report.html"
         file.write_text(text, "utf-8")

@@ -68,7 +68,7 @@ class Made(Feed):
 
 
 class Still(Top):
-    """Draws when it is told to, and not by itself."""
+    """Draws when the benchmark asks for it, and not by itself."""
 
     def set_interval(self, *_: Any, **__: Any) -> Any:
         """No timer."""
@@ -128,12 +128,12 @@ async def _measure(nodes: int, each: int, changes: int, frames: int) -> None:
                 await pilot.press("pagedown")
             if number == frames // 2:
                 await pilot.press("s", "s")  # by price
-    print(f"changes a frame: {changes}, taken in {_told(feed.taking)}")
-    print(f"to take in and make a frame, without drawing it: {_told(making)}")
-    print(f"until it is on the screen: {_told(whole)}")
+    print(f"changes a frame: {changes}, taken in {_formatted(feed.taking)}")
+    print(f"to take in and make a frame, without drawing it: {_formatted(making)}")
+    print(f"until it is on the screen: {_formatted(whole)}")
 
 
-def _told(seconds: list[float]) -> str:
+def _formatted(seconds: list[float]) -> str:
     ordered = sorted(seconds)
     return f"median {statistics.median(ordered):.4f}, 95% {ordered[int(len(ordered) * 0.95)]:.4f}"
 

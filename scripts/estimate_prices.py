@@ -80,7 +80,7 @@ class Estimator:
             self._sizes[record.family].append(record)
 
     def price(self, record: TypeRecord, region: str) -> tuple[int, str] | None:
-        """An estimate and its kind; None where nothing tells anything."""
+        """An estimate and its kind; None where no price is known to start from."""
         for kind in KINDS:
             found = self.by(kind, record, region)
             if found:
@@ -229,10 +229,10 @@ def _accelerated(record: TypeRecord) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Of one kind: how many prices it tells, and by how much they are off (shares of the price)."""
+    """Of one kind: how many prices it estimates, and by how much they are off (shares of the price)."""
 
     kind: str
-    told: int
+    prices: int
     middle: float
     ninth: float  # nine in ten are at most that far off
     within: float  # share that is at most 5 % off
@@ -241,7 +241,7 @@ class Errors:
 def errors(
     estimator: Estimator, known: Mapping[str, Mapping[TypeRecord, int]], since: int = 0
 ) -> Iterator[Errors]:
-    """Each known price taken away and told from the others; only of generations from `since` on."""
+    """Each known price taken away and estimated from the others; only of generations from `since` on."""
     for kind in KINDS:
         off = sorted(
             abs(found / price - 1)

@@ -68,7 +68,7 @@ LEFT_OUT = {
 DROPPED = ("usr/share/man/", "usr/share/info/", "usr/share/lintian/", "usr/share/locale/", "usr/share/bug/")
 USER = 65532
 CONFIG = {
-    "User": f"{USER}:{USER}",  # by number, so that Kubernetes can tell that it is not root
+    "User": f"{USER}:{USER}",  # by number, so that Kubernetes can see that it is not root
     "ExposedPorts": {"8080/tcp": {}, "8081/tcp": {}},  # metrics, probes
     "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1"],
     "Entrypoint": ["dovetail"],
@@ -251,7 +251,7 @@ def unpack(deb: bytes, into: Path) -> str:
         raise Unusable("a package without control file")
     with _tar(members, "data.tar") as files:
         for member in files:
-            # Who builds need not be root, and must be able to remove it all again.
+            # The builder need not be root, and must be able to remove it all again.
             member.mode |= 0o700 if member.isdir() else 0o600
             files.extract(member, into, filter="tar", set_attrs=not member.issym())
     return control.read().decode()
@@ -326,7 +326,7 @@ def compile_modules(base: Path, folder: Path, names: str) -> None:
 
 
 def layer(folder: Path, when: int) -> bytes:
-    """A tar archive of a folder that says nothing of who built it and when."""
+    """A tar archive of a folder that says nothing of when and by which user it was built."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(folder.rglob("*")):
@@ -452,8 +452,8 @@ def build(into: Path) -> None:
 
 
 def _when() -> int:
-    if told := os.environ.get("SOURCE_DATE_EPOCH"):
-        return int(told)
+    if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(epoch)
     done = subprocess.run(
         ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, check=False, text=True
     )
@@ -466,14 +466,14 @@ def main() -> int:
     commands.add_parser("pin")
     building = commands.add_parser("build")
     building.add_argument("--to", type=Path, default=ROOT / "build" / "image")
-    told = parser.parse_args()
+    args = parser.parse_args()
     try:
-        if told.command == "pin":
+        if args.command == "pin":
             pin()
         else:
-            build(told.to)
+            build(args.to)
     except (Unusable, OSError) as error:
-        print(f"{told.command}: {error}", file=sys.stderr)
+        print(f"{args.command}: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -43,7 +43,7 @@ TARGET = Path(__file__).parent.parent / "src/dovetail/cloud/catalog/data/ec2.jso
 FORMAT = 4
 # Bare metal with dedicated tenancy, as a multiple of what counts.
 SURCHARGED = ((1.05, 1.075), (1.095, 1.105))
-MODERN = 6  # the generation from which errors are told, since newer families are what is estimated
+MODERN = 6  # the generation from which errors are measured, since newer families are what is estimated
 
 
 def main() -> int:
@@ -97,8 +97,8 @@ def show_errors() -> None:
     types, _, known = read()
     for one in errors(Estimator(types, known.prices), known.prices, since=MODERN):
         print(
-            f"{one.kind}: {one.told:,} prices, median {one.middle:.2%}, nine in ten within {one.ninth:.1%}, "
-            f"{one.within:.1%} within 5 %"
+            f"{one.kind}: {one.prices:,} prices, median {one.middle:.2%}, nine in ten within {one.ninth:.1%},"
+            f" {one.within:.1%} within 5 %"
         )
 
 

@@ -34,7 +34,7 @@ SCALARS = {
     "bytearray": "s",
 }
 
-# The package types quantities as text, and int-or-string as anything; these fields are told apart by name.
+# The package types quantities as text, and int-or-string as anything; these fields are known by name.
 QUANTITY_FIELDS = {
     "allocatable",
     "allocatedResources",

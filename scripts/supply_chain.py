@@ -7,7 +7,7 @@
                                              beside the wheel in DIR: SBOM, notes, sums and their signature
 
 Exit code 1 is a finding of `audit`, 2 something that is missing. Versions are those of constraints.txt, needs
-and licences what installed packages tell. Packages are looked up where pip looks for them (its setting
+and licences what installed packages state. Packages are looked up where pip looks for them (its setting
 index-url), by the simple API in JSON (PEP 691).
 
 To verify a release, with the maintainers' public key in PUBLIC:
@@ -207,13 +207,13 @@ def index_url() -> str:
     """Where pip looks for packages."""
     if url := os.environ.get("PIP_INDEX_URL"):
         return url.rstrip("/")
-    told = subprocess.run(
+    setting = subprocess.run(
         [sys.executable, "-m", "pip", "config", "get", "global.index-url"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return (told.stdout.strip() or "https://pypi.org/simple").rstrip("/")
+    return (setting.stdout.strip() or "https://pypi.org/simple").rstrip("/")
 
 
 def release_files(index: str, name: str, version: str) -> list[dict[str, Any]]:
@@ -242,7 +242,7 @@ def _get(url: str, kind: str) -> Any:
 def sbom(pins: list[Pin], debs: list[image.Deb]) -> str:
     """CycloneDX 1.5: the same text for the same pins, so without a time.
 
-    Debian's packages tell their licences within the image (`/usr/share/doc/*/copyright`), the list does not.
+    Debian's packages state their licences within the image (`/usr/share/doc/*/copyright`), the list does not.
     """
     purls = {pin.name: f"pkg:pypi/{pin.name}@{pin.version}" for pin in pins}
     purls["dovetail"] = f"pkg:pypi/dovetail@{__version__}"
@@ -295,14 +295,16 @@ def _sbom() -> str:
 
 
 def _licences(name: str) -> list[dict[str, Any]]:
-    told = distribution(name).metadata
-    if expression := told.get("License-Expression"):
+    metadata = distribution(name).metadata
+    if expression := metadata.get("License-Expression"):
         return [{"expression": expression}]
     classes = [
-        each.split(" :: ")[-1] for each in told.get_all("Classifier") or () if each.startswith("License ::")
+        each.split(" :: ")[-1]
+        for each in metadata.get_all("Classifier") or ()
+        if each.startswith("License ::")
     ]
     # Free text: a name, or all of a licence; classifiers say it in one line.
-    text = told.get("License") or ""
+    text = metadata.get("License") or ""
     names = classes or ([text] if text and "\n" not in text else [])
     return [{"license": {"name": each}} for each in names]
 
@@ -312,7 +314,7 @@ def _licences(name: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the index knows of one pin: findings, and what it could not tell."""
+    """What the index knows of one pin: findings, and what it did not know."""
 
     findings: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
@@ -331,12 +333,12 @@ def judge(pin: Pin, files: list[dict[str, Any]] | None, newest: dict[str, Any] |
                 findings.append(f"{label}: the index no longer has the file with SHA-256 {digest}")
         for reason in sorted({str(each["yanked"]) for each in files if each.get("yanked")}):
             findings.append(f"{label}: withdrawn" + ("" if reason == "True" else f" ({reason})"))
-    # Vulnerabilities are told of the newest release only.
-    told = newest or {}
-    if told.get("info", {}).get("version") != pin.version or "vulnerabilities" not in told:
+    # The index lists vulnerabilities of the newest release only.
+    answer = newest or {}
+    if answer.get("info", {}).get("version") != pin.version or "vulnerabilities" not in answer:
         unchecked.append(f"{label}: vulnerabilities")
     else:
-        for each in told["vulnerabilities"]:
+        for each in answer["vulnerabilities"]:
             if not each.get("withdrawn"):
                 fixed = ", ".join(each.get("fixed_in") or ()) or "no release yet"
                 findings.append(f"{label}: {each.get('id')}, mended in {fixed}")
@@ -354,7 +356,7 @@ def audit(pins: list[Pin]) -> int:
             files = release_files(index, pin.name, pin.version)
             newest = _get(f"{documents}/{pin.name}/json", "application/json")
         except (OSError, ValueError):
-            pass  # what has no answer is told as unchecked
+            pass  # what has no answer is reported as unchecked
         return judge(pin, files, newest)
 
     with ThreadPoolExecutor(PARALLEL) as pool:
@@ -390,15 +392,15 @@ def release(dist: Path, key: Path, changelog: str, version: str) -> None:
         raise Unusable(f"no key {key}; make one with `ssh-keygen -t ed25519 -f {key}`")
     listed = dist / f"dovetail-{version}.cdx.json"
     listed.write_text(_sbom())
-    told = dist / f"dovetail-{version}.md"
-    told.write_text(text)
+    section = dist / f"dovetail-{version}.md"
+    section.write_text(text)
     sums = dist / "SHA256SUMS"
     signature = dist / "SHA256SUMS.sig"
     signature.unlink(missing_ok=True)  # ssh-keygen asks before it overwrites
     sums.write_text(
         "".join(
             f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n"
-            for each in (told, listed, wheel)
+            for each in (section, listed, wheel)
         )
     )
     done = subprocess.run(["ssh-keygen", "-Y", "sign", "-f", key, "-n", NAMESPACE, sums], check=False)
@@ -414,18 +416,18 @@ def main() -> int:
     releasing = commands.add_parser("release")
     releasing.add_argument("--key", type=Path, required=True)
     releasing.add_argument("--dist", type=Path, default=ROOT / "dist")
-    told = parser.parse_args()
+    args = parser.parse_args()
     try:
-        if told.command == "pin":
+        if args.command == "pin":
             pin()
-        elif told.command == "sbom":
+        elif args.command == "sbom":
             print(_sbom(), end="")
-        elif told.command == "audit":
+        elif args.command == "audit":
             return audit(read_pins(PINS.read_text()))
         else:
-            release(told.dist, told.key, (ROOT / "CHANGELOG.md").read_text(), __version__)
+            release(args.dist, args.key, (ROOT / "CHANGELOG.md").read_text(), __version__)
     except (Unusable, OSError) as error:
-        print(f"{told.command}: {error}", file=sys.stderr)
+        print(f"{args.command}: {error}", file=sys.stderr)
         return 2
     return 0
 

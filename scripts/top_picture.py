@@ -52,7 +52,7 @@ async def draw(board: Board, feed: Past, zone: ZoneInfo, folder: Path) -> None:
 
 
 def _write(path: Path, drawn: str) -> None:
-    """Without fonts from elsewhere: a picture that is looked at asks nobody else."""
+    """Without fonts from elsewhere: a picture that is looked at asks no other site."""
     path.write_text(_FONTS.sub("", drawn))
 
 

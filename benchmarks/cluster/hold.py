@@ -1,6 +1,6 @@
 """A controller beside many pods: its memory while they come and go, and its CPU while nothing happens.
 
-Nodes and pods are objects that nobody plays, so that the machine does little else than the API server and the
+Nodes and pods are objects without a kubelet, so that the machine does little else than the API server and the
 controller. Pods are deleted and made anew at a steady rate.
 """
 

@@ -1,4 +1,4 @@
-"""What a process and its children use, as Linux tells."""
+"""What a process and its children use, as Linux reports."""
 
 from __future__ import annotations
 

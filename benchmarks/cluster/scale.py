@@ -22,7 +22,7 @@ from tests.cluster.running import Controller, eventually
 
 _PER_NODE = 10  # pods that fill a node of 16 CPUs
 _DEPLOYMENTS = 5
-_SETTLE_SECONDS = 30.0  # until nodes and pods that are bound have told so
+_SETTLE_SECONDS = 30.0  # until nodes and pods that are bound have reported it
 # Something to stand on: a scheduler without any node tries its pods by back-off alone.
 _POOL = """
 apiVersion: v1

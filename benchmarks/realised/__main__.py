@@ -44,7 +44,7 @@ DRIFT_HEAD = (
 
 @readers_may_leave()
 def main() -> int:
-    """Play what is asked for, tell each run as it ends, then the medians; 0 always: it judges nothing."""
+    """Play what is asked for, print each run as it ends, then the medians; 0 always: it judges nothing."""
     names = [one.name for one in workloads()]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.realised", description=__doc__)
     parser.add_argument("--family", action="append", choices=tuple(FAMILIES), help="may be repeated; all")
@@ -53,7 +53,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--json", type=Path, help="write all figures to this file as well")
     parser.add_argument("--cluster", action="store_true", help="on a real control plane as well; needs Go")
-    parser.add_argument("--alone", action="store_true", help="the scheduler is told nothing of plans")
+    parser.add_argument("--alone", action="store_true", help="no node is nominated to the scheduler")
     parser.add_argument("--drift", action="store_true", help="let nodes drift, and pods go, after the burst")
     parser.add_argument("--workload", action="append", choices=names, metavar="NAME", help="may be repeated")
     parser.add_argument("--minutes", type=int, default=4, help="from the burst on, with --cluster (4)")
@@ -75,7 +75,7 @@ def main() -> int:
     rows = list(
         _played(partial(play, nominate=not arguments.alone), _line, chosen, arguments.seeds, arguments.jobs)
     )
-    _tell(rows)
+    _print_medians(rows)
     _write(arguments.json, rows, _medians(rows))
     return 0
 
@@ -149,18 +149,18 @@ def _medians(rows: Sequence[Row]) -> dict[str, float]:
     }
 
 
-def _tell(rows: Sequence[Row]) -> None:
+def _print_medians(rows: Sequence[Row]) -> None:
     print()
     for family in (*FAMILIES, ""):
         ours = [row for row in rows if not family or _family(row["workload"]) == family]
         if not ours:
             continue
-        told = _medians(ours)
+        mid = _medians(ours)
         print(
-            f"{family or 'all':14} {len(ours):3} runs: {told['pods_on_first']:.1%} on the first plan's nodes;"
-            f" realised / planned {told['at_bound']:.3f} when all are bound, {told['early']:.3f} over 15 min,"
-            f" {told['at_end']:.3f} at the end; one wave {told['one_wave']:.0%}, p99 in time"
-            f" {told['in_time']:.0%}, moves per pod {told['moved']:.2f}"
+            f"{family or 'all':14} {len(ours):3} runs: {mid['pods_on_first']:.1%} on the first plan's nodes;"
+            f" realised / planned {mid['at_bound']:.3f} when all are bound, {mid['early']:.3f} over 15 min,"
+            f" {mid['at_end']:.3f} at the end; one wave {mid['one_wave']:.0%}, p99 in time"
+            f" {mid['in_time']:.0%}, moves per pod {mid['moved']:.2f}"
         )
 
 

@@ -43,7 +43,7 @@ class Workload:
 
     def write(self, folder: Path, minutes: int = HOUR_MINUTES, *, nominate: bool = True) -> Path:
         """The scenario as files in the folder, so long; answers the folder. Without `nominate` the scheduler
-        is told nothing of plans.
+        knows nothing of plans.
         """
         (folder / "changes").mkdir(parents=True)
         changes = [{"at": f"10:{BURST_MINUTES:02}", "file": "changes/burst.json"}]

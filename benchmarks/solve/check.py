@@ -1,4 +1,4 @@
-"""Plans are checked after the clock has stopped: small ones whole, of large ones what can be told quickly."""
+"""Plans are checked after the clock has stopped: small ones whole, of large ones what is checked quickly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dovetail.verify.worlds import Catalogue
 _WHOLE = 1_000  # claims and pods with rules between them that the checker replays one by one
 _PLAIN = 25_000  # pods without such rules
 _SAMPLE = 100  # claims of a large plan that are looked at, evenly chosen
-_SHOWN = 3  # violations that are told in words
+_SHOWN = 3  # violations that are spelled out
 
 
 def checked(name: str, problem: Problem, plan: Plan) -> tuple[int, str]:
@@ -45,7 +45,7 @@ def _sampled(problem: Problem, plan: Plan) -> Iterator[Violation]:
 def _between(problem: Problem, plan: Plan) -> Iterator[Violation]:
     """Spread and anti-affinity among pods on new nodes, where every counted pod obeys the rule itself.
 
-    Then the final state tells: whatever the order, the last pod of the fullest domain was let in.
+    Then the final state decides: whatever the order, the last pod of the fullest domain was let in.
     """
     places = {pod: claim for claim in plan.claims for pod in claim.pods}
     alike: dict[str, list[Pod]] = defaultdict(list)

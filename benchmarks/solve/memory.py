@@ -1,4 +1,4 @@
-"""Peak memory of a solve, in a process of its own; what the decoded input alone takes is told beside it."""
+"""Peak memory of a solve, in a process of its own; with what the decoded input alone takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases that are hard for those who place one pod after the other: groups, sizes, one pod per node."""
+"""Cases that are hard for schedulers that place one pod after the other: groups, sizes, one pod per node."""
 
 from __future__ import annotations
 

@@ -43,11 +43,11 @@
 {{- . | replace "ENIs" "Enis" | replace "VPC" "Vpc" | replace "DRA" "Dra" | replace "CAB" "CaB" | snakecase | upper }}
 {{- end }}
 
-{{- /* Not empty if the scheduler's default spread constraints are told: by the setting, or as Karpenter's chart has it. */}}
+{{- /* Not empty if the scheduler's default spread constraints are set: by the setting, or as Karpenter's chart has it. */}}
 {{- define "dovetail.defaultSpreads" -}}
-{{- if .Values.settings.schedulerConfig }}told{{ end }}
+{{- if .Values.settings.schedulerConfig }}set{{ end }}
 {{- range .Values.controller.env }}
-{{- if and (eq .name "SCHEDULER_CONFIG") (or .value .valueFrom) }}told{{ end }}
+{{- if and (eq .name "SCHEDULER_CONFIG") (or .value .valueFrom) }}set{{ end }}
 {{- end }}
 {{- end }}
 
