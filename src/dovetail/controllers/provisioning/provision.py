@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from dovetail.api.core import Pod
+from dovetail.api.core import Node, Pod
 from dovetail.api.karpenter.nodepool import NodePool
 from dovetail.api.meta import condition
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import ApiError, PlannerFailed
+from dovetail.cluster.nodes import Machine
 from dovetail.cluster.problem import Fault
 from dovetail.controllers.context import Context
 from dovetail.controllers.planner import Planner
@@ -20,6 +21,7 @@ from dovetail.controllers.provisioning.buy import Buyer
 from dovetail.controllers.provisioning.fairness import Ledger, Turn, WaitingList, settled, take_turn
 from dovetail.controllers.provisioning.intake import Intake
 from dovetail.controllers.provisioning.metrics import ProvisioningMetrics
+from dovetail.controllers.provisioning.needed import needs_place, still_needed
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.controllers.provisioning.pods import NOT_FOR_US
 from dovetail.controllers.provisioning.realised import Realised
@@ -195,6 +197,7 @@ class Provisioner:
             await self._tell_faults()
             return
         pods = tuple(pod for pod in waiting if pod.key in turn.pods)
+        moved = frozenset(pod.key for pod in pods if self._bound(pod.key))
         problem = self._intake.problem(pods, places)
         await self._tell_faults()
         snapshot = self._context.state.fingerprint()
@@ -217,6 +220,7 @@ class Provisioner:
         self._metrics.decided(there, plan, window.triggers, self._context.clock.now())
         if plan.claims and any(self._context.state.displaced(pod) for pod in there):
             problem, plan = await self._rearranged(problem, plan, there, places)
+        plan = self._needed(plan, pods, moved, places)
         plan = in_turn(problem, plan, self._context.state.arrived())
         await self._act(problem, plan, snapshot, places)
 
@@ -309,6 +313,38 @@ class Provisioner:
         left = {item.pod for item in plan.unschedulable}
         worse = any(item.pod not in left for item in other.unschedulable)
         return (problem, plan) if worse or other.cost.hourly >= plan.cost.hourly else (whole, other)
+
+    def _needed(
+        self, plan: Plan, pods: Sequence[Pod], moved: Collection[str], places: Mapping[str, str]
+    ) -> Plan:
+        """What of the plan these pods need by now; `moved` are the keys of those that were bound before."""
+        state, again = self._context.state, self._intake.places()
+
+        def needs(key: str) -> bool:
+            given = key in again and key not in places  # the room that it had lost is there again
+            return not given and needs_place(state.get(Pod, key), self._goes, moved=key in moved)
+
+        found = still_needed(plan, [pod.key for pod in pods], needs)
+        if len(found.claims) < len(plan.claims):
+            kept = {claim.name for claim in found.claims}
+            spared = [claim for claim in plan.claims if claim.name not in kept]
+            self._context.log.record(
+                "plan.overtaken",
+                claims=len(spared),
+                pods=[key for claim in spared for key in claim.pods],
+                hourly=plan.cost.hourly - found.cost.hourly,
+            )
+        return found
+
+    def _bound(self, key: str) -> bool:
+        pod = self._context.state.get(Pod, key)
+        return pod is not None and bool(pod.spec.node_name)
+
+    def _goes(self, name: str) -> bool:
+        """True iff the node of that name is on its way out, or gone."""
+        state = self._context.state
+        node = state.get(Node, name)
+        return node is None or state.going(Machine(node, state.claim_of(node)))
 
     async def _sturdier(self, problem: Problem, plan: Plan) -> Plan:
         """The plan, or one on larger nodes of which more comes true."""

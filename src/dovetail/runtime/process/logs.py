@@ -84,6 +84,16 @@ _LINES: dict[str, Line] = {
         },
         when=lambda one: one["claims"] > 0,
     ),
+    "plan.overtaken": Line(
+        "info",
+        "provisioner",
+        "left out nodeclaim(s) whose pod(s) need none any more",
+        lambda one: {
+            "nodeclaims": one["claims"],
+            "pods": shortened(one["pods"]),
+            "hourly-cost": _dollars(one["hourly"]),
+        },
+    ),
     "pods.awaited": Line(
         "info",
         "provisioner",
