@@ -79,6 +79,7 @@ _NAMED_VALUES = re.compile(
     r"|batch\.kubernetes\.io/job-name$|helm\.sh/|karpenter\.k8s\.aws/instance-profile|topology\.k8s\.aws/network"
     r"|karpenter\.k8s\.aws/(capacity-reservation-id|placement-group)"
 )
+_AWS_ID = re.compile(r"(ami|subnet|sg|cr|pg|snap|vol|i)-(?=[0-9a-f]+$)")
 # What every cluster has by the same name.
 _PUBLIC_NAMES = frozenset(
     {
@@ -172,6 +173,9 @@ class Names:
             # What it is, and the zone, stay: aws:///eu-west-1a/i-0123.
             head, slash, last = value.rpartition("/")
             return f"{head}{slash}i-{self.name(last)[1:]}" if value else value
+        prefix = _AWS_ID.match(value)
+        if prefix:  # admission wants an id of its kind
+            return f"{prefix[0]}{self._hash(value)[1:]}"
         return self.name(value)
 
     def _key(self, key: str) -> str:

@@ -114,6 +114,8 @@ def _scenario(found: Beginning, wanted: Wanted, steps: Sequence[Step]) -> Docume
         document["start"] = datetime.fromtimestamp(start // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     elif wanted.trace is None:
         found.assumed["load"] = "none but what is in the snapshot: give --history for more"
+    if found.version:
+        document["cluster"] = {"version": found.version}
     if found.groups:
         document["nodeGroups"] = found.groups
     if steps:

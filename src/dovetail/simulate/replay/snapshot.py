@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ from dovetail.cloud.catalog import store
 from dovetail.model import labels
 from dovetail.model.volumes import BIND_COMPLETED
 from dovetail.reading import Manifest
+from dovetail.simulate.replay.nodeclass import Surroundings, rewrite
+from dovetail.simulate.scenario.schema import ClusterSection
 
 Document = dict[str, Any]
 # Kinds that go along as they are; of the others only what controllers do not make.
@@ -36,15 +39,20 @@ _OTHERS = (
     "karpenter.k8s.aws/",
     "k8s.aws/",
 )
+_KUBELET = re.compile(r"v?(\d+)\.(\d+)")
 _SPOT_WORDS = ("spot", "SPOT")
 
 
 @dataclass(slots=True)
 class Beginning:
-    """A scenario's beginning. `assumed` says what a snapshot does not hold, and what is played instead."""
+    """A scenario's beginning. `assumed` says what a snapshot does not hold, and what is played instead.
+
+    `version` is that of Kubernetes, "" where the snapshot does not say it.
+    """
 
     manifests: list[Document] = field(default_factory=list)
     groups: list[Document] = field(default_factory=list)
+    version: str = ""
     assumed: dict[str, str] = field(default_factory=dict)
 
 
@@ -72,8 +80,26 @@ def beginning(manifests: Sequence[Manifest], region: str) -> Beginning:
         )
     nodes = [item.object for item in manifests if isinstance(item.object, Node)]
     _nodes(nodes, region, found)
-    _pools(written, found)
+    found.version = _version(written)
+    if found.version:
+        found.assumed["Kubernetes"] = f"{found.version}, the newest that a node of the snapshot runs"
+    around = Surroundings(ClusterSection().name, found.version or ClusterSection().version, region)
+    found.assumed |= rewrite(found.manifests, written, around)
+    found.assumed["cloud"] = "the simulated one: no subnets, security groups, images or quotas of an account"
     return found
+
+
+def _version(written: Iterable[Mapping[str, Any]]) -> str:
+    """Such as "1.33"; "" where no node says it."""
+    said = (
+        str(document.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", ""))
+        for document in written
+        if document["kind"] == "Node"
+    )
+    found = [match for match in map(_KUBELET.match, said) if match]
+    return ".".join(
+        max((match.groups() for match in found), key=lambda pair: tuple(map(int, pair)), default=())
+    )
 
 
 def _stands_alone(document: Document, uids: set[Any]) -> bool:
@@ -163,28 +189,3 @@ def _own_labels(stamped: Mapping[str, str]) -> dict[str, str]:
         for key, value in stamped.items()
         if not any(f"{key.rpartition('/')[0]}/".endswith(suffix) for suffix in _OTHERS)
     }
-
-
-def _pools(written: Sequence[Document], found: Beginning) -> None:
-    """NodePools keep to the zones that their class found subnets in: the simulated cloud has them in all."""
-    zones = {
-        document["metadata"]["name"]: sorted(
-            {item["zone"] for item in document.get("status", {}).get("subnets", ()) if item.get("zone")}
-        )
-        for document in written
-        if document["kind"] == "EC2NodeClass"
-    }
-    for pool in _of_kind(found.manifests, "NodePool"):
-        spec = pool["spec"]["template"]["spec"]
-        wanted = spec.setdefault("requirements", [])
-        known = zones.get(spec["nodeClassRef"]["name"])
-        if known and not any(item["key"] == labels.ZONE for item in wanted):
-            wanted.append({"key": labels.ZONE, "operator": "In", "values": known})
-            found.assumed[f"zones of NodePool {pool['metadata']['name']}"] = (
-                f"{', '.join(known)}, where its class has subnets"
-            )
-    found.assumed["cloud"] = "the simulated one: no subnets, security groups, images or quotas of an account"
-
-
-def _of_kind(documents: Sequence[Document], kind: str) -> Iterator[Document]:
-    return (document for document in documents if document["kind"] == kind)
