@@ -53,6 +53,35 @@ def test_a_shell_completes_commands_flags_and_values() -> None:
     assert dovetail("completion", "tcsh").returncode == 2
 
 
+# What only the work of a command needs: neither its help, nor a wrong word, nor completion waits for it.
+_HEAVY = {
+    *("aiohttp", "aiobotocore", "botocore", "dask", "highspy", "msgspec", "numpy", "prometheus_client"),
+    *("pyarrow", "scipy", "structlog", "textual", "yaml"),
+    *("dovetail.api", "dovetail.cloud", "dovetail.cluster", "dovetail.disrupt", "dovetail.explain"),
+    *("dovetail.kube", "dovetail.model", "dovetail.reading", "dovetail.solve", "dovetail.verify"),
+}
+_WHAT_IS_THERE = """
+import sys
+from dovetail.cli.main import run
+for arguments in sys.argv[1].split(";"):
+    run(arguments.split())
+print("\\n" + " ".join(sorted(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["--help;-V;--wrong", "plan --help;plan --wrong", "explain --help;explain pod --help", "completion bash"],
+)
+def test_help_loads_nothing_that_only_the_work_needs(arguments: str) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", _WHAT_IS_THERE, arguments], capture_output=True, text=True, check=True
+    )
+    modules = set(found.stdout.splitlines()[-1].split())
+    assert "dovetail.cli.main" in modules
+    assert not modules & _HEAVY
+
+
 @pytest.mark.parametrize(
     "command", ["simulate", "plan", "explain pod", "explain node", "explain cost", "catalog", "crds"]
 )

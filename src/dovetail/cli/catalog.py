@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from dovetail.base.errors import InputError
-from dovetail.cli import catalog_output as output_of
-from dovetail.cli.catalog_query import (
-    CATEGORY,
-    FAMILY,
-    Query,
-    cpus,
-    dollars,
-    known,
-    label,
-    memory,
-    ordered,
-    select,
-)
 from dovetail.cli.catalog_refresh import refresh
-from dovetail.cli.prices import use_prices
-from dovetail.cloud import catalog as ec2
-from dovetail.model.offering import InstanceType
+
+if TYPE_CHECKING:
+    from dovetail.model.offering import InstanceType
 
 _DEFAULT_REGION = "us-east-1"
 _TABLE_ROWS = 40
@@ -108,6 +95,22 @@ def show(
     output
         A table to read, or JSON with everything.
     """
+    from dovetail.cli import catalog_output as output_of
+    from dovetail.cli.catalog_query import (
+        CATEGORY,
+        FAMILY,
+        Query,
+        cpus,
+        dollars,
+        known,
+        label,
+        memory,
+        ordered,
+        select,
+    )
+    from dovetail.cli.prices import use_prices
+    from dovetail.cloud import catalog as ec2
+
     if limit is not None and limit < 0:
         raise InputError(f"{limit} is below zero", source="--limit", remedy="0 shows all")
     place = region or _DEFAULT_REGION
@@ -138,6 +141,8 @@ def show(
 
 def _glob(name: str, types: tuple[InstanceType, ...]) -> str:
     """The pattern; a plain name must exist in the region."""
+    from dovetail.cli.catalog_query import known
+
     if name and not any(letter in name for letter in "*?["):
         known("--name", (name,), tuple(item.name for item in types))
     return name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +39,8 @@ def refresh(
     endpoint_url
         One URL that answers for all services of AWS, such as that of a test server.
     """
+    import asyncio
+
     from dovetail.cloud.aws.errors import AwsError
     from dovetail.cloud.aws.preflight.finding import NO_IDENTITY, unidentified
     from dovetail.cloud.catalog.live import write

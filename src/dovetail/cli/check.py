@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.table import Table
 
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
 from dovetail.cli.check_cluster import cluster
 from dovetail.cli.check_manifests import manifests
 from dovetail.cli.check_userdata import userdata
-from dovetail.cloud.aws.preflight.finding import FAILED, Finding, Verdict, failed
 
 if TYPE_CHECKING:
-    from dovetail.cloud.aws.preflight.account import Wanted
+    from rich.console import Console
 
-_STYLES = {
-    Verdict.FINE: "green",
-    Verdict.UNSURE: "yellow",
-    Verdict.MISSING: "bold red",
-    Verdict.UNREACHABLE: "bold red",
-}
+    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+    from dovetail.cloud.aws.preflight.account import Wanted
+    from dovetail.cloud.aws.preflight.finding import Finding
+
+_STYLES = {"ok": "green", "unsure": "yellow"}  # by verdict; what is worse is red
 _LONGEST = 300
 _BAD = 2  # the exit code of something that the user has to change
 
@@ -97,6 +91,10 @@ def aws(
     output
         A table to read, or JSON.
     """
+    import asyncio
+
+    from dovetail.cloud.aws.preflight.finding import failed
+
     if not cluster_name:
         raise InputError(
             "the cluster's name is missing", source="--cluster-name", remedy="or set CLUSTER_NAME"
@@ -114,6 +112,8 @@ def aws(
 
 
 def _classes(paths: tuple[str, ...], recursive: bool, strict: bool) -> tuple[EC2NodeClass, ...]:
+    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+
     if not paths:
         return ()
     # What plans need takes a second to import, which the other checks have no use for.
@@ -143,6 +143,11 @@ async def _ask(
 
 def print_findings(findings: tuple[Finding, ...], output: str, console: Console | None = None) -> None:
     """To standard output."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from dovetail.cloud.aws.preflight.finding import FAILED, Verdict, failed
+
     bad = failed(findings)
     if output == "json":
         rows = [
@@ -163,7 +168,7 @@ def print_findings(findings: tuple[Finding, ...], output: str, console: Console 
         table.add_column(name, no_wrap=name != "DETAIL")
     for item in findings:
         if item.verdict is not Verdict.UNTRIED:
-            style = _STYLES[item.verdict]
+            style = _STYLES.get(item.verdict, "bold red")
             table.add_row(item.subject, f"[{style}]{item.verdict}[/]", _escaped(item.detail))
     console.print(table)
     untried = [item.subject for item in findings if item.verdict is Verdict.UNTRIED]

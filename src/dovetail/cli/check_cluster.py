@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from dovetail.api.apiextensions import CustomResourceDefinition
-from dovetail.api.core import Node, Pod
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.api.karpenter.nodeclaim import NodeClaim
-from dovetail.api.karpenter.nodepool import NodePool
-from dovetail.api.meta import Object
-from dovetail.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet
 from dovetail.base.errors import InputError, InputErrors
-from dovetail.cli import messages
-from dovetail.lint.upgrade_path import Assessment, State, assess, shown
-from dovetail.reading import documents
+
+if TYPE_CHECKING:
+    from dovetail.api.meta import Object
+    from dovetail.lint.upgrade_path import Assessment
 
 _LEFT = 1  # the exit code where something of an older generation is left
-_MARKS = {State.DONE: "done", State.NEXT: "NEXT", State.LATER: "later"}
 
 
-_VIEWED: tuple[type[Object], ...] = (
-    CustomResourceDefinition,
-    NodePool,
-    NodeClaim,
-    EC2NodeClass,
-    Node,
-    Deployment,
-    StatefulSet,
-    DaemonSet,
-    Job,
-    CronJob,
-    Pod,
-)
 _ALPHA, _WEBHOOKS = "karpenter.sh/v1alpha5", "admissionregistration.k8s.io/v1"
 _GONE = (
     (_ALPHA, "Provisioner", "provisioners"),
@@ -92,6 +71,8 @@ def cluster(
     output
         Lines to read, or JSON.
     """
+    from dovetail.lint.upgrade_path import assess
+
     if filename and (kubeconfig is not None or context):
         raise InputError("give files or a cluster, not both", source="--filename")
     given = _of_files(filename, recursive) if filename else _of_cluster(kubeconfig, context)
@@ -101,7 +82,34 @@ def cluster(
         raise SystemExit(_LEFT)
 
 
+def _viewed() -> tuple[type[Object], ...]:
+    """The kinds of today whose objects may still be as an older generation wrote them."""
+    from dovetail.api.apiextensions import CustomResourceDefinition
+    from dovetail.api.core import Node, Pod
+    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+    from dovetail.api.karpenter.nodeclaim import NodeClaim
+    from dovetail.api.karpenter.nodepool import NodePool
+    from dovetail.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet
+
+    return (
+        CustomResourceDefinition,
+        NodePool,
+        NodeClaim,
+        EC2NodeClass,
+        Node,
+        Deployment,
+        StatefulSet,
+        DaemonSet,
+        Job,
+        CronJob,
+        Pod,
+    )
+
+
 def _of_files(paths: tuple[str, ...], recursive: bool) -> list[Mapping[str, Any]]:
+    from dovetail.cli import messages
+    from dovetail.reading import documents
+
     faults: list[InputError] = []
     found = [
         item.value for item in documents(paths, recursive=recursive, note=messages.note, fault=faults.append)
@@ -112,13 +120,17 @@ def _of_files(paths: tuple[str, ...], recursive: bool) -> list[Mapping[str, Any]
 
 
 def _of_cluster(kubeconfig: Path | None, context: str) -> list[Mapping[str, Any]]:
+    import asyncio
+
+    from dovetail.api.karpenter.nodepool import NodePool
+    from dovetail.cli import messages
     from dovetail.kube.http.dump import Dump, Listed, dump
     from dovetail.kube.http.kubeconfig import locate
 
     access = locate(os.environ, kubeconfig=kubeconfig, context=context)
 
     async def ask() -> tuple[Dump, Dump]:
-        kinds = [*map(Listed.of, _VIEWED), *(Listed(*kind) for kind in _GONE)]
+        kinds = [*map(Listed.of, _viewed()), *(Listed(*kind) for kind in _GONE)]
         found = await dump(access, _kept, kinds)
         older = [Listed(*kind) for kind in _OLDER] if NodePool.KIND in found.absent else []
         return found, await dump(access, _kept, older)
@@ -131,6 +143,8 @@ def _of_cluster(kubeconfig: Path | None, context: str) -> list[Mapping[str, Any]
 
 def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
     """What is looked at: of a definition, not its schemas."""
+    from dovetail.api.apiextensions import CustomResourceDefinition
+
     kept = dict(document)
     if kept.get("kind") == CustomResourceDefinition.KIND:
         spec = kept.get("spec") or {}
@@ -144,6 +158,10 @@ def _kept(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(found: Assessment) -> str:
+    from dovetail.cli import messages
+    from dovetail.lint.upgrade_path import State, shown
+
+    marks = {State.DONE: "done", State.NEXT: "NEXT", State.LATER: "later"}
     lines = [
         f"Karpenter {found.release} runs here."
         if found.release
@@ -155,7 +173,7 @@ def _text(found: Assessment) -> str:
         lines.append(f"    step {item.step}: {item.remedy}")
     lines.append("\nThe way up, and back:")
     for step in found.steps:
-        lines.append(f"  {step.number}. [{_MARKS[step.state]}] {step.title}")
+        lines.append(f"  {step.number}. [{marks[step.state]}] {step.title}")
         if step.state is not State.DONE:
             lines += [f"       {command}" for command in step.commands]
         lines.append(f"       back: {step.back}")

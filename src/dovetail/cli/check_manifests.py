@@ -6,23 +6,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from dovetail.api.generations.editing import Editor
 from dovetail.base.errors import InputError
-from dovetail.cli import messages
-from dovetail.cli.check_findings import FORMS, listed, summary
-from dovetail.cli.convert_texts import mended
-from dovetail.cli.region import refuse_unknown_region
-from dovetail.lint.check import check
-from dovetail.lint.comments import Silenced, silenced
-from dovetail.lint.finding import Finding, Mend, Rule, Severity
-from dovetail.lint.inventory import Inventory
-from dovetail.lint.survey import survey
-from dovetail.lint.table import chosen
-from dovetail.reading.sources import STDIN
+
+if TYPE_CHECKING:
+    from dovetail.api.generations.editing import Editor
+    from dovetail.lint.comments import Silenced
+    from dovetail.lint.finding import Finding, Mend, Rule, Severity
+    from dovetail.lint.inventory import Inventory
 
 _FOUND = 1  # the exit code of findings that are errors
 _ROUNDS = 4  # of looking, after which mending ends: what one fix brings to light, the next may mend
@@ -89,6 +83,12 @@ def manifests(
     rules
         Only list the rules.
     """
+    from dovetail.cli import messages
+    from dovetail.cli.check_findings import FORMS, listed, summary
+    from dovetail.cli.region import refuse_unknown_region
+    from dovetail.lint.finding import Severity
+    from dovetail.lint.table import chosen
+
     asked = chosen(select, ignore, extend_select)
     if rules:
         print(listed(asked), end="")
@@ -112,6 +112,8 @@ def manifests(
 
 
 def _rank(severity: Severity) -> int:
+    from dovetail.lint.finding import Severity
+
     return (Severity.INFO, Severity.WARNING, Severity.ERROR).index(severity)
 
 
@@ -135,6 +137,9 @@ def _checked(
     names: list[str], recursive: bool, region: str, rules: tuple[Rule, ...], *, fix: bool
 ) -> tuple[tuple[Finding, ...], int]:
     """The findings, and how many more were mended."""
+    from dovetail.lint.check import check
+    from dovetail.lint.survey import survey
+
     fixed = 0
     for turn in range(_ROUNDS if fix else 1):
         inventory = survey(names, recursive=recursive, region=region, environ=os.environ)
@@ -149,6 +154,9 @@ def _checked(
 
 
 def _comments(sources: set[str]) -> Mapping[str, Silenced]:
+    from dovetail.lint.comments import silenced
+    from dovetail.reading.sources import STDIN
+
     made: dict[str, Silenced] = {}
     for source in sources:
         if source == STDIN or source.endswith(".gz"):
@@ -183,6 +191,8 @@ def _mends(found: Sequence[Finding]) -> dict[str, dict[tuple[int, int], list[Men
 
 def _mend(source: str, at: Mapping[tuple[int, int], Sequence[Callable[[Editor], None]]]) -> int:
     """Write a file anew; answers how many mends took hold."""
+    from dovetail.cli.convert_texts import mended
+
     path = Path(source)
     text, count = mended(source, path.read_text("utf-8"), at)
     if count:

@@ -6,21 +6,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.text import Text
 
-from dovetail.api.codec import decode
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.errors import InputError
-from dovetail.cloud.aws.amifamily.userdata import LARGE_BYTES, MOST_BYTES
-from dovetail.cloud.aws.amifamily.userdata.check import family_of, remarks
-from dovetail.cloud.aws.amifamily.userdata.nodeconfig import Remark
-from dovetail.cloud.aws.nodeclass.validation import too_large, user_data_bytes
-from dovetail.cloud.catalog.settings import ami_family
-from dovetail.reading import read
+
+if TYPE_CHECKING:
+    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+    from dovetail.cloud.aws.amifamily.userdata.nodeconfig import Remark
 
 _BAD = 2  # the exit code of something that the user has to change
 _FAMILIES = {
@@ -88,6 +82,11 @@ def userdata(
 
 def _given(file: Path, family: Family | None) -> Iterator[tuple[str, EC2NodeClass]]:
     """(where it is from, a class with the user data)"""
+    from dovetail.api.codec import decode
+    from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+    from dovetail.cloud.aws.amifamily.userdata.check import family_of
+    from dovetail.reading import read
+
     text = _read(file)
     if any(line.split("#")[0].split() == ["kind:", "EC2NodeClass"] for line in text.splitlines()):
         found = [item.object for item in read((file,)).manifests if isinstance(item.object, EC2NodeClass)]
@@ -115,6 +114,10 @@ def _read(file: Path) -> str:
 
 
 def _check(source: str, node_class: EC2NodeClass) -> _Checked:
+    from dovetail.cloud.aws.amifamily.userdata.check import remarks
+    from dovetail.cloud.aws.nodeclass.validation import user_data_bytes
+    from dovetail.cloud.catalog.settings import ami_family
+
     family = ami_family(node_class)
     found = remarks(node_class.spec.user_data, family)
     if not any(item.fatal for item in found):
@@ -124,6 +127,10 @@ def _check(source: str, node_class: EC2NodeClass) -> _Checked:
 
 def _size(size: int) -> Iterator[Remark]:
     """What is to be said of user data of so many bytes."""
+    from dovetail.cloud.aws.amifamily.userdata import LARGE_BYTES, MOST_BYTES
+    from dovetail.cloud.aws.amifamily.userdata.nodeconfig import Remark
+    from dovetail.cloud.aws.nodeclass.validation import too_large
+
     remedy = "fetch what is large when the node starts, from S3 for example"
     if message := too_large(size):
         yield Remark(True, message, remedy=remedy)
@@ -135,6 +142,9 @@ def _size(size: int) -> Iterator[Remark]:
 
 
 def _print(checked: _Checked) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(soft_wrap=True, highlight=False)
     console.print(Text(f"{checked.source}: user data of {checked.family}"))
     for item in checked.remarks:

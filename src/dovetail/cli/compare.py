@@ -6,21 +6,16 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from dovetail.base.errors import InputError
-from dovetail.cli.compare_output import comparison_json, print_comparison
-from dovetail.cli.prices import use_prices
-from dovetail.cli.runs_output import progress, remark, seeds_of, time_of
-from dovetail.simulate.experiment.comparison import Comparison, compared, earlier
-from dovetail.simulate.experiment.runs import Job, cores, played
-from dovetail.simulate.experiment.variant import Variant
-from dovetail.simulate.scenario.changed import Change
-from dovetail.simulate.scenario.schema import Policy
-from dovetail.views.comparison.write import write_comparison
+from dovetail.simulate.scenario.policy import Policy
+
+if TYPE_CHECKING:
+    from dovetail.simulate.experiment.comparison import Comparison
+    from dovetail.simulate.experiment.variant import Variant
 
 
 def compare(
@@ -75,6 +70,12 @@ def compare(
     report
         Write an HTML report to this file, all ways on one time axis, of the first seed.
     """
+    from dovetail.cli.prices import use_prices
+    from dovetail.cli.runs_output import progress, remark, seeds_of, time_of
+    from dovetail.simulate.experiment.comparison import compared, earlier
+    from dovetail.simulate.experiment.runs import Job, cores, played
+    from dovetail.views.comparison.write import write_comparison
+
     ways = _ways(scenarios, policy, set_, manifests)
     old = [each for path in against for each in earlier(path)]
     if len(ways) + len(old) < 2:
@@ -109,6 +110,9 @@ def _ways(
     scenarios: Sequence[Path], policies: Sequence[Policy], settings: Sequence[str], manifests: Sequence[Path]
 ) -> list[Variant]:
     """Every scenario under every policy, as it is and with each change."""
+    from dovetail.simulate.experiment.variant import Variant
+    from dovetail.simulate.scenario.changed import Change
+
     if not scenarios:
         raise InputError("which scenario?", remedy="give a folder, such as examples/evening-rush")
     found = []
@@ -126,6 +130,10 @@ def _ways(
 
 
 def _print(found: Comparison, output: str) -> None:
+    from rich.console import Console
+
+    from dovetail.cli.compare_output import comparison_json, print_comparison
+
     if output == "json":
         print(json.dumps(comparison_json(found), indent=2))
     else:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from dovetail.base.errors import InputError
-from dovetail.cli.convert_files import File, read_files
-from dovetail.cli.convert_texts import Converted, Outcome, convert_texts, plain
+
+if TYPE_CHECKING:
+    from dovetail.cli.convert_files import File
+    from dovetail.cli.convert_texts import Converted, Outcome
 
 _BAD = 2
 
@@ -57,6 +59,9 @@ def convert(
     keep_comments
         Keep comments; --no-keep-comments leaves them out.
     """
+    from dovetail.cli.convert_files import read_files
+    from dovetail.cli.convert_texts import convert_texts
+
     files = read_files(file)
     if out is not None and out.exists() and not out.is_dir():
         raise InputError("is not a folder", source=str(out), remedy="name a folder for --out")
@@ -90,6 +95,8 @@ def _write(files: tuple[File, ...], outcome: Outcome, output: str, out: Path | N
 
 
 def _text(found: Converted, output: str) -> str:
+    from dovetail.cli.convert_texts import plain
+
     if output == "yaml":
         return found.text
     documents = [plain(document) for document in found.documents]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from dovetail.base.errors import InputError
-from dovetail.cli import cost_output
 from dovetail.cli.cost_source import Source
-from dovetail.cost.aggregate import Options, Split, key_of, shares_of, strict_keys
-from dovetail.cost.allocation import Properties
-from dovetail.cost.facts import Facts, Workload
-from dovetail.cost.filters import Test, parse_filter, sanitized
-from dovetail.cost.idle import Cause, causes
-from dovetail.cost.ledger import allocations, stepped
-from dovetail.cost.window import Window, parse_window
 from dovetail.units.duration import parse_duration
+
+if TYPE_CHECKING:
+    from dovetail.cost.aggregate import Split
+    from dovetail.cost.facts import Facts, Workload
+    from dovetail.cost.filters import Test
+    from dovetail.cost.idle import Cause
+    from dovetail.cost.window import Window
 
 _SPLITS: dict[str, Split] = {"even": "__even__", "weighted": "__weighted__"}
 _WINDOWS = "such as 7d, 24h, today, lastweek, '1d offset 1d' or 2026-03-01T00:00:00Z,2026-03-02T00:00:00Z"
@@ -88,6 +86,12 @@ def cost(
     output
         table for people; csv and json have nine decimals, opencost is the JSON of its HTTP API.
     """
+    from rich.console import Console
+
+    from dovetail.cli import cost_output
+    from dovetail.cost.aggregate import Options, shares_of
+    from dovetail.cost.ledger import stepped
+
     keys = _keys(aggregate)
     options = Options(
         aggregate=keys,
@@ -129,6 +133,8 @@ def cost(
 
 
 def _keys(given: str) -> tuple[str, ...]:
+    from dovetail.cost.aggregate import strict_keys
+
     try:
         return strict_keys(given)
     except ValueError as error:
@@ -140,6 +146,8 @@ def _keys(given: str) -> tuple[str, ...]:
 
 
 def _test(given: str, flag: str) -> Test | None:
+    from dovetail.cost.filters import parse_filter
+
     try:
         return parse_filter(given)
     except ValueError as error:
@@ -166,6 +174,8 @@ def _hourly(given: tuple[str, ...]) -> dict[str, float]:
 
 
 def _parsed(window: str, now: int) -> Window:
+    from dovetail.cost.window import parse_window
+
     try:
         return parse_window(window, now)
     except ValueError as error:
@@ -173,6 +183,9 @@ def _parsed(window: str, now: int) -> Window:
 
 
 def _window(text: str, span: tuple[int, int], source: Path) -> Window:
+    from dovetail.cli import cost_output
+    from dovetail.cost.window import Window
+
     start, end = span
     if end <= start:
         raise InputError("has nothing in it yet", source=str(source))
@@ -198,6 +211,12 @@ def _length(text: str) -> int:
 
 
 def _causes(facts: Facts, window: Window, keys: tuple[str, ...]) -> dict[Cause, int]:
+    from dovetail.cost.aggregate import key_of
+    from dovetail.cost.allocation import Properties
+    from dovetail.cost.filters import sanitized
+    from dovetail.cost.idle import causes
+    from dovetail.cost.ledger import allocations
+
     def group(work: Workload, pod: str) -> str:
         labels = {sanitized(key): value for key, value in work.labels}
         about = Properties(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dovetail.base.errors import InputError
 from dovetail.cli.messages import note
-from dovetail.cloud.catalog.lookup import catalogue_capacity, catalogue_price
-from dovetail.cost.facts import Facts, LogReader, read_facts
-from dovetail.cost.store import StoreFile, is_store
-from dovetail.model import labels
-from dovetail.views.history import read_line
+
+if TYPE_CHECKING:
+    from dovetail.cost.facts import Facts
+    from dovetail.cost.store import StoreFile
 
 _REMEDY = (
     "give a record that --cost-store made, a log of the controller or of `dovetail simulate --events`, or a "
@@ -24,6 +23,8 @@ class Source:
     """One of the three. Raises InputError for what is none of them."""
 
     def __init__(self, path: Path) -> None:
+        from dovetail.cost.store import StoreFile, is_store
+
         self._path = path
         self._store: StoreFile | None = None
         self._facts: Facts | None = None
@@ -60,6 +61,7 @@ class Source:
 def _played(folder: Path) -> tuple[Facts, Callable[[], dict[str, Any]]]:
     # Other sources have no use for all that a simulation imports.
     from dovetail.cli.simulate_live import live_view
+    from dovetail.cost.facts import read_facts
     from dovetail.simulate.run import simulate
     from dovetail.simulate.scenario.scenario import load
     from dovetail.views.report.page import report_data
@@ -74,6 +76,10 @@ def _played(folder: Path) -> tuple[Facts, Callable[[], dict[str, Any]]]:
 
 
 def _logged(path: Path) -> tuple[Facts, Callable[[], dict[str, Any]] | None]:
+    from dovetail.cloud.catalog.lookup import catalogue_capacity
+    from dovetail.cost.facts import LogReader
+    from dovetail.views.history import read_line
+
     reader = LogReader(_price, catalogue_capacity)
     try:
         lines = path.read_bytes().splitlines()
@@ -109,6 +115,9 @@ def _report_of(path: Path, records: list[Mapping[str, Any]], facts: Facts) -> di
 
 
 def _price(record: Mapping[str, Any]) -> int | None:
+    from dovetail.cloud.catalog.lookup import catalogue_price
+    from dovetail.model import labels
+
     return catalogue_price(
         {
             labels.INSTANCE_TYPE: record.get("instanceType", ""),

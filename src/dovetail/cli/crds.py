@@ -7,12 +7,8 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from cyclopts import Parameter
 
-from dovetail.api.crd import definition
-from dovetail.api.generations.beta_definitions import definitions
-from dovetail.api.karpenter.definitions import DEFINITIONS
 from dovetail.base.errors import InputError
 
 _WIDTH = 110
@@ -48,6 +44,10 @@ def crds(
         Serve v1beta1 beside v1, as Karpenter 1.0 did, and let this Service convert between them:
         NAMESPACE/NAME or NAMESPACE/NAME:PORT of a controller that runs with --disable-webhook=false.
     """
+    from dovetail.api.crd import definition
+    from dovetail.api.generations.beta_definitions import definitions
+    from dovetail.api.karpenter.definitions import DEFINITIONS
+
     documents = (
         definitions(*_service(webhook_service))
         if webhook_service
@@ -87,6 +87,8 @@ def file_name(document: dict[str, Any]) -> str:
 
 
 def _text(documents: list[dict[str, Any]], output: str) -> str:
+    import yaml
+
     if output == "yaml":
         return "---\n".join(yaml.safe_dump(item, sort_keys=False, width=_WIDTH) for item in documents)
     whole = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}

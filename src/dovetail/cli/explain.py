@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cyclopts import App
-from rich.console import Console, Group
-from rich.progress import Progress
 
-from dovetail.api.core import Pod
 from dovetail.base.errors import InputError
 from dovetail.base.guess import meant, nearest
-from dovetail.cli import explain_cost_output as cost_output
-from dovetail.cli import explain_node_output as node_output
-from dovetail.cli import explain_output, explain_teams
-from dovetail.cli.plan_input import read_cluster
 from dovetail.cli.question import Output, Question, explaining, show
-from dovetail.cli.standing import standing_document, standing_lines
-from dovetail.cli.tables import add_row, new_table
-from dovetail.disrupt.standing import standing
-from dovetail.explain.cost import comparison, cost_story
-from dovetail.explain.node import node_names, node_story
-from dovetail.explain.pod import pod_story
-from dovetail.explain.rules import Rule
-from dovetail.model.plan import Plan
-from dovetail.model.problem import Problem
-from dovetail.views import history as past
+
+if TYPE_CHECKING:
+    from dovetail.explain.rules import Rule
+    from dovetail.model.plan import Plan
+    from dovetail.model.problem import Problem
 
 explain = App(
     name="explain",
@@ -52,6 +41,9 @@ def pod(name: str, /, *, question: Question | None = None, output: Output = "tab
     output
         table for people; json or yaml with every detail for programs.
     """
+    from dovetail.cli import explain_output
+    from dovetail.explain.pod import pod_story
+
     key = name if "/" in name else f"default/{name}"
     if key.count("/") != 1 or key.startswith("/") or key.endswith("/"):
         raise InputError(
@@ -101,6 +93,14 @@ def node(
     output
         table for people; json or yaml with every detail for programs.
     """
+    from rich.console import Group
+
+    from dovetail.cli import explain_node_output as node_output
+    from dovetail.cli.plan_input import read_cluster
+    from dovetail.cli.standing import standing_document, standing_lines
+    from dovetail.disrupt.standing import standing
+    from dovetail.explain.node import node_names, node_story
+
     if history is not None:
         _tell_history(history, name, timezone, output)
         return
@@ -129,6 +129,9 @@ def node(
 
 
 def _tell_history(path: Path, name: str, timezone: str, output: str) -> None:
+    from dovetail.cli.tables import add_row, new_table
+    from dovetail.views import history as past
+
     try:
         zone = ZoneInfo(timezone)
     except (ValueError, ZoneInfoNotFoundError):
@@ -167,6 +170,12 @@ def cost(*, question: Question | None = None, tries: int = 20, output: Output = 
     output
         table for people; json or yaml with every detail for programs.
     """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from dovetail.cli import explain_cost_output as cost_output
+    from dovetail.explain.cost import comparison, cost_story
+
     if tries < 1:
         raise InputError(f"{tries} is less than 1", source="--tries", remedy="such as --tries 20")
     question = question or Question()
@@ -205,6 +214,11 @@ def teams(*, by: str = "namespace", question: Question | None = None, output: Ou
     output
         table for people; json or yaml with every detail for programs.
     """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from dovetail.cli import explain_teams
+
     keys = explain_teams.keys_of(by)
     question = question or Question()
     problem = explain_teams.emptied(question.problem())
@@ -225,6 +239,8 @@ def teams(*, by: str = "namespace", question: Question | None = None, output: Ou
 
 def _bound_to(question: Question, problem: Problem, key: str) -> str:
     """The node that a pod runs on; raises InputError for a pod that is not there or is of no concern."""
+    from dovetail.api.core import Pod
+
     there = next((node.name for node in problem.nodes for item in node.pods if item.key == key), "")
     if there:
         return there

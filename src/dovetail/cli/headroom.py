@@ -6,19 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import yaml
 from cyclopts import Parameter
-from rich.console import Console
 
 from dovetail.base.clock import MINUTE, SECOND
 from dovetail.base.errors import InputError
-from dovetail.cli.runs_output import remark, time_of
-from dovetail.cli.tables import add_row, new_table
-from dovetail.simulate.questions.headroom import Growth, Kept, addition, manifests, search
-from dovetail.simulate.questions.stage import staged
-from dovetail.simulate.scenario.scenario import load
+
+if TYPE_CHECKING:
+    from dovetail.simulate.questions.headroom import Kept
 
 _SETTLES = 2 * MINUTE  # that is played after the growth
 
@@ -66,6 +62,13 @@ def headroom(
     output
         A table and the manifests of the answer, or JSON.
     """
+    import yaml
+
+    from dovetail.cli.runs_output import remark, time_of
+    from dovetail.simulate.questions.headroom import Growth, addition, manifests, search
+    from dovetail.simulate.questions.stage import staged
+    from dovetail.simulate.scenario.scenario import load
+
     length = time_of(within, "--within")
     growth = Growth(_workload(workload), to, time_of(after, "--after"), time_of(over, "--over"))
     known = load(scenario)
@@ -97,6 +100,11 @@ def _workload(text: str) -> tuple[str, str, str]:
 
 
 def _print(found: Sequence[Kept], answer: Kept | None, wanted: Sequence[dict[str, Any]], within: str) -> None:
+    import yaml
+    from rich.console import Console
+
+    from dovetail.cli.tables import add_row, new_table
+
     titles = ("placeholders", "p50", "p99", "at most", "before", "a day", "per second less")
     table = new_table("Until pods of the growth had a node, and what keeping room costs", *titles)
     first = found[0]

@@ -19,7 +19,6 @@ from dovetail.base.errors import DovetailError, InputError
 from dovetail.base.pipe import discard_output, readers_may_leave
 from dovetail.cli.messages import choose_form, complain, tell_error
 from dovetail.cli.misuse import misuse
-from dovetail.reading.sources import STDIN_PATH
 
 _CATALOGS = "DOVETAIL_CATALOG"
 _FILES = ("-f", "--filename", "--file")
@@ -126,6 +125,8 @@ def _with_stdin(arguments: Sequence[str]) -> list[str]:
     given, flag = [], ""
     for word in arguments:
         if word == "-" and flag in _FILES:
+            from dovetail.reading.sources import STDIN_PATH
+
             word = STDIN_PATH
         elif word.startswith("-"):
             flag = word

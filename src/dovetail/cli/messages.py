@@ -7,9 +7,6 @@ import unicodedata
 from collections.abc import Sequence
 from contextvars import ContextVar
 
-from rich.console import Console
-from rich.text import Text
-
 from dovetail.base.errors import InputError, InputErrors
 
 _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
@@ -53,6 +50,9 @@ def complain(error: InputError) -> None:
 
 def tell_error(message: str) -> None:
     """An error that has no place, such as a fault of Dovetail's own."""
+    from rich.console import Console
+    from rich.text import Text
+
     if _as_json.get():
         _print_json("error", message)
         return
@@ -62,6 +62,9 @@ def tell_error(message: str) -> None:
 
 def note(message: str) -> None:
     """Something that is not wrong, and that a user should know."""
+    from rich.console import Console
+    from rich.text import Text
+
     if _as_json.get():
         _print_json("note", message)
         return
@@ -82,6 +85,8 @@ def visible(text: str) -> str:
 
 
 def _print_json(level: str, message: str, **more: str | int | None) -> None:
+    from rich.console import Console
+
     fields = {key: value for key, value in more.items() if value not in (None, "", 0)}
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).out(
         json.dumps({"level": level, **fields, "message": message}), highlight=False

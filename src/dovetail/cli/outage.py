@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from dovetail.base.errors import InputError
-from dovetail.cli.runs_output import remark, time_of
-from dovetail.cli.simulate_live import live_view
-from dovetail.cli.tables import add_row, new_table
-from dovetail.simulate.questions.outage import Outage, Recovery, addition, families, recovery
-from dovetail.simulate.questions.stage import staged
-from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario.scenario import load
+
+if TYPE_CHECKING:
+    from dovetail.simulate.questions.outage import Recovery
 
 _SHOWN = 10
 
@@ -72,6 +67,13 @@ def outage(
     output
         An answer to read, or JSON.
     """
+    from dovetail.cli.runs_output import remark, time_of
+    from dovetail.cli.simulate_live import live_view
+    from dovetail.simulate.questions.outage import Outage, addition, families, recovery
+    from dovetail.simulate.questions.stage import staged
+    from dovetail.simulate.run import simulate
+    from dovetail.simulate.scenario.scenario import load
+
     known = load(scenario)
     begins, length = time_of(after, "--after"), time_of(watch, "--watch")
     if capacity not in ("", "spot", "on-demand"):
@@ -114,6 +116,10 @@ def _free(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _print(found: Recovery, zone: str) -> None:
+    from rich.console import Console
+
+    from dovetail.cli.tables import add_row, new_table
+
     table = new_table(f"{zone} is lost", "", "")
     add_row(table, "pods that ran before", f"{found.before:,}")
     add_row(table, "of them without a place at the worst", f"{found.lost:,}")

@@ -5,22 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Group, RenderableType
 
-from dovetail.cli import plan_output
-from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
-from dovetail.cli.fail_on import FAILED, conditions
-from dovetail.cli.plan_facts import fact_lines, facts
 from dovetail.cli.question import Output, Question, explaining, show
 from dovetail.cli.run_environment import Bool
-from dovetail.cli.searching import traced
-from dovetail.disrupt.bill import anew, bill, repack
-from dovetail.explain.pod import nearest_misses
-from dovetail.explain.spot_diversity import diversity_cost
-from dovetail.simulate.scheduler.forecast import forecast
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def plan(
@@ -67,6 +60,18 @@ def plan(
     output
         table for people; json or yaml with every detail for programs.
     """
+    from rich.console import Group
+
+    from dovetail.cli import plan_output
+    from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
+    from dovetail.cli.fail_on import FAILED, conditions
+    from dovetail.cli.plan_facts import fact_lines, facts
+    from dovetail.cli.searching import traced
+    from dovetail.disrupt.bill import anew, bill, repack
+    from dovetail.explain.pod import nearest_misses
+    from dovetail.explain.spot_diversity import diversity_cost
+    from dovetail.simulate.scheduler.forecast import forecast
+
     question = question or Question()
     wanted, search = conditions(fail_on), question.search()
     problem = question.problem()

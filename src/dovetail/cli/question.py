@@ -9,27 +9,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import yaml
 from cyclopts import Parameter
-from rich.console import Console, RenderableType
 
-from dovetail.api.core import Node
-from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.base.clock import SECOND
+from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.base.errors import InputError
-from dovetail.cli import messages
-from dovetail.cli.plan_input import Source, read_problem
-from dovetail.cli.prices import use_prices
-from dovetail.cli.region import Region, resolve
-from dovetail.cli.searching import Search
 from dovetail.cli.snapshot import cluster_file
-from dovetail.cli.unpriced import warn_of_other_terms, warn_of_unpriced
-from dovetail.model.offering import parse_dollars
-from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Options, Problem
-from dovetail.reading import Reading, read
 from dovetail.units.duration import parse_duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from dovetail.cli.plan_input import Source
+    from dovetail.cli.region import Region
+    from dovetail.cli.searching import Search
+    from dovetail.model.problem import Problem
+    from dovetail.reading import Reading
 
 _PIPE_WIDTH = 10_000  # a program that reads wants a row in a line
 # An explanation has as long as the plan, and this at least: a short deadline is no reason for a short answer.
@@ -110,6 +107,12 @@ class Question:
 
     def problem(self) -> Problem:
         """What the solver is asked; raises InputError for whatever is wrong with the options or the files."""
+        from dovetail.api.karpenter.ec2nodeclass import EC2NodeClass
+        from dovetail.cli.plan_input import read_problem
+        from dovetail.cli.prices import use_prices
+        from dovetail.cli.unpriced import warn_of_other_terms, warn_of_unpriced
+        from dovetail.model.problem import Options
+
         source = self._source()
         self.search()
         options = Options(
@@ -134,6 +137,8 @@ class Question:
 
     def search(self) -> Search:
         """How long to look for a plan. Raises InputError."""
+        from dovetail.cli.searching import Search
+
         if self.work is not None:
             if self.deadline is not None:
                 raise InputError("only one of --work and --deadline can be given", source="--work")
@@ -149,6 +154,8 @@ class Question:
         return Search(deadline=nanoseconds)
 
     def _surcharge(self) -> int:
+        from dovetail.model.offering import parse_dollars
+
         try:
             return parse_dollars(self.node_surcharge)
         except ValueError as error:
@@ -159,6 +166,9 @@ class Question:
     @cached_property
     def place(self) -> Region | None:
         """The region, and what says so; None with a user's own types. Raises InputError if nothing does."""
+        from dovetail.api.core import Node
+        from dovetail.cli.region import resolve
+
         if self.region is not None and self.instance_types is not None:
             raise InputError(
                 "only one of --region and --instance-types is needed",
@@ -196,12 +206,17 @@ class Question:
         return locate(os.environ, kubeconfig=self.kubeconfig, context=self.context).server
 
     def _source(self) -> Source:
+        from dovetail.cli.plan_input import Source
+
         place = self.place
         return Source(region=place.name if place else "", file=self.instance_types)
 
 
 def read_manifests(paths: Sequence[str], *, recursive: bool, strict: bool) -> Reading:
     """The manifests that -f names; what a user should know of them is said."""
+    from dovetail.cli import messages
+    from dovetail.reading import read
+
     reading = read(paths, recursive=recursive, strict=strict)
     for line in reading.notes:
         messages.note(line)
@@ -222,6 +237,11 @@ def explaining(longest: int) -> Callable[[], bool]:
 
 def show(tables: RenderableType, document: dict[str, Any], output: str) -> None:
     """Print an answer in one of its forms."""
+    import yaml
+    from rich.console import Console
+
+    from dovetail.cli import messages
+
     if output == "table":
         screen = Console(highlight=False)
         # Into a file or a pipe, nothing is cut off.

@@ -9,24 +9,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
-from dovetail.api.core import Node
 from dovetail.base.errors import InputError
 from dovetail.cli.messages import note
-from dovetail.cli.region import resolve
-from dovetail.cli.runs_output import time_of
-from dovetail.cli.simulate_live import live_view
-from dovetail.cloud import catalog
-from dovetail.reading import read
-from dovetail.simulate.analysis.summary import to_json
-from dovetail.simulate.analysis.summary_table import summary_table
-from dovetail.simulate.replay.folder import Wanted, write_replay
-from dovetail.simulate.replay.history import read_past
-from dovetail.simulate.run import simulate
-from dovetail.simulate.scenario.scenario import load
-from dovetail.simulate.scenario.schema import Policy
-from dovetail.views.report.write import write_report
+from dovetail.simulate.scenario.policy import Policy
 
 
 def replay(
@@ -75,6 +61,22 @@ def replay(
     report
         Write an HTML report to this file.
     """
+    from rich.console import Console
+
+    from dovetail.api.core import Node
+    from dovetail.cli.region import resolve
+    from dovetail.cli.runs_output import time_of
+    from dovetail.cli.simulate_live import live_view
+    from dovetail.cloud import catalog
+    from dovetail.reading import read
+    from dovetail.simulate.analysis.summary import to_json
+    from dovetail.simulate.analysis.summary_table import summary_table
+    from dovetail.simulate.replay.folder import Wanted, write_replay
+    from dovetail.simulate.replay.history import read_past
+    from dovetail.simulate.run import simulate
+    from dovetail.simulate.scenario.scenario import load
+    from dovetail.views.report.write import write_report
+
     if not snapshot:
         raise InputError("which cluster?", remedy="give a file of: dovetail snapshot -o cluster.json.gz")
     reading = read(list(snapshot))

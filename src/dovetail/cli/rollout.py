@@ -6,25 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import yaml
 from cyclopts import Parameter
-from rich.console import Console
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
-from dovetail.cli.runs_output import progress, remark, time_of
-from dovetail.cli.tables import add_row, new_table
-from dovetail.cloud import catalog
-from dovetail.model.resources import CPU
-from dovetail.reading import Manifest, read
-from dovetail.simulate.experiment.runs import Job, cores, played
-from dovetail.simulate.experiment.variant import Variant
-from dovetail.simulate.questions.rollout import Course, alternatives, course
-from dovetail.simulate.questions.stage import Addition, staged, time_of_day
-from dovetail.simulate.scenario.changed import Change
-from dovetail.simulate.scenario.scenario import load
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dovetail.reading import Manifest
+    from dovetail.simulate.questions.rollout import Course
 
 _SHOWN = 8
 _NEVER = float("inf")
@@ -82,6 +75,16 @@ def rollout(
     output
         An answer to read, or JSON.
     """
+    from rich.console import Console
+
+    from dovetail.cli.runs_output import progress, remark, time_of
+    from dovetail.simulate.experiment.runs import Job, cores, played
+    from dovetail.simulate.experiment.variant import Variant
+    from dovetail.simulate.questions.rollout import alternatives, course
+    from dovetail.simulate.questions.stage import Addition, staged, time_of_day
+    from dovetail.simulate.scenario.changed import Change
+    from dovetail.simulate.scenario.scenario import load
+
     known = load(scenario)
     begins, length, limit = time_of(after, "--after"), time_of(watch, "--watch"), time_of(within, "--within")
     files = _files(filename)
@@ -119,6 +122,8 @@ def rollout(
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:
+    from dovetail.reading import read
+
     found: list[Path] = []
     for path in paths:
         if not path.exists():
@@ -133,6 +138,10 @@ def _files(paths: Sequence[Path]) -> list[Path]:
 
 def _write_undo(before: Sequence[Manifest], files: Sequence[Path], undo: Path) -> None:
     """What the new objects replace; those that replace nothing are named, to be deleted."""
+    import yaml
+
+    from dovetail.reading import read
+
     known = {item.written: item for item in before}
     fresh = [item.written for item in read(files).manifests]
     if undo.exists():
@@ -147,6 +156,9 @@ def _write_undo(before: Sequence[Manifest], files: Sequence[Path], undo: Path) -
 
 
 def _vcpus(region: str) -> dict[str, int]:
+    from dovetail.cloud import catalog
+    from dovetail.model.resources import CPU
+
     return {one.name: one.capacity.get(CPU, 0) // 1000 for one in catalog.instance_types(region)}
 
 
@@ -179,6 +191,10 @@ def _decides(found: Mapping[str, Course]) -> list[tuple[str, Course]]:
 
 
 def _print(found: Mapping[str, Course], settings: Mapping[str, str], limit: float | None) -> None:
+    from rich.console import Console
+
+    from dovetail.cli.tables import add_row, new_table
+
     base = found[""]
     console = Console(highlight=False, markup=False, soft_wrap=True)
     pools = ", ".join(f"{count} of {pool}" for pool, count in base.by_pool.items())

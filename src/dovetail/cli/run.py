@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +9,6 @@ from dovetail.base.errors import DovetailError, InputError
 from dovetail.cli.run_aws import AwsFlags
 from dovetail.cli.run_flags import Flags
 from dovetail.cli.run_inert import Inert
-from dovetail.cloud.catalog import store
-from dovetail.cloud.catalog.pricefile import read_prices
 
 
 def run(
@@ -36,6 +33,11 @@ def run(
         (index.json or index.csv of a region), or a CSV with instanceType,price and, if wanted,
         region,capacityType,zone.
     """
+    import asyncio
+
+    from dovetail.cloud.catalog import store
+    from dovetail.cloud.catalog.pricefile import read_prices
+
     flags, aws = flags or Flags(), aws or AwsFlags()
     options = flags.options()
     if prices is not None:

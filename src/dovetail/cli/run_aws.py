@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import inf
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
@@ -11,8 +12,10 @@ from cyclopts import Parameter
 from dovetail.base.clock import MINUTE
 from dovetail.base.errors import InputError
 from dovetail.cli.run_environment import Bool, from_environment
-from dovetail.runtime.process.options import AwsOptions
 from dovetail.units.duration import parse_duration
+
+if TYPE_CHECKING:
+    from dovetail.runtime.process.options import AwsOptions
 
 _GATE = "NodeClassCEL"
 
@@ -88,6 +91,8 @@ class AwsFlags:
         return self._checked()
 
     def _checked(self) -> AwsOptions:
+        from dovetail.runtime.process.options import AwsOptions
+
         for flag, value in (
             ("--vm-memory-overhead-percent", self.vm_memory_overhead_percent),
             ("--reserved-enis", self.reserved_enis),

@@ -7,21 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from cyclopts import Parameter
 
-from dovetail.api.karpenter.nodepool_schema import NODES_OR_SHARE
+from dovetail.base.defaults import LEASE
 from dovetail.base.errors import InputError
 from dovetail.cli.run_environment import Bool, from_environment
-from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
-from dovetail.disrupt.pause import PAUSES, Pause, read_pause
-from dovetail.model import labels
-from dovetail.model.offering import parse_dollars
-from dovetail.runtime.process.options import LEASE, Options, WebhookOptions
-from dovetail.runtime.scheduler_config import read_default_constraints
-from dovetail.runtime.settings import FeatureGates, Settings
 from dovetail.units.duration import parse_duration
+
+if TYPE_CHECKING:
+    from dovetail.disrupt.pause import Pause
+    from dovetail.runtime.process.options import Options, WebhookOptions
+    from dovetail.runtime.settings import FeatureGates, Settings
 
 T = TypeVar("T")
 
@@ -174,6 +172,8 @@ class Flags:
 
     def options(self) -> Options:
         """The values. Raises InputError for the first that is not valid."""
+        from dovetail.runtime.process.options import Options
+
         return Options(
             settings=self._settings(),
             provider=self.provider,
@@ -202,6 +202,8 @@ class Flags:
         )
 
     def _webhook(self) -> WebhookOptions | None:
+        from dovetail.runtime.process.options import WebhookOptions
+
         if self.disable_webhook == "true" or self.observe:
             return None
         if not re.fullmatch("[a-z0-9]([a-z0-9-]{0,56}[a-z0-9])?", self.karpenter_service):
@@ -227,6 +229,12 @@ class Flags:
         return self.cost_store
 
     def _settings(self) -> Settings:
+        from dovetail.controllers.brakes.brakes import BrakeOptions, Rate
+        from dovetail.model import labels
+        from dovetail.model.offering import parse_dollars
+        from dovetail.runtime.scheduler_config import read_default_constraints
+        from dovetail.runtime.settings import Settings
+
         return Settings(
             batch_idle_duration=_read("--batch-idle-duration", parse_duration, self.batch_idle_duration),
             batch_max_duration=_read("--batch-max-duration", parse_duration, self.batch_max_duration),
@@ -258,6 +266,8 @@ class Flags:
         )
 
     def _pause(self) -> Pause:
+        from dovetail.disrupt.pause import PAUSES, read_pause
+
         if self.pause and self.pause not in PAUSES:
             raise InputError(
                 f"{self.pause!r} is not valid", source="--pause", remedy=f"choose one of {', '.join(PAUSES)}"
@@ -265,6 +275,8 @@ class Flags:
         return read_pause(self.pause)
 
     def _forceful(self) -> str:
+        from dovetail.api.karpenter.nodepool_schema import NODES_OR_SHARE
+
         if self.forceful_budget and not re.fullmatch(NODES_OR_SHARE, self.forceful_budget):
             raise InputError(
                 f"{self.forceful_budget!r} is not valid",
@@ -279,6 +291,8 @@ class Flags:
         return tuple(f"--feature-gates {name}=true" for name, on in opened if on and not _GATES[name])
 
     def _gates(self) -> FeatureGates:
+        from dovetail.runtime.settings import FeatureGates
+
         chosen = {_GATES[name]: on for name, on in self._chosen_gates().items() if _GATES[name]}
         return FeatureGates(**chosen)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -36,6 +35,8 @@ def serve(source: Path, *, port: int = 9003, host: str = "127.0.0.1") -> None:
     host
         The address to listen on; 0.0.0.0 for everyone.
     """
+    import asyncio
+
     if not 0 < port < 65_536:
         raise InputError(f"{port} is not a port", source="--port", remedy="give 1 to 65535")
     asyncio.run(_serve(Source(source), host, port))
@@ -43,6 +44,8 @@ def serve(source: Path, *, port: int = 9003, host: str = "127.0.0.1") -> None:
 
 async def _serve(source: Source, host: str, port: int) -> None:
     # Help imports every command; an HTTP server is not theirs to pay for.
+    import asyncio
+
     from aiohttp import web
 
     from dovetail.runtime.process.costapi import cost_routes

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from dovetail.base.errors import InputError
 from dovetail.cli.messages import note
-from dovetail.cli.prices import use_prices
-from dovetail.cli.simulate_live import live_view, play_watched
-from dovetail.cost.facts import read_facts
-from dovetail.cost.store import write_facts
-from dovetail.simulate.analysis.summary import to_json
-from dovetail.simulate.analysis.summary_table import summary_table
-from dovetail.simulate.faults.plan import load as load_faults
-from dovetail.simulate.run import Result
-from dovetail.simulate.run import simulate as run_simulation
-from dovetail.simulate.scenario.scenario import Scenario, load
-from dovetail.simulate.scenario.schema import Policy
+from dovetail.simulate.scenario.policy import Policy
 from dovetail.units.duration import parse_duration
-from dovetail.views.report.write import write_report
+
+if TYPE_CHECKING:
+    from dovetail.simulate.run import Result
+    from dovetail.simulate.scenario.scenario import Scenario
 
 
 def simulate(
@@ -93,6 +85,15 @@ def simulate(
     context
         The context of the kubeconfig; its current one by default.
     """
+    from rich.console import Console
+
+    from dovetail.cli.prices import use_prices
+    from dovetail.cli.simulate_live import live_view, play_watched
+    from dovetail.simulate.faults.plan import load as load_faults
+    from dovetail.simulate.run import simulate as run_simulation
+    from dovetail.simulate.scenario.scenario import load
+    from dovetail.views.report.write import write_report
+
     plan = _changed(load(scenario, trace=trace), seed, until)
     for line in plan.notes:
         note(line)
@@ -176,6 +177,11 @@ def _check_target(path: Path | None, flag: str) -> None:
 
 
 def _print(result: Result, output: str) -> None:
+    from rich.console import Console
+
+    from dovetail.simulate.analysis.summary import to_json
+    from dovetail.simulate.analysis.summary_table import summary_table
+
     if output == "json":
         print(json.dumps(to_json(result.summary), indent=2))
     else:
@@ -183,11 +189,16 @@ def _print(result: Result, output: str) -> None:
 
 
 def _keep_costs(result: Result, path: Path | None) -> None:
+    from dovetail.cost.facts import read_facts
+    from dovetail.cost.store import write_facts
+
     if path is not None:
         write_facts(read_facts(result.records, result.end), path)
 
 
 def _tell_files(report: Path | None, events: Path | None, costs: Path | None) -> None:
+    from rich.console import Console
+
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     for path, what in ((report, "Report"), (events, "Event log"), (costs, "Record of costs")):
         if path is not None:

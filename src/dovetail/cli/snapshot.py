@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import gzip
 import os
@@ -12,9 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
-from dovetail.api.redact import hashing
 from dovetail.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,6 +72,10 @@ def snapshot(
 
 def read_cluster(kubeconfig: Path | None, context: str, *, anonymize: bool = False) -> Dump:
     """The cluster, without what a snapshot leaves out. Raises InputError."""
+    import asyncio
+
+    from dovetail.api.redact import hashing
+
     # Help imports every command; an HTTP client is not theirs to pay for.
     from dovetail.kube.http.dump import dump
     from dovetail.kube.http.kubeconfig import locate
@@ -96,6 +97,8 @@ def cluster_file(kubeconfig: Path | None, context: str) -> Path:
 
 def note_rights(found: Dump) -> None:
     """To standard error: what could not be read."""
+    from rich.console import Console
+
     console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
     if found.denied:
         console.print(

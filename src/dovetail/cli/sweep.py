@@ -7,24 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import InputError
 from dovetail.base.guess import nearest
-from dovetail.cli.prices import use_prices
-from dovetail.cli.runs_output import progress, seeds_of, time_of
-from dovetail.cli.tables import add_row, new_table
-from dovetail.simulate.experiment.dataset import Dataset, Point, Row, fingerprint, summed_up
-from dovetail.simulate.experiment.engine import address, played_on
-from dovetail.simulate.experiment.measures import MEASURES
-from dovetail.simulate.experiment.runs import Job, cores, played
-from dovetail.simulate.experiment.space import Axis, changes, points
-from dovetail.simulate.experiment.variant import Variant
-from dovetail.views.comparison.sweep import write_sweep
+
+if TYPE_CHECKING:
+    from dovetail.simulate.experiment.dataset import Point, Row
+    from dovetail.simulate.experiment.variant import Variant
 
 _MOST_SHOWN = 30
 
@@ -83,6 +76,17 @@ def sweep(
     report
         Write an HTML page with the picture to this file.
     """
+    from rich.console import Console
+
+    from dovetail.cli.prices import use_prices
+    from dovetail.cli.runs_output import progress, seeds_of, time_of
+    from dovetail.simulate.experiment.dataset import Dataset, Row, fingerprint, summed_up
+    from dovetail.simulate.experiment.engine import address, played_on
+    from dovetail.simulate.experiment.runs import Job, cores, played
+    from dovetail.simulate.experiment.space import Axis, changes, points
+    from dovetail.simulate.experiment.variant import Variant
+    from dovetail.views.comparison.sweep import write_sweep
+
     counted = _measures(measures)
     if on is not None:
         address(on)
@@ -133,6 +137,9 @@ def sweep(
 
 
 def _variant(scenario: Path, row: Row) -> Variant:
+    from dovetail.simulate.experiment.space import changes
+    from dovetail.simulate.experiment.variant import Variant
+
     return Variant(_settings_text(row.settings), scenario, settings=changes(row.settings))
 
 
@@ -141,6 +148,8 @@ def _settings_text(settings: Sequence[tuple[str, str]]) -> str:
 
 
 def _measures(text: str) -> tuple[str, ...]:
+    from dovetail.simulate.experiment.measures import MEASURES
+
     known = [one.key for one in MEASURES]
     found = tuple(part.strip() for part in text.split(","))
     for key in found:
@@ -152,6 +161,11 @@ def _measures(text: str) -> tuple[str, ...]:
 
 
 def _print(found: Sequence[Point], counted: Sequence[str]) -> None:
+    from rich.console import Console
+
+    from dovetail.cli.tables import add_row, new_table
+    from dovetail.simulate.experiment.measures import MEASURES
+
     shown = [one for one in MEASURES if one.key in counted]
     best = [point for point in found if point.best]
     title = f"{len(best)} of {len(found)} combinations are best (means over seeds)"

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cyclopts import Parameter
 
 from dovetail.base.errors import ApiError, DovetailError, InputError
-from dovetail.cli.run import first
-from dovetail.cli.terminal import application_of
-from dovetail.cloud.catalog.lookup import catalogue_price
-from dovetail.model.selector import Selector
-from dovetail.units.timestamp import parse_rfc3339
-from dovetail.views.top import beyond, text
-from dovetail.views.top.board import Board, Settings
-from dovetail.views.top.feed import ClusterFeed, Feed, LogFeed, look, read_least
-from dovetail.views.top.order import Sort
-from dovetail.views.top.panes import PANES
+
+if TYPE_CHECKING:
+    from dovetail.model.selector import Selector
+    from dovetail.views.top.board import Board
+    from dovetail.views.top.feed import Feed
 
 _LEAST = 15.0  # seconds between two looks at the controller's metrics
 
@@ -82,6 +76,14 @@ def top(
     timezone
         How times are shown, such as Asia/Seoul.
     """
+    import asyncio
+
+    from dovetail.cli.run import first
+    from dovetail.cloud.catalog.lookup import catalogue_price
+    from dovetail.views.top.board import Board, Settings
+    from dovetail.views.top.feed import LogFeed
+    from dovetail.views.top.order import Sort
+
     settings = Settings(
         resources=_names(resources) or ("cpu",),
         extra_labels=_names(extra_labels),
@@ -126,9 +128,13 @@ async def _cluster(
     board: Board, kubeconfig: Path | None, context: str, metrics: str, zone: ZoneInfo, *, live: bool
 ) -> None:
     # Help imports every command; an HTTP client is not theirs to pay for.
+    import asyncio
+
     from dovetail.kube.http.client import connect
     from dovetail.kube.http.kubeconfig import locate
     from dovetail.kube.readonly import ReadOnlyClient
+    from dovetail.views.top.board import Board
+    from dovetail.views.top.feed import ClusterFeed, look
 
     access = locate(os.environ, kubeconfig=kubeconfig, context=context)
     async with connect(access) as http, asyncio.TaskGroup() as tasks:
@@ -159,6 +165,8 @@ class _Least:
         """Raises InputError when there is no answer."""
         import aiohttp
 
+        from dovetail.views.top.feed import read_least
+
         try:
             timeout = aiohttp.ClientTimeout(total=_LEAST)
             async with aiohttp.ClientSession(timeout=timeout) as session, session.get(self._url) as answer:
@@ -173,6 +181,8 @@ class _Least:
 
     async def keep(self) -> None:
         """Ask for ever; what does not answer any more leaves what is known."""
+        import asyncio
+
         while True:
             await asyncio.sleep(_LEAST)
             try:
@@ -182,6 +192,8 @@ class _Least:
 
 
 async def _show(board: Board, feed: Feed, zone: ZoneInfo) -> None:
+    from dovetail.cli.terminal import application_of
+
     application = application_of()
     shown = application(board, feed, zone)
     await shown.run_async()
@@ -191,6 +203,9 @@ async def _show(board: Board, feed: Feed, zone: ZoneInfo) -> None:
 
 def _print(board: Board, now: int) -> None:
     """One look, as plain text: the nodes, then every other pane that has something to say."""
+    from dovetail.views.top import beyond, text
+    from dovetail.views.top.panes import PANES
+
     lines = [*text.head(board), beyond.gap(board), ""]
     rows = board.rows(now)
     table = []
@@ -211,6 +226,8 @@ def _names(given: str) -> tuple[str, ...]:
 
 
 def _selector(given: str) -> Selector | None:
+    from dovetail.model.selector import Selector
+
     if not given:
         return None
     try:
@@ -229,6 +246,8 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _instant(given: str) -> int | None:
+    from dovetail.units.timestamp import parse_rfc3339
+
     try:
         return parse_rfc3339(given) if given else None
     except ValueError as error:

@@ -9,6 +9,7 @@ from dovetail.api.core import Pod, Taint
 from dovetail.api.karpenter.nodepool import NodeClassRef
 from dovetail.api.workloads import DaemonSet
 from dovetail.base.clock import SECOND
+from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.model.occupancy import Occupancy, occupancy
 from dovetail.model.offering import InstanceType
 from dovetail.model.requirement import Requirements
@@ -61,11 +62,6 @@ class ExistingNode:
     def __reduce__(self) -> tuple[object, ...]:
         """Without what follows."""
         return ExistingNode, tuple(getattr(self, item.name) for item in fields(self) if item.init)
-
-
-# A spot node keeps so many types, where there are as many that cost at most so many percent more.
-SPOT_DIVERSITY = 15
-SPOT_TOLERANCE = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dovetail.api.core import TopologySpreadConstraint
 from dovetail.base.clock import SECOND
+from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
 from dovetail.base.errors import InputError
 from dovetail.controllers.brakes.brakes import BrakeOptions
 from dovetail.controllers.disruption.consolidation import ConsolidationOptions, Strategy
@@ -14,7 +15,7 @@ from dovetail.controllers.provisioning.provision import ProvisioningOptions
 from dovetail.disrupt.consolidation.saving import Minimum, parse_minimum
 from dovetail.model import labels
 from dovetail.model.plan import Plan
-from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, Options, Problem
+from dovetail.model.problem import Options, Problem
 
 PREFERENCE_POLICIES = ("Respect", "Ignore")
 MIN_VALUES_POLICIES = ("Strict", "BestEffort")

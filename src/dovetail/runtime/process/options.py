@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dovetail.base.clock import MINUTE
+from dovetail.base.defaults import LEASE
 from dovetail.cluster.state import Callback
 from dovetail.cost.api import Past
 from dovetail.kube.http.rate import BURST, QPS
 from dovetail.runtime.settings import Settings
-
-LEASE = "karpenter-leader-election"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from dovetail.base.errors import InputError
 from dovetail.reading import Manifest, read
 from dovetail.simulate.scenario.changed import Change
+from dovetail.simulate.scenario.policy import Policy
 from dovetail.simulate.scenario.scenario import Scenario, load
-from dovetail.simulate.scenario.schema import Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,9 @@ from dovetail.simulate.scenario.document import Document, suggest
 from dovetail.simulate.scenario.history import Step, read_history
 from dovetail.simulate.scenario.latency import Distribution
 from dovetail.simulate.scenario.manifests import Change
+from dovetail.simulate.scenario.policy import Policy
 from dovetail.simulate.scenario.rules import check
-from dovetail.simulate.scenario.schema import API_VERSION, KIND, Policy, ScenarioFile
+from dovetail.simulate.scenario.schema import API_VERSION, KIND, ScenarioFile
 from dovetail.simulate.scenario.trace import Visit, read_trace, visits
 from dovetail.simulate.scenario.traffic import Curve, curve, next_time, second_of_day
 from dovetail.simulate.workloads.keda import not_played

@@ -9,16 +9,16 @@ from typing import Literal
 
 import msgspec
 
-from dovetail.model.problem import SPOT_DIVERSITY, SPOT_TOLERANCE, WORK_PER_SECOND
+from dovetail.base.defaults import SPOT_DIVERSITY, SPOT_TOLERANCE
+from dovetail.model.problem import WORK_PER_SECOND
 from dovetail.simulate.scenario.history import History
 from dovetail.simulate.scenario.latency import Latencies, Latency
+from dovetail.simulate.scenario.policy import Policy
 from dovetail.simulate.scenario.trace import Trace
 from dovetail.simulate.scenario.traffic import Section, ServiceTraffic
 
 API_VERSION = "simulation.dovetail.dev/v1alpha1"
 KIND = "Scenario"
-
-Policy = Literal["dovetail", "karpenter", "cluster-autoscaler"]
 
 
 class Subnet(Section, frozen=True, kw_only=True):
