@@ -63,11 +63,9 @@ def plan(
     from rich.console import Group
 
     from dovetail.cli import plan_output
-    from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
     from dovetail.cli.fail_on import FAILED, conditions
     from dovetail.cli.plan_facts import fact_lines, facts
     from dovetail.cli.searching import traced
-    from dovetail.disrupt.bill import anew, bill, repack
     from dovetail.explain.pod import nearest_misses
     from dovetail.explain.spot_diversity import diversity_cost
     from dovetail.simulate.scheduler.forecast import forecast
@@ -90,6 +88,9 @@ def plan(
             **plan_output.document(plan, answer.elapsed, nearest, diversity, placed),
         }
     if problem.nodes:
+        from dovetail.cli.bill_output import bill_document, bill_lines, node_prices
+        from dovetail.disrupt.bill import anew, bill, repack
+
         prices = node_prices(problem, region.name if region else "")
         fresh = search.answer(anew(problem))
         found = bill(problem, prices, fresh.plan)

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from dovetail.base.clock import SECOND
 from dovetail.base.errors import DovetailError, InputError
-from dovetail.disrupt.consolidation.search import QUICK
 from dovetail.model.offering import NANO_DOLLARS
 from dovetail.model.plan import Plan
 from dovetail.model.problem import Budget, Problem
@@ -104,6 +103,8 @@ class Search:
     @staticmethod
     def quick(problem: Problem, within: SolveBudget) -> Plan:
         """A plan as production makes it for a what-if, checked; the clock of `within` may cut it short."""
+        from dovetail.disrupt.consolidation.search import QUICK
+
         stop: Stop = never
         if within.seconds < float("inf"):
             stop = Deadline(time.monotonic_ns() + round(within.seconds * SECOND), time.monotonic_ns)

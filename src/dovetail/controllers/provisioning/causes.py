@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dovetail.api.core import Node, Pod
+from dovetail.model import labels
 from dovetail.model.resources import amounts, fits, pod_requests, subtract, total
 from dovetail.model.taints import PREFER_NO_SCHEDULE, tolerates
 
@@ -26,6 +27,15 @@ def open_to(pod: Pod, node: Node) -> bool:
     return all(
         taint.effect == PREFER_NO_SCHEDULE or any(tolerates(one, taint) for one in pod.spec.tolerations)
         for taint in node.spec.taints
+    )
+
+
+def leans(pod: Pod) -> bool:
+    """True iff where the pod may go hangs on which zones, or whatever it names, have nodes."""
+    affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
+    rules = pod.spec.topology_spread_constraints
+    return bool(affinity and affinity.required) or any(
+        rule.when_unsatisfiable == "DoNotSchedule" and rule.topology_key != labels.HOSTNAME for rule in rules
     )
 
 

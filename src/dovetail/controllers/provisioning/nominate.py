@@ -28,7 +28,7 @@ from dovetail.cluster.nodes import Machine, is_ephemeral
 from dovetail.controllers.context import Context
 from dovetail.controllers.nodeclaim.register import OPENING
 from dovetail.controllers.nodeclaim.status import REGISTERED
-from dovetail.controllers.provisioning.causes import open_to
+from dovetail.controllers.provisioning.causes import leans, open_to
 from dovetail.controllers.provisioning.pods import evicts
 from dovetail.kube.client import ChangeType
 from dovetail.model import labels
@@ -103,15 +103,6 @@ def company(places: Iterable[tuple[Pod, Machine]]) -> dict[str, tuple[Machine, .
     known = list(places)
     everything = tuple({machine.name: machine for _, machine in known}.values())
     return {machine.name: everything for pod, machine in known if leans(pod)}
-
-
-def leans(pod: Pod) -> bool:
-    """True iff where the pod may go hangs on which zones, or whatever it names, have nodes."""
-    affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
-    rules = pod.spec.topology_spread_constraints
-    return bool(affinity and affinity.required) or any(
-        rule.when_unsatisfiable == "DoNotSchedule" and rule.topology_key != labels.HOSTNAME for rule in rules
-    )
 
 
 def destination(place: Machine | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dovetail.controllers.provisioning.nominate import leans
+from dovetail.controllers.provisioning.causes import leans
 from dovetail.model.plan import Cost, Plan
 from dovetail.model.problem import Problem
 from dovetail.model.resources import CPU

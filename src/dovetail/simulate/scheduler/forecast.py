@@ -18,8 +18,16 @@ import msgspec
 
 from dovetail.api.core import Pod, PodStatus
 from dovetail.base.streams import stream
-from dovetail.controllers.provisioning.causes import AFFINITY, ORDER, OTHER, PRIORITY, SCORE, SPREAD, TAINT
-from dovetail.controllers.provisioning.nominate import leans
+from dovetail.controllers.provisioning.causes import (
+    AFFINITY,
+    ORDER,
+    OTHER,
+    PRIORITY,
+    SCORE,
+    SPREAD,
+    TAINT,
+    leans,
+)
 from dovetail.controllers.provisioning.order import in_turn
 from dovetail.model import labels
 from dovetail.model.filters import NodeView, Placement
